@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 
 import numpy as np
 
-from calipers.statistics.correction import moments, prediction_powered
+from calipers.statistics.correction import compute_moments, correct_with_ratings
 from tests.statistics.correction_shapes import SHAPES, Floats, Scores
 
 _Z = 1.959963984540054
@@ -37,11 +37,11 @@ def compared(shape: Scores, datasets: int) -> tuple[float, float, float, float]:
         judge, people = shape.draw(rng, shape.rated)
         judged, _ = shape.draw(rng, shape.records)
         error = float(judged.std(ddof=1) / np.sqrt(shape.records))
-        ours = prediction_powered(
+        ours = correct_with_ratings(
             float(judged.mean()),
             error,
             shape.records,
-            moments(judge, people, np.arange(shape.rated)),
+            compute_moments(judge, people, np.arange(shape.rated)),
             confidence=0.95,
             within=shape.within,
         )

@@ -116,7 +116,7 @@ def _leave_intervals_out() -> None:
     from calipers.scores import score  # noqa: PLC0415
 
     Plan.influences = ()  # type: ignore[assignment]
-    vars(score)["evidence_notices"] = lambda *_: iter(())  # which read what these would have told
+    vars(score)["note_evidence"] = lambda *_: iter(())  # which read what these would have told
 
 
 def bootstrap() -> Work:
@@ -159,7 +159,7 @@ def bootstrap_numpy() -> Work:
 
 
 def scikit_cosine() -> Work:
-    """P's cosine: scikit-learn, fitted anew on each pair."""
+    """P's cosine: scikit-learn, fitted again on each pair."""
     from benchmarks.scikit import compute_cosine_similarity, mean, read  # noqa: PLC0415
 
     return lambda path, _: {

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calipers.judges import phrasing
-from calipers.judges.folding import fold, readings
-from calipers.judges.injection import matches
+from calipers.judges.folding import fold, list_readings
+from calipers.judges.injection import match_rules
 
 ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "tests" / "judge" / "injections"
@@ -48,7 +48,7 @@ def main() -> None:
 def _listed(label: str) -> Iterator[str]:
     for line in (LISTS / f"{label}_development.jsonl").read_text(encoding="utf-8").splitlines():
         folded = fold(json.loads(line)["text"])
-        yield [folded, *readings(folded)][-1 if label == "attempts" else 0]
+        yield [folded, *list_readings(folded)][-1 if label == "attempts" else 0]
 
 
 def _own_texts() -> Iterator[str]:
@@ -59,16 +59,16 @@ def _own_texts() -> Iterator[str]:
             if path == OUT or "injection" in path.name:
                 continue
             folded = fold(path.read_text(encoding="utf-8"))
-            for start, end in phrasing.passages(folded):
+            for start, end in phrasing.list_passages(folded):
                 passage = folded[start:end]
-                if passage not in seen and not matches([passage]):
+                if passage not in seen and not match_rules([passage]):
                     seen.add(passage)
     yield from sorted(seen)[::4]
 
 
 def _features(folded: str) -> npt.NDArray[np.float64]:
     counts = np.zeros(1 << phrasing.BITS)
-    for found in phrasing.hashes(folded):
+    for found in phrasing.hash_runs(folded):
         counts += np.bincount(found, minlength=len(counts))
     shares: npt.NDArray[np.float64] = counts / np.sqrt(max(1.0, counts.sum()))
     return shares

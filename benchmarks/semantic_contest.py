@@ -75,13 +75,13 @@ def _part(text: str, random: Random) -> str:
 
 def ours(weights: str, device: str) -> Callable[[], Scorer]:
     """Calipers, each time with nothing embedded yet."""
-    from calipers.metrics.text.semantic.scores import _embeddings, bert_scores  # noqa: PLC0415
+    from calipers.metrics.text.semantic.scores import _open_embeddings, score_pairs  # noqa: PLC0415
 
     def ready() -> Scorer:
-        _embeddings.cache_clear()
-        _embeddings(weights, device)
+        _open_embeddings.cache_clear()
+        _open_embeddings(weights, device)
         return lambda pairs: [
-            match.f1 for match in bert_scores(pairs, model=weights, device=device)
+            match.f1 for match in score_pairs(pairs, model=weights, device=device)
         ]
 
     return ready
@@ -97,7 +97,7 @@ def torchmetrics(weights: str, device: str) -> Callable[[], Scorer]:
     from torchmetrics.functional.text import helper_embedding_metric as helper  # noqa: PLC0415
     from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-    from calipers.metrics.text.semantic.finding import model_folder  # noqa: PLC0415
+    from calipers.metrics.text.semantic.finding import find_model  # noqa: PLC0415
 
     sort = helper._sort_data_according_length  # noqa: SLF001
 
@@ -106,7 +106,7 @@ def torchmetrics(weights: str, device: str) -> Callable[[], Scorer]:
         return (*sorted_tensors, order.argsort())
 
     helper._sort_data_according_length = with_inverse  # noqa: SLF001
-    folder = model_folder(weights)
+    folder = find_model(weights)
     options = {
         "model": transformers.AutoModel.from_pretrained(folder).float(),
         "user_tokenizer": transformers.AutoTokenizer.from_pretrained(folder),

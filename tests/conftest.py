@@ -76,5 +76,5 @@ def _nothing_stays_registered() -> Iterator[None]:
     yield
     for registry in _KINDS.values():
         for name in vars(registry)["_things"].keys() - before.get(id(registry), set()):
-            if not (registry.origin_of(name) or "").startswith(_LIBRARY):
+            if not (registry.find_origin(name) or "").startswith(_LIBRARY):
                 registry.remove(name)

@@ -12,9 +12,9 @@ import yaml
 
 from calipers.metrics import metrics_of
 from calipers.metrics.checks.checks import read_checks
-from calipers.metrics.checks.page import kinds_table
+from calipers.metrics.checks.page import list_kinds
 from calipers.records.fields import FIELDS
-from calipers.reports.catalogue import catalogue_markdown
+from calipers.reports.catalogue import write_catalogue
 from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,8 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 
 def test_the_metrics_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    assert page == catalogue_markdown(metrics_of(None)), (
-        "write it anew: calipers metrics --format markdown > docs/metrics.md"
+    assert page == write_catalogue(metrics_of(None)), (
+        "write it again: calipers metrics --format markdown > docs/metrics.md"
     )
 
 
@@ -64,7 +64,7 @@ def test_the_table_in_the_readme_is_what_the_example_gives(tmp_path: Path) -> No
 def test_the_page_of_checks_lists_every_kind() -> None:
     page = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
     table = page.partition("<!-- kinds -->\n")[2].partition("<!-- end -->")[0]
-    assert table == kinds_table()
+    assert table == list_kinds()
     for line in table.splitlines()[2:]:
         key, example = line.split("|")[1].strip(" `"), line.split("|")[-2].strip(" `")
         if key != "python":  # names a file

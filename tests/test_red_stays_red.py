@@ -25,9 +25,9 @@ import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.cli import app
 from calipers.gates.result import GateResult
-from calipers.records.judgment_shape import who_judged
-from calipers.support.whole_files import whole
-from calipers.systems.answers import token_confidence
+from calipers.records.judgment_shape import identify_judge
+from calipers.support.whole_files import stage_file
+from calipers.systems.answers import average_confidence
 from calipers.systems.journal import Journal
 from tests.commands import run
 from tests.commands import run as calipers
@@ -320,9 +320,9 @@ def test_a_calibration_is_no_licence_for_its_own_records(tmp_path: Path, engine:
     found = cal.gate(rows, policy=policy, engine=engine)
     assert found.exit_code == 1
     assert "was made from these very records" in str(found.checks[0].reason)
-    anew = judged_rows(100, "new")[0]
-    assert cal.gate(anew, policy=policy).exit_code == 0
-    some = cal.gate([*rows[:3], *anew[3:]], policy=policy)
+    again = judged_rows(100, "new")[0]
+    assert cal.gate(again, policy=policy).exit_code == 0
+    some = cal.gate([*rows[:3], *again[3:]], policy=policy)
     assert "was made from 3 of these 100 records" in str(some.checks[0].reason)
     score = cal.score(rows, calibration=path, engine=engine)
     corrected = score.groups[0].metrics["pass_rate"].corrected
@@ -418,7 +418,7 @@ def test_a_judge_that_refuses_gives_no_score_and_is_paid_for(tmp_path: Path) -> 
 def test_a_judge_with_other_settings_has_no_licence() -> None:
     judgment = {"model": "openai:m", "rubric_hash": "ab", "passed": True}
     hot = judgment | {"settings": {"temperature": 1}}
-    assert who_judged(hot) != who_judged(judgment)
+    assert identify_judge(hot) != identify_judge(judgment)
 
 
 # --- Runs: stale answers, calls in flight -------------------------------------------------------
@@ -663,9 +663,9 @@ def test_a_command_leaves_no_process_behind(tmp_path: Path, how: str) -> None:
 
 
 def test_a_log_probability_that_is_no_number_is_no_certainty() -> None:
-    assert token_confidence("1", [("1", float("nan"))]) is None
-    assert token_confidence("1", [("1", 5.0)]) is None
-    assert token_confidence("1", [("1", -1e308), ("1", -1e308)]) == 0.0
+    assert average_confidence("1", [("1", float("nan"))]) is None
+    assert average_confidence("1", [("1", 5.0)]) is None
+    assert average_confidence("1", [("1", -1e308), ("1", -1e308)]) == 0.0
 
 
 class Scripted(ModelServer):
@@ -835,11 +835,11 @@ def test_a_damaged_log_prints_a_short_message(tmp_path: Path) -> None:
 def test_a_blank_line_in_a_journal_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text(json.dumps(_RECORD) + "\n\n" + json.dumps(_RECORD) + "\n")
-    assert [record for _, _, record in Journal(path).lines()] == [_RECORD, _RECORD]
+    assert [record for _, _, record in Journal(path).read_lines()] == [_RECORD, _RECORD]
 
 
 def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path: Path) -> None:
-    with whole(tmp_path / "a.json") as one, whole(tmp_path / "a.json") as other:
+    with stage_file(tmp_path / "a.json") as one, stage_file(tmp_path / "a.json") as other:
         assert one != other
         one.write_text("one")
         other.write_text("other")
@@ -1214,8 +1214,8 @@ def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None
     assert not any("not in this run" in each for each in whole_run.notices)
     worse = cal.gate([row | {"passed": False} for row in rows[:80]], policy=policy, against=base)
     assert worse.exit_code == 1
-    anew = cal.gate(rows[:50], policy=policy, against=base, save_baseline=base)
-    assert anew.exit_code == 0
+    again = cal.gate(rows[:50], policy=policy, against=base, save_baseline=base)
+    assert again.exit_code == 0
     assert cal.gate(rows[:50], policy=policy, against=base).exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""Starting is quick: nothing heavy is loaded before it is needed; what is public can be had."""
+"""Starting is quick: nothing heavy is loaded before it is needed; what is public is available."""
 
 from __future__ import annotations
 

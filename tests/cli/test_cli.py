@@ -83,7 +83,7 @@ metric                                  m0                  m1
   sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
   latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
   latency_p50_ms: no interval: 2 rows are too few for a bound within the data
-  token_efficiency: no interval: one cluster does not tell where the next would lie
+  token_efficiency: no interval: one cluster does not show how much others vary
   ! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures
 """
 
@@ -425,7 +425,7 @@ def test_ids_in_some_rows_only(tmp_path: Path) -> None:
             ("--map", "answer=targe"),
             "--map answer=targe: no record has a value in targe\n  did you mean target?",
         ),
-        (("--bins", "0"), "--bins 0: must be at least 1\n  10 is what the literature uses"),
+        (("--bins", "0"), "--bins 0: must be at least 1\n  10 is the usual number"),
         (("--bad-rows", "x"), "--bad-rows needs --on-bad skip\n  add --on-bad skip"),
         (
             ("--per-sample", "rows.csv"),

@@ -229,7 +229,7 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
     assert told == (
         "error: more than one row is the unit id=q1\n"
         "  a unit is one rated thing, never several pooled or averaged: "
-        "name every field that tells units apart, as in --unit task,run\n"
+        "name every field that identifies units, as in --unit task,run\n"
     )
     path = write_lines(tmp_path / "l.jsonl", [*LONG, {**LONG[0], "run": 2}])
     long = ("--rater-field", "by", "--value", "mark")
@@ -256,8 +256,8 @@ def test_units_are_never_pooled(tmp_path: Path) -> None:
             ["--raters", "human,judge", "--confidence", "95"],
             "--confidence 95: must be above 0 and below 1",
         ),
-        (["--raters", "human,judge", "--value", "x"], "where are the ratings? no record has"),
-        ([], "where are the ratings? no record has judgments"),
+        (["--raters", "human,judge", "--value", "x"], "no ratings: no record has"),
+        ([], "no ratings: no record has judgments"),
         (["--rater-field", "judge"], "--rater-field needs --value and --unit"),
         (
             ["--rater-field", "jduge", "--value", "human", "--unit", "id"],

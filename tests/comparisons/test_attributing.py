@@ -83,7 +83,7 @@ def test_what_cannot_be_scored_anew(field: str) -> None:
         assert parts is not None
         assert (parts.model, parts.scorer) == (0.25, None)
         assert parts.reason is not None
-        assert parts.reason.startswith("not every common task can be scored anew")
+        assert parts.reason.startswith("not every common task can be scored again")
     else:
         for row in (*base, *candidate):
             del row["answer"], row["target"]

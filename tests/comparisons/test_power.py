@@ -240,7 +240,7 @@ def test_the_difference_to_see() -> None:
 @pytest.mark.parametrize(
     ("runs", "reason"),
     [
-        (tasks((1, 0, 1)), "a single task does not tell how others vary"),
+        (tasks((1, 0, 1)), "a single task does not show how much others vary"),
         (tasks((1,), times=9), "nothing varies: every value is 1"),
         (tasks((0, 0), times=9), "nothing varies: every value is 0"),
         (tasks((1,), (0,)), "2 tasks are too few to see any difference that it can have"),
@@ -441,8 +441,8 @@ m0: 20 tasks, 40 records
  accuracy    0.5000   0.00658    0.250       0.334     0.05            1,593    808    219
  stability   0.5000     0.263        —       0.338     0.05                     829
 
-To see a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
-With 20 tasks at 2 runs each, this run could have seen a difference of 0.334.
+To detect a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
+With 20 tasks at 2 runs each, this run could have detected a difference of 0.334.
 """
 
 
@@ -455,7 +455,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert "m1: 1 task, 1 record" in shown
     text = result.stdout
     assert "stability (within): a task has one value, of all its runs [m0]" in text
-    assert "accuracy: a single task does not tell how others vary [m1]" in text
+    assert "accuracy: a single task does not show how much others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
     assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
     assert "mid-p McNemar" in text
@@ -495,7 +495,7 @@ def test_json_csv_and_markdown(data: str) -> None:
         ("m1", ""),
     ]
     assert float(rows[0]["within"]) == accuracy["within"]
-    assert rows[-1]["reason"] == "a single task does not tell how others vary"
+    assert rows[-1]["reason"] == "a single task does not show how much others vary"
 
     lines = run(data, "--by", "model", "--format", "markdown").stdout.splitlines()
     assert lines[0] == "**m0: 20 tasks, 40 records**"

@@ -35,7 +35,7 @@ def test_records_without_an_id(tmp_path: Path) -> None:
     base = write_lines(tmp_path / "a.jsonl", [{"correct": True}, {"id": "1", "correct": True}])
     assert refused(base, base) == (
         f"error: {base}: 1 of 2 records have no id to pair by\n"
-        "  name the field that tells tasks apart: --map id=NAME\n"
+        "  name the field that identifies tasks: --map id=NAME\n"
     )
     renamed = write_lines(tmp_path / "b.jsonl", [{"task": "1", "correct": True}])
     assert "1 of 1 records" in refused(renamed, renamed)
@@ -54,7 +54,7 @@ def test_an_empty_file_is_exit_code_3(options: tuple[str, ...], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("A",), "one data set has nothing to be compared with\n  name a second file, or split"),
+        (("A",), "comparing needs two data sets\n  name a second file, or split"),
         (("A", "B", "--between", "model"), "--between splits one data set\n  name one file"),
         (("A", "--between", "site"), "--between site: all records have the same value\n  name a"),
         (

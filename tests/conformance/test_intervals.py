@@ -248,7 +248,7 @@ def test_equal_values() -> None:
     metrics = cal.score(rows).groups[0].metrics
     mean = metrics["latency_mean_ms"]
     assert (mean.low, mean.value, mean.high, mean.stderr) == (None, 5.0, None, 0.0)
-    assert mean.interval_reason == "all values are equal: they do not tell how far others lie"
+    assert mean.interval_reason == "all values are equal: they do not show how much others vary"
     brier = metrics["brier"]
     assert brier.stderr == pytest.approx(0, abs=1e-9)
     assert brier.high == pytest.approx(0.01 + 0.99 * 1.959964**2 / (30 + 1.959964**2))

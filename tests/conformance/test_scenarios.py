@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.engines.plan import Plan
-from calipers.engines.resampling import CODE, WeightedValues, with_codes
+from calipers.engines.resampling import CODE, WeightedValues, add_codes
 from calipers.metrics import catalogue, metrics_of
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.settings import Settings
@@ -227,8 +227,8 @@ def test_weights_of_a_bootstrap_count_as_copies(data: st.DataObject, rows: list[
     metrics = tuple(metrics_of("scenarios"))
     plan = Plan(metrics, (), Settings(case_weights=cal.CaseWeights(by_category={"x": 2})))
     [chunk] = Rows(rows, "<rows>").chunks(Wanted(plan.fields))
-    measured = plan.measured(chunk.exact().frame).select(*plan.schema).collect()
-    coded = with_codes(measured, TASK)
+    measured = plan.measure(chunk.exact().frame).select(*plan.schema).collect()
+    coded = add_codes(measured, TASK)
     codes = coded[CODE].to_list()
     clusters = max(codes) + 1
     counts = data.draw(st.lists(st.integers(0, 3), min_size=clusters, max_size=clusters))

@@ -61,7 +61,7 @@ class Dashboard:
         """The id of each entry, by its name."""
         from calipers.dashboard.catalog import Catalog  # noqa: PLC0415
 
-        return {entry.name: entry.id for entry in Catalog(self.root).entries()}
+        return {entry.name: entry.id for entry in Catalog(self.root).list_entries()}
 
     root: Path = Path()
 
@@ -76,10 +76,10 @@ def dashboard(
     import uvicorn  # noqa: PLC0415
 
     from calipers.dashboard.app import create_app  # noqa: PLC0415
-    from calipers.dashboard.server import _listening  # noqa: PLC0415
+    from calipers.dashboard.server import _listen  # noqa: PLC0415
 
     app = create_app(root, hosts=hosts, token=token)
-    listening = _listening("127.0.0.1", 0)
+    listening = _listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -76,7 +76,7 @@ def test_without_the_extra_it_says_how_to_get_it(
     ],
 )
 def test_the_address_to_open(host: str, token: str | None, address: str) -> None:
-    assert server._address(host, 80, token) == address
+    assert server._make_address(host, 80, token) == address
 
 
 def test_it_listens_only_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

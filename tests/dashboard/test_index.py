@@ -29,7 +29,9 @@ from tests.files import write_lines
 
 
 def opened(path: Path) -> Opened:
-    entry = next(each for each in Catalog(path.parent).entries() if each.records == path.resolve())
+    entry = next(
+        each for each in Catalog(path.parent).list_entries() if each.records == path.resolve()
+    )
     return Indexes().open(entry, wait=30)
 
 
@@ -39,7 +41,7 @@ def query(text: str) -> Query:
 
 def ids(found: Opened, text: str) -> list[str]:
     rows = found.selector.select(query(text), seconds=30).rows
-    return found.index.column("id").gather(rows).to_list() if len(rows) else []
+    return found.index.read_column("id").gather(rows).to_list() if len(rows) else []
 
 
 @pytest.mark.usefixtures("cache")
@@ -53,7 +55,7 @@ def test_records_are_kept_as_they_are(tmp_path: Path) -> None:
     rows[5] |= {"error": "timeout: slow", "tags": ["x", "y"]}
     found = opened(write_lines(tmp_path / "r.jsonl", rows))
     for at, row in enumerate(rows):
-        record = found.index.records([at]).row(0, named=True)
+        record = found.index.read_records([at]).row(0, named=True)
         for name, value in row.items():
             kept = record[name]
             assert kept == value or json.loads(kept) == value, name
@@ -132,7 +134,7 @@ def test_a_search_goes_on_from_where_it_was(tmp_path: Path) -> None:
     for number in range(3):
         frame = pl.DataFrame(rows[number * 1000 : (number + 1) * 1000])
         frame.write_parquet(parts / f"part-{number}.parquet")
-    entry = Catalog(tmp_path).entries()[0]
+    entry = Catalog(tmp_path).list_entries()[0]
     found = Indexes().open(entry, wait=30)
     assert found.index.rows == 3000
     search = Search(found.index, "marbles", None)
@@ -141,7 +143,7 @@ def test_a_search_goes_on_from_where_it_was(tmp_path: Path) -> None:
     search.go_on(seconds=60)
     assert search.done
     assert search.hits == 3000
-    assert search.rows().to_list() == list(range(3000))
+    assert search.list_rows().to_list() == list(range(3000))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_a_field_that_only_some_parts_have(tmp_path: Path, cache: Path) -> None:
     ]
     pl.DataFrame(rows).write_parquet(parts / "part-0.parquet")
     pl.DataFrame(late).write_parquet(parts / "part-1.parquet")
-    found = Indexes().open(Catalog(tmp_path).entries()[0], wait=30)
+    found = Indexes().open(Catalog(tmp_path).list_entries()[0], wait=30)
     assert ids(found, "failed=true") == ["t0", "t1", "t2"]
     assert len(ids(found, "tier=(none)")) == 20
     assert len(ids(found, "own=7.5&q=timeout")) == 3
@@ -287,7 +289,7 @@ def test_a_field_that_only_some_parts_have(tmp_path: Path, cache: Path) -> None:
 def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache: Path) -> None:
     del cache
     write_lines(tmp_path / "r.jsonl", records(30_000))
-    entry = Catalog(tmp_path).entries()[0]
+    entry = Catalog(tmp_path).list_entries()[0]
     indexes = Indexes()
     with pytest.raises(NotYet, match="is being indexed"):
         indexes.open(entry, wait=0)
@@ -300,10 +302,10 @@ def test_where_a_row_stands(tmp_path: Path, cache: Path) -> None:
     del cache
     found = opened(two_models(tmp_path, 10))
     selected = found.selector.select(query("model=b"))
-    assert selected.around(10) == (1, None, 11)
-    assert selected.around(15) == (6, 14, 16)
-    assert selected.around(19) == (10, 18, None)
-    assert selected.around(3) == (None, None, None)
+    assert selected.find_neighbours(10) == (1, None, 11)
+    assert selected.find_neighbours(15) == (6, 14, 16)
+    assert selected.find_neighbours(19) == (10, 18, None)
+    assert selected.find_neighbours(3) == (None, None, None)
 
 
 def test_an_empty_file_is_an_empty_table(tmp_path: Path, cache: Path) -> None:
@@ -319,9 +321,9 @@ def test_an_empty_file_is_an_empty_table(tmp_path: Path, cache: Path) -> None:
 def test_fields_may_have_other_names(tmp_path: Path) -> None:
     row = {"name": "x", "said": "1", "target": "1", "steps": {"tool_calls": []}}
     write_lines(tmp_path / "a.jsonl", [row])
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     names = {"id": "name", "answer": "said", "trace": "steps", "cot": "nowhere"}
-    record, values = Indexes(names).open(entry, wait=30).index.one(0)
+    record, values = Indexes(names).open(entry, wait=30).index.read_one(0)
     assert record == {"id": "x", "answer": "1", "target": "1", "trace": '{"tool_calls": []}'}
     assert values["correct"] is True
     plain = Indexes().open(entry, wait=30).index  # another way to read is another index
@@ -333,21 +335,21 @@ def test_checks_are_applied_to_what_is_looked_at(tmp_path: Path) -> None:
     rows = [{"id": "a", "order": 17, "answer": "17 it is"}, {"id": "b", "order": 18, "answer": "?"}]
     write_lines(tmp_path / "a.jsonl", rows)
     (tmp_path / "own.py").write_text("def is_long(record): return len(record['answer']) > 2\n")
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     written = [{"expect": "names it", "contains": "{order}"}]
     checks = read_checks(
         [*written, {"expect": "is long", "python": "own.py:is_long"}], base=tmp_path
     )
     index = Indexes(checks=checks).open(entry, wait=30).index
-    assert [index.one(at)[1]["passed"] for at in (0, 1)] == [True, False]
-    held = [each["held"] for each in json.loads(index.one(0)[0]["checks"])]
+    assert [index.read_one(at)[1]["passed"] for at in (0, 1)] == [True, False]
+    held = [each["held"] for each in json.loads(index.read_one(0)[0]["checks"])]
     assert held == [True, True]
     plain = Indexes().open(entry, wait=30).index
     assert "checks" not in plain.columns
-    place = Indexes(checks=checks).place(entry)  # its function may be another by then
-    assert place != Indexes(checks=checks).place(entry)
+    place = Indexes(checks=checks).locate(entry)  # its function may be another by then
+    assert place != Indexes(checks=checks).locate(entry)
     portable = read_checks(written)
-    assert Indexes(checks=portable).place(entry) == Indexes(checks=portable).place(entry)
+    assert Indexes(checks=portable).locate(entry) == Indexes(checks=portable).locate(entry)
 
 
 @pytest.mark.usefixtures("cache")
@@ -356,7 +358,7 @@ def test_metrics_of_a_plug_in_are_shown_under_their_fields(tmp_path: Path) -> No
         calipers.metrics.mean("score_tone", name="tone", better="higher", range=(0, 1))
     )
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "score_tone": 0.5}])
-    (entry,) = Catalog(tmp_path).entries()
+    (entry,) = Catalog(tmp_path).list_entries()
     index = Indexes().open(entry, wait=30).index
-    assert index.one(0)[1]["score_tone"] == 0.5
-    assert not [name for name in index.one(0)[1] if name.startswith("own_")]
+    assert index.read_one(0)[1]["score_tone"] == 0.5
+    assert not [name for name in index.read_one(0)[1] if name.startswith("own_")]

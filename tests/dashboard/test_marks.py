@@ -6,14 +6,14 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.dashboard.marks import CORRECTION, WRONG, marked
-from calipers.dashboard.words import side_by_side
+from calipers.dashboard.marks import CORRECTION, WRONG, mark_thought
+from calipers.dashboard.words import diff_words
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import (
-    corrections,
+    find_corrections,
+    mark_steps,
     self_correcting,
     step_count,
-    steps_and_lines,
 )
 from calipers.metrics.reasoning.equations import count_equations, find_equations
 
@@ -51,21 +51,21 @@ def test_located_equations_are_the_equations(text: str) -> None:
 
 @given(PIECES)
 def test_marked_steps_and_corrections_are_those_counted(text: str) -> None:
-    assert sum(is_step for is_step, _ in steps_and_lines(text)) == of(step_count, text)
-    assert bool(corrections(text)) == of(self_correcting, text)
+    assert sum(is_step for is_step, _ in mark_steps(text)) == of(step_count, text)
+    assert bool(find_corrections(text)) == of(self_correcting, text)
 
 
 @given(PIECES)
 def test_marks_lose_no_character(text: str) -> None:
-    lines = marked(text)
+    lines = mark_thought(text)
     shown = ["".join(piece.text for piece in line.pieces) for line in lines]
-    assert shown == [line for _, line in steps_and_lines(text)]
+    assert shown == [line for _, line in mark_steps(text)]
     steps = [line.step for line in lines if line.step is not None]
     assert steps == list(range(1, len(steps) + 1))
 
 
 def test_what_is_wrong_is_marked() -> None:
-    lines = marked("1. We have 2 + 2 = 5 apples.\nActually it is 2 + 2 = 4.")
+    lines = mark_thought("1. We have 2 + 2 = 5 apples.\nActually it is 2 + 2 = 4.")
     marks = [[(piece.text, piece.mark) for piece in line.pieces if piece.mark] for line in lines]
     assert lines[0].step == 1
     assert marks[0] == [("2 + 2 = 5", WRONG)]
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_marked() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_a_difference_in_words_loses_no_character(first: str, second: str) -> None:
-    left, right = side_by_side(first, second)
+    left, right = diff_words(first, second)
     assert "".join(run.text for run in left) == first
     assert "".join(run.text for run in right) == second
     same = ["".join(run.text for run in side if not run.changed) for side in (left, right)]
@@ -82,6 +82,6 @@ def test_a_difference_in_words_loses_no_character(first: str, second: str) -> No
 
 
 def test_a_difference_names_the_words() -> None:
-    left, right = side_by_side("the answer is 5", "the answer is 6")
+    left, right = diff_words("the answer is 5", "the answer is 6")
     assert [run.text for run in left if run.changed] == ["5"]
     assert [run.text for run in right if run.changed] == ["6"]

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import calipers
 from calipers.cli import app
 from calipers.metrics import catalogue
-from calipers.reports.figures import Form, figure_parts
+from calipers.reports.figures import Form, split_figure
 from calipers.scores.reading import read_score
 from tests.dashboard.dashboards import Dashboard, records, two_models
 from tests.files import write_lines
@@ -167,7 +167,7 @@ def test_two_runs_side_by_side(results: Path, serving: Serving) -> None:
     expected = calipers.compare(rows[:120], rows[120:])
     accuracy = expected.pairs[0].metrics["accuracy"]
     assert accuracy.difference is not None
-    shown = figure_parts(accuracy.difference, accuracy.low, accuracy.high, Form(signed=True))
+    shown = split_figure(accuracy.difference, accuracy.low, accuracy.high, Form(signed=True))
     assert shown[0] in page
     assert f"became wrong <small>{expected.flips['lost']}</small>" in page
     assert f"became right <small>{expected.flips['won']}</small>" in page
@@ -189,7 +189,7 @@ def test_the_leaderboard(results: Path, serving: Serving) -> None:
     expected = calipers.rank(results / "two.jsonl").metrics[0]
     best = expected.systems[0]
     assert f"Best accuracy: {best.name}" in page
-    assert figure_parts(best.value, best.low, best.high)[0] in page
+    assert split_figure(best.value, best.low, best.high)[0] in page
     assert "hold for all systems at once" in page
     assert f'href="/rank?of={run}"' in site.get(f"/runs/{run}").text
     views = "&".join(f"of={quote(f'{run}?model={name}', safe='')}" for name in "ab")

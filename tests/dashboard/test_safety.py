@@ -124,7 +124,7 @@ def test_links_that_lead_out_are_not_there(fenced: Path, serving: Serving) -> No
     (fenced / "loop").symlink_to(fenced)
     (fenced / "inner.jsonl").symlink_to(fenced / "two.jsonl")
     os.mkfifo(fenced / "pipe.jsonl")
-    names = {entry.name for entry in Catalog(fenced).entries()}
+    names = {entry.name for entry in Catalog(fenced).list_entries()}
     assert names == {"two.jsonl", "inner.jsonl"}
     assert SECRET not in serving(fenced).get("/").text
 
@@ -152,7 +152,7 @@ def test_files_of_a_run_that_lead_out_are_not_read(fenced: Path, serving: Servin
     assert SECRET not in site.get(f"/runs/{site.ids()['run']}/gate").text
     (run / "records.jsonl").unlink()
     (run / "records.jsonl").symlink_to(fenced.parent / "secret.jsonl")
-    assert "run" not in {entry.name for entry in Catalog(fenced).entries()}
+    assert "run" not in {entry.name for entry in Catalog(fenced).list_entries()}
 
 
 def test_a_file_that_becomes_a_link_is_gone(fenced: Path, serving: Serving) -> None:

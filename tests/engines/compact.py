@@ -7,17 +7,17 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.batches import measured_chunk
+from calipers.engines.batches import measure_chunk
 from calipers.engines.plan import Plan
 from calipers.records.batch import Decoded
-from calipers.records.fields import field_named
+from calipers.records.fields import find_field
 from calipers.records.sources import Batch
 
 
 def compact(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """The rows with every feature, whatever the fields would refuse."""
-    schema = {name: field_named(name).dtype for name in plan.fields}
+    schema = {name: find_field(name).dtype for name in plan.fields}
     records = pl.DataFrame(
         {name: [row.get(name) for row in rows] for name in schema}, schema=schema
     )
-    return measured_chunk(Decoded(lambda: Batch(records), 1.0), plan, list(plan.schema)).rows
+    return measure_chunk(Decoded(lambda: Batch(records), 1.0), plan, list(plan.schema)).rows

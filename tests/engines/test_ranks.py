@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import calipers as cal
 from calipers.engines import polars, ranks
 from calipers.engines.plan import Plan
-from calipers.engines.polars import totals
+from calipers.engines.polars import sum_store
 from calipers.engines.store import Store
 from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
@@ -53,7 +53,7 @@ def at_rank(groups: Groups, percent: int = 95, *, held_bytes: int = 10**9) -> di
     random.Random(1).shuffle(rows)
     with Store(plan.schema, held_bytes=held_bytes) as store:
         store.add(compact(plan, rows))
-        found = totals(store, plan)
+        found = sum_store(store, plan)
     return {
         group: values[rank.value_name]
         for group, values in found.items()
@@ -145,8 +145,8 @@ def test_the_metric_is_the_rank() -> None:
 def test_the_position_is_exact_in_whole_numbers() -> None:
     assert isinstance(P95.aggregate, Rank)
     for count, position in [(1, 1), (19, 19), (20, 19), (21, 20), (100, 95), (101, 96)]:
-        assert P95.aggregate.position(count) == position
-    assert P95.aggregate.position(10**18 + 1) == 95 * 10**16 + 1  # a float would lose the one
+        assert P95.aggregate.locate(count) == position
+    assert P95.aggregate.locate(10**18 + 1) == 95 * 10**16 + 1  # a float would lose the one
 
 
 @given(
@@ -172,7 +172,7 @@ def test_seven_statistics_are_those_of_the_sorted_list(
     )
     with Store(plan.schema) as store:
         store.add(pl.concat([pl.DataFrame(schema=plan.schema), rows], how="diagonal"))
-        found = totals(store, plan)
+        found = sum_store(store, plan)
     for group, values in groups.items():
         known = sorted(value for value in values if value is not None)
         own = found.get(json.dumps({"model": group}), {})

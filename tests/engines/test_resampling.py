@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 import calipers as cal
 from calipers.engines import resampling as module
 from calipers.engines.plan import Plan
-from calipers.engines.resampling import CODE, WeightedValues, with_codes
+from calipers.engines.resampling import CODE, WeightedValues, add_codes
 from calipers.metrics import Metric, catalogue, metrics_of
 from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.settings import Settings
-from calipers.statistics.bootstrap import weights
+from calipers.statistics.bootstrap import draw_weights
 from tests.conformance.reference import _text
 from tests.conformance.strategies import data_sets
 from tests.engines.compact import compact
@@ -39,7 +39,7 @@ def weighted_values(
     """The values under weights, and the number of each row's cluster."""
     plan = Plan(tuple(metrics), (), Settings(), cluster=cluster)
     read = [{name: _read(row, name) for name in row} for row in rows]
-    coded = with_codes(compact(plan, read), TASK if cluster is None else CLUSTER)
+    coded = add_codes(compact(plan, read), TASK if cluster is None else CLUSTER)
     codes = coded[CODE].to_list()
     return WeightedValues(coded, metrics, max(codes) + 1), codes
 
@@ -133,7 +133,7 @@ def logs(tasks: int, seed: int = 0, *, runs: int = 1, sites: int = 7) -> list[Re
 def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few numbers are held at a time, the values are the same."""
     rows = logs(60, runs=2)
-    [drawn] = weights(60, 200, 0)
+    [drawn] = draw_weights(60, 200, 0)
     whole = weighted_values(rows)[0](drawn)
     monkeypatch.setattr(module, "_KEYED_CELLS", 500)
     monkeypatch.setattr(module, "_RANKED_CELLS", 500)
@@ -145,7 +145,7 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_values_are_the_same_every_time() -> None:
     """Sums come in one order: the streaming engine's would differ in the last bits."""
     rows = logs(400, runs=3)
-    [drawn] = weights(400, 500, 0)
+    [drawn] = draw_weights(400, 500, 0)
     first = weighted_values(rows)[0](drawn)
     for _ in range(4):
         again = weighted_values(rows)[0](drawn)
@@ -173,7 +173,7 @@ def test_few_clusters_of_many_rows_fit_in_memory() -> None:
     rows = [{"id": str(n), "site": f"s{n % 4}", "latency_ms": float(n)} for n in range(20_000)]
     values, _ = weighted_values(rows, [catalogue()["latency_p95_ms"]], cluster="site")
     tracemalloc.start()
-    found = values.resampled(2_000, 0)["latency_p95_ms"]  # 320 MB as one matrix
+    found = values.resample(2_000, 0)["latency_p95_ms"]  # 320 MB as one matrix
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert np.isfinite(found).all()
@@ -297,7 +297,7 @@ def test_where_resampling_says_nothing_the_closed_form_stands(rows: list[Record]
 
 def test_codes_number_the_clusters_from_0() -> None:
     frame = pl.DataFrame({TASK: [5, None, 5, 3, None]}, schema={TASK: pl.Int64})
-    codes = with_codes(frame, TASK)[CODE].to_list()
+    codes = add_codes(frame, TASK)[CODE].to_list()
     assert codes[0] == codes[2]
     assert sorted(set(codes)) == [0, 1, 2, 3]
     assert codes[1] != codes[4], "a row without an id is a task of its own"

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from calipers.engines import store as store_module
 from calipers.engines.plan import Plan
-from calipers.engines.polars import totals
+from calipers.engines.polars import sum_store
 from calipers.engines.store import Store
 from calipers.engines.totals import GroupTotals
 from calipers.metrics import catalogue
@@ -66,8 +66,8 @@ def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
 @pytest.mark.parametrize("held_bytes", [pytest.param(1, marks=pytest.mark.long), 40_000, 4 * 10**6])
 def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=held_bytes) as spilled:
-        expected = totals(_filled(held, batches), PLAN)
-        found = totals(_filled(spilled, batches), PLAN)
+        expected = sum_store(_filled(held, batches), PLAN)
+        found = sum_store(_filled(spilled, batches), PLAN)
         assert len(list(held.parts())) == 1
         assert len(list(spilled.parts())) == (1 if held_bytes == 4 * 10**6 else store_module.PARTS)
     _assert_same(found, expected)
@@ -77,8 +77,8 @@ def test_parts_may_share_clusters() -> None:
     plan = replace(PLAN, cluster="category")
     batches = list(compact(plan, _rows(2000)).iter_slices(BATCH))
     with Store(plan.schema) as held, Store(plan.schema, held_bytes=1) as spilled:
-        expected = totals(_filled(held, batches), plan)
-        _assert_same(totals(_filled(spilled, batches), plan), expected)
+        expected = sum_store(_filled(held, batches), plan)
+        _assert_same(sum_store(_filled(spilled, batches), plan), expected)
 
 
 def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
@@ -94,15 +94,15 @@ def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
 
 def test_every_row_comes_back_once(batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.named(part) for part in _filled(store, batches).parts()]
-        again = [store.named(part) for part in store.parts()]
+        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
+        again = [store.decode_groups(part) for part in store.parts()]
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
     assert_frame_equal(pl.concat(again), pl.concat(parts))
 
 
 def test_all_rows_of_a_task_are_in_one_part_and_in_order(batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.named(part) for part in _filled(store, batches).parts()]
+        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
     seen: set[int] = set()
     everything = pl.concat(batches)
     for part in parts:
@@ -129,7 +129,7 @@ def test_an_empty_store_has_one_part_without_rows() -> None:
     with Store(PLAN.schema) as store:
         [part] = store.parts()
         assert (part.height, dict(part.schema)) == (0, {**PLAN.schema, GROUP: pl.Int32()})
-        assert totals(store, PLAN) == {}
+        assert sum_store(store, PLAN) == {}
 
 
 def test_nothing_is_left_on_disk(

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from calipers.gates.policy import Policy, policy_model, read_policy
-from calipers.gates.policy_values import known_metric
+from calipers.gates.policy import Policy, make_model, read_policy
+from calipers.gates.policy_values import find_metric
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.rules.composite import Composite
@@ -21,7 +21,7 @@ from calipers.gates.rules.progressive import Progressive
 from calipers.gates.rules.required_scenarios import RequiredScenarios
 from calipers.gates.rules.thresholds import Thresholds
 from calipers.metrics import catalogue
-from calipers.metrics.thresholds import parse_threshold, scale_of
+from calipers.metrics.thresholds import parse_threshold, read_scale
 from calipers.support.config.files import ConfigFile
 from calipers.support.config.limited_yaml import load_yaml
 from calipers.support.errors import UsageError
@@ -59,9 +59,9 @@ def test_the_document_has_both_kinds_of_blocks() -> None:
 
 @pytest.mark.parametrize("block", METRICS, ids=lambda block: str(block["name"]))
 def test_metrics_of_the_document_take_their_typical_threshold(block: dict[str, Any]) -> None:
-    metric = known_metric(block["name"])
+    metric = find_metric(block["name"])
     if "typical_threshold" in block:
-        found = parse_threshold(block["typical_threshold"], scale_of(metric))
+        found = parse_threshold(block["typical_threshold"], read_scale(metric))
         number = re.search(r"\d+", block["typical_threshold"])
         assert number is not None
         assert found.value == int(number[0]) / (100 if "%" in block["typical_threshold"] else 1)
@@ -122,21 +122,21 @@ def test_the_table_of_risks_and_that_of_releases() -> None:
     )
     assert rule(Thresholds, policy).blocking["safety_rate"].risk == "critical"
     progressive = rule(Progressive, policy)
-    assert str(progressive.row("v2.0")["accuracy"].threshold) == "≥ 85 %"
+    assert str(progressive.get_row("v2.0")["accuracy"].threshold) == "≥ 85 %"
     with pytest.raises(UsageError, match=r"v1\.0 or v2\.0 or v3\.0 or target"):
-        progressive.row(None)
+        progressive.get_row(None)
     with pytest.raises(UsageError, match=r"did you mean v2\.0"):
-        progressive.row("v2")
+        progressive.get_row("v2")
     with pytest.raises(UsageError, match="no progressive thresholds"):
-        read_policy({"evidence": "point"}).metrics(Given(release="v2.0"))
+        read_policy({"evidence": "point"}).list_metrics(Given(release="v2.0"))
 
 
 def test_a_current_release_stands_in_the_policy() -> None:
     policy = {"progressive": {"release": "a", "a": {"accuracy": 80}, "b": {}}}
     progressive = rule(Progressive, policy)
     assert progressive.release == "a"
-    assert list(progressive.row(None)) == ["accuracy"]
-    assert progressive.row("b") == {}
+    assert list(progressive.get_row(None)) == ["accuracy"]
+    assert progressive.get_row("b") == {}
 
 
 def test_the_composite_is_the_documents_unless_it_is_the_users() -> None:
@@ -147,7 +147,7 @@ def test_the_composite_is_the_documents_unless_it_is_the_users() -> None:
     }
     formula = "2 × accuracy − normalized_latency"
     own = rule(Composite, {"composite": {"formula": formula, "threshold": 1, "requires": {}}})
-    assert set(own.parts()) == {"accuracy", "latency_p95_ms"}
+    assert set(own.list_parts()) == {"accuracy", "latency_p95_ms"}
     assert own.pass_mark().value == 1
 
 
@@ -160,7 +160,7 @@ def test_the_formula_of_the_document_is_its_final_score() -> None:
     composite = rule(Composite, {"composite": {"formula": block[1]}})
     assert composite.formula is not None
     parts = {"accuracy": 0.9, "safety_rate": 1, "behavior_coverage": 0.8, "normalized_latency": 0.5}
-    assert composite.formula.value(parts) == pytest.approx(0.27 + 0.4 + 0.16 + 0.05)
+    assert composite.formula.compute(parts) == pytest.approx(0.27 + 0.4 + 0.16 + 0.05)
 
 
 def test_descriptions_may_stand_anywhere() -> None:
@@ -190,9 +190,9 @@ def test_descriptions_may_stand_anywhere() -> None:
         ("thresholds:\n  warning:\n    accuracy: 85ms", 3, "is in ms", "85%"),
         ("thresholds:\n  warning:\n    accuracy: < 85%", 3, "asks for worse", "≥ 85%"),
         ("thresholds:\n  blocking: {accuracy: 120}", 2, "above 100 %", "85%"),
-        ("thresholds:\n  blocking: {accuracy: .nan}", 2, "nan is no threshold", "85%"),
-        ("thresholds:\n  blocking: {accuracy: .inf}", 2, "inf is no threshold", "85%"),
-        ("thresholds:\n  blocking: {accuracy: yes}", 2, "True is no threshold", "85%"),
+        ("thresholds:\n  blocking: {accuracy: .nan}", 2, "nan is not a threshold", "85%"),
+        ("thresholds:\n  blocking: {accuracy: .inf}", 2, "inf is not a threshold", "85%"),
+        ("thresholds:\n  blocking: {accuracy: yes}", 2, "True is not a threshold", "85%"),
         ("thresholds:\n  blocking: [accuracy]", 2, "not a mapping", "accuracy"),
         (
             "thresholds: {blocking: {accuracy: {treshold: 9}}}",
@@ -225,26 +225,26 @@ def test_descriptions_may_stand_anywhere() -> None:
             "keep it in one",
         ),
         ("required_scenarios: {ids: a}", 1, "a is not a list", "SEC-001"),
-        ("required_scenarios:\n  ids:\n  - 1.5", 3, "'1.5' is no id", "in quotes"),
+        ("required_scenarios:\n  ids:\n  - 1.5", 3, "'1.5' is not an id", "in quotes"),
         ("required_scenarios: {id: [a]}", 1, "id is not a known key", "did you mean ids?"),
         ("weights:\n  by_category: {a: -1}", 2, "a weighs -1", "2.0"),
         ("weights:\n  by_category: {a: .nan}", 2, "a weighs nan", "2.0"),
         ("weights:\n  by_categry: {a: 1}", 2, "by_categry is not a known key", "by_category?"),
-        ("weights:\n  by_category: {1: 1}", 2, "1 is no text", "in quotes"),
+        ("weights:\n  by_category: {1: 1}", 2, "1 is not text", "in quotes"),
         ("pass_criteria:\n  overall: 1", 2, "a bare 1 may mean", "100%"),
         ("pass_criteria:\n  by_category:\n    x: '< 9%'", 3, "asks for worse", "85%"),
         ("progressive:\n  v1:\n    acuracy: 80", 3, "no metric is called acuracy", "accuracy?"),
         ("progressive:\n  release: v2\n  v1: {}", 2, "there is no such row", "v1?"),
-        ("progressive:\n  1.0: {accuracy: 80}", 2, "1.0 is no text", "in quotes"),
+        ("progressive:\n  1.0: {accuracy: 80}", 2, "1.0 is not text", "in quotes"),
         ("baseline:\n  margins: {accuracy: 5}", 2, "a margin of 5", "5%"),
-        ("baseline:\n  margins: {step_count_mean: 5}", 2, "neither more nor less", "leave it out"),
+        ("baseline:\n  margins: {step_count_mean: 5}", 2, "neither direction", "leave it out"),
         ("composite:\n  formula: accuracy ** 2", 2, "composite.formula: * is unexpected", "min"),
         ("composite:\n  formula: __import__('os')", 2, "not arithmetic", "min"),
         ("composite:\n  formula: acuracy + 1", 2, "no metric is called acuracy", "accuracy?"),
         ("composite:\n  formula: normalised_latency", 2, "no metric", "normalized_latency?"),
-        ("composite:\n  formula: 3\n", 2, "3 is no formula", "accuracy"),
+        ("composite:\n  formula: 3\n", 2, "3 is not a formula", "accuracy"),
         ("composite:\n  threshold: 1", 2, "a bare 1", "100%"),
-        ("composite:\n  threshold: [1]", 2, "no threshold", "85%"),
+        ("composite:\n  threshold: [1]", 2, "not a threshold", "85%"),
         ("description: 3", 1, "description is not a text", "calipers init"),
         ("1: 2", 1, "1 is not a known key", "known"),
         ("- a", None, "no mapping of keys to values", "calipers init"),
@@ -281,7 +281,7 @@ def test_any_metric_may_stand_in_a_policy() -> None:
         rules = rule(Thresholds, {"thresholds": {"blocking": {name: written}}}).blocking
         assert rules[name].threshold.operator == sign
     warns = read_policy({"thresholds": {"warning": {"pass_hat_3": 50}}})
-    assert "pass_hat_3" in warns.metrics(Given())
+    assert "pass_hat_3" in warns.list_metrics(Given())
 
 
 def test_what_decides_nothing_is_known() -> None:
@@ -304,8 +304,8 @@ def test_the_policy_in_the_documentation_loads() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "gate.md"
     text = page.read_text(encoding="utf-8")
     first = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0]
-    policy = policy_model().of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
-    assert policy.model_fields_set == set(policy_model().model_fields)
+    policy = make_model().of(ConfigFile("gate.md", load_yaml(first)[0]), example="")
+    assert policy.model_fields_set == set(make_model().model_fields)
 
 
 def test_the_baselines_file_is_beside_the_policy(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calipers.gates.baselines import Recorded, RecordedGroup, ratcheted
-from calipers.gates.policy_values import known_metric
-from calipers.gates.regressions import _decide, _resolvable, change_of, has_gained
-from calipers.gates.task_values import FeatureByTask, tasks_from, tasks_json
-from calipers.metrics.thresholds import scale_of
+from calipers.gates.baselines import Recorded, RecordedGroup, ratchet
+from calipers.gates.policy_values import find_metric
+from calipers.gates.regressions import _decide, _find_resolvable, change_of, has_gained
+from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
+from calipers.metrics.thresholds import read_scale
 
-SCALE = scale_of(known_metric("accuracy"))
+SCALE = read_scale(find_metric("accuracy"))
 
 
 def ease(rng: np.random.Generator, n: int, mean: float) -> np.ndarray:
@@ -49,7 +49,7 @@ def shares_that_pass(n: int, mean: float, runs: int, repeats: int) -> tuple[floa
             "accuracy", answered(rng, tasks, runs), answered(rng, tasks, runs), confidence=0.95
         )
         assert pilot is not None
-        margins.append(_resolvable(pilot, 0.95))
+        margins.append(_find_resolvable(pilot, 0.95))
     margin = float(np.mean(margins))
     passed = [0, 0]
     for _ in range(repeats):
@@ -88,7 +88,7 @@ def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
             now = Recorded(groups=(answered(rng, tasks, 1),))
             last = verdict(recorded.groups[0], now.groups[0], 0.12)
             if last == "pass":
-                recorded, _ = ratcheted(recorded, now, gained)
+                recorded, _ = ratchet(recorded, now, gained)
         ended.append(last)
     assert ended.count("fail") / len(ended) <= 0.01
     assert ended.count("pass") / len(ended) >= 0.9
@@ -106,14 +106,14 @@ def test_values_of_tasks_come_back_from_their_json() -> None:
             ids=("a", "b"), runs=np.ones(2), means=np.array([0.5, 2.5]), squares=np.zeros(2)
         ),
     }
-    written = tasks_json(values)
+    written = dump_tasks(values)
     assert written["ids"] == ["a", "b", "c"]
     assert written["values"]["correct"] == {
         "runs": [1, 0, 4],
         "means": [1, 0, 0.25],
         "squares": [0, 0, 0.75],
     }
-    again = tasks_from(written)
+    again = load_tasks(written)
     for name, each in values.items():
         assert again[name].ids == each.ids
         assert again[name].means.tolist() == each.means.tolist()
@@ -126,4 +126,4 @@ def test_values_of_tasks_come_back_from_their_json() -> None:
 )
 def test_values_of_tasks_that_do_not_fit_are_refused(broken: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="finite numbers"):
-        tasks_from({"ids": ["a", "b"], "values": {"correct": broken}})
+        load_tasks({"ids": ["a", "b"], "values": {"correct": broken}})

@@ -14,7 +14,7 @@ import pytest
 import calipers as cal
 from calipers.gates import rules
 from calipers.gates.demands import Ahead, Demand
-from calipers.gates.policy import policy_model, read_policy
+from calipers.gates.policy import make_model, read_policy
 from calipers.gates.policy_fields import Share
 from calipers.gates.policy_values import Rule
 from calipers.gates.result import Check
@@ -37,21 +37,21 @@ class FailureBudget(RuleKind, StrictModel):
 
     passing: Share
 
-    def metrics(self, _given: Given) -> Iterator[str]:
+    def list_metrics(self, _given: Given) -> Iterator[str]:
         yield "pass_rate"
 
     def _rule(self) -> Rule:
         return Rule(name="runs", threshold=self.passing.threshold)
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         measured = judge.run.metrics["pass_rate"]
-        yield judge.measured(self._rule(), measured, "blocking", self.key, of="pass_rate")
+        yield judge.check_value(self._rule(), measured, "blocking", self.key, of="pass_rate")
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         value = pl.col(passed.name).cast(pl.Float64)
         yield Demand(name="runs", on=self.passing.threshold, value=value, metrics=("pass_rate",))
 
-    def judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         return (PASSED,)
 
 
@@ -70,7 +70,7 @@ def records(good: int, bad: int, **fields: Any) -> list[dict[str, Any]]:
 def test_every_kind_has_a_key_of_its_own() -> None:
     keys = [kind.key for kind in rules.KINDS]
     assert len({*keys}) == len(keys)
-    assert {*keys} < {*policy_model().model_fields}
+    assert {*keys} < {*make_model().model_fields}
 
 
 def test_the_policy_and_its_schema_know_it(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_policy_and_its_schema_know_it(tmp_path: Path) -> None:
     assert found is not None
     assert str(found.passing.threshold) == "≥ 80 %"
     assert read_policy({"evidence": "point"}).find(FailureBudget) is None
-    schema = policy_model().model_json_schema()
+    schema = make_model().model_json_schema()
     assert schema["properties"]["failure_budget"] == {"$ref": "#/$defs/FailureBudget"}
     printed = run("schema", "policy").stdout
     assert json.loads(printed)["$defs"]["FailureBudget"] == schema["$defs"]["FailureBudget"]

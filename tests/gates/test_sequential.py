@@ -42,20 +42,20 @@ def test_with_all_tasks_done_it_is_the_ordinary_verdict(
     on = check.demand.on
     assert on is not None
     truth = "pass" if on.is_met(sum(outcomes) / len(outcomes)) else "fail"
-    standing = check.standing()
+    standing = check.describe()
     assert standing.tasks == standing.of == len(outcomes)
     assert (standing.low, standing.high) == pytest.approx(2 * (np.mean(outcomes),))
-    if on.is_exact or check.standing().after == len(outcomes):
+    if on.is_exact or check.describe().after == len(outcomes):
         assert check.decided == truth
 
 
 def test_only_the_order_drawn_counts() -> None:
     check = sequence("≥ 50%", 100)
     check.take((at, TaskValue(1, 1)) for at in range(1, 60))
-    assert (check.decided, check.standing().tasks) == (None, 0)
+    assert (check.decided, check.describe().tasks) == (None, 0)
     check.take([(0, TaskValue(1, 1))])
-    assert (check.decided, check.standing().tasks) == ("pass", 60)
-    assert check.standing().after == pytest.approx(9, abs=3)
+    assert (check.decided, check.describe().tasks) == ("pass", 60)
+    assert check.describe().after == pytest.approx(9, abs=3)
 
 
 def test_one_that_failed_is_enough_where_all_must_pass() -> None:
@@ -77,7 +77,7 @@ def test_a_failed_call_shows_nothing() -> None:
     check = sequence("≥ 50%", 60)
     check.take((at, TaskValue(0, 1)) for at in range(60))
     assert check.decided is None
-    assert (check.standing().low, check.standing().high) == (0, 1)
+    assert (check.describe().low, check.describe().high) == (0, 1)
     exact = sequence("= 100%", 2)
     exact.take([(0, TaskValue(1, 1)), (1, TaskValue(0, 1))])
     assert exact.decided is None
@@ -137,7 +137,7 @@ POLICY = {
 
 
 def test_which_checks_can_be_decided_early() -> None:
-    found = list(read_policy(POLICY).demands(None))
+    found = list(read_policy(POLICY).list_demands(None))
     assert [each.name for each in found] == [
         *("accuracy", "error_rate", "latency_p95_ms", "safety_rate", "final_score", "cost_usd"),
         *("ece", "precision", "overall", "routing", "S-1", "final_score"),
@@ -156,7 +156,7 @@ def test_which_checks_can_be_decided_early() -> None:
 def test_a_baseline_demands_too() -> None:
     policy = read_policy({"baseline": {"margins": {"accuracy": "1%"}}})
     recorded = RecordedGroup(metrics={"accuracy": 0.8})
-    (found,) = policy.demands(recorded)
+    (found,) = policy.list_demands(recorded)
     assert (found.on, found.why_not) == (
         None,
         "compared with the baseline task by task, at the end",

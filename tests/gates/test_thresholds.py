@@ -16,7 +16,7 @@ from calipers.metrics.thresholds import (
     Threshold,
     parse_margin,
     parse_threshold,
-    scale_of,
+    read_scale,
 )
 from calipers.support.errors import UsageError
 
@@ -87,22 +87,22 @@ def test_what_is_written_is_understood(
         ("≥ 5000ms", LATENCY, "asks for worse", "≤ 5000ms"),
         ("5000 tokens", LATENCY, "is in tokens", "5000ms"),
         (-5, LATENCY, "outside 0 ms to ∞", "5000ms"),
-        (3, STEPS, "neither more nor less of it is better", '"≥ 3" or "≤ 3"'),
-        (nan, RATE, "nan is no threshold", "85%"),
-        (inf, LATENCY, "inf is no threshold", "5000ms"),
-        (True, RATE, "True is no threshold", "85%"),
-        (None, RATE, "None is no threshold", "85%"),
-        ([85], RATE, "is no threshold", "85%"),
-        ("", RATE, "is no threshold", "85%"),
-        ("high", RATE, "is no threshold", "85%"),
-        ("inf", LATENCY, "is no threshold", "5000ms"),
-        ("1e3", LATENCY, "is no threshold", "5000ms"),
-        ("=< 5", LATENCY, "is no threshold", "5000ms"),
-        ("≥= 5%", RATE, "is no threshold", "85%"),
-        ("٨٥%", RATE, "is no threshold", "85%"),
-        ("85% 90%", RATE, "is no threshold", "85%"),
-        ("9" * 100, LATENCY, "is no threshold", "5000ms"),
-        (1e300, LATENCY, "is no threshold", "5000ms"),
+        (3, STEPS, "neither direction is better", '"≥ 3" or "≤ 3"'),
+        (nan, RATE, "nan is not a threshold", "85%"),
+        (inf, LATENCY, "inf is not a threshold", "5000ms"),
+        (True, RATE, "True is not a threshold", "85%"),
+        (None, RATE, "None is not a threshold", "85%"),
+        ([85], RATE, "is not a threshold", "85%"),
+        ("", RATE, "is not a threshold", "85%"),
+        ("high", RATE, "is not a threshold", "85%"),
+        ("inf", LATENCY, "is not a threshold", "5000ms"),
+        ("1e3", LATENCY, "is not a threshold", "5000ms"),
+        ("=< 5", LATENCY, "is not a threshold", "5000ms"),
+        ("≥= 5%", RATE, "is not a threshold", "85%"),
+        ("٨٥%", RATE, "is not a threshold", "85%"),
+        ("85% 90%", RATE, "is not a threshold", "85%"),
+        ("9" * 100, LATENCY, "is not a threshold", "5000ms"),
+        (1e300, LATENCY, "is not a threshold", "5000ms"),
     ],
 )
 def test_what_makes_no_sense_is_refused(written: Any, scale: Scale, message: str, fix: str) -> None:
@@ -188,5 +188,5 @@ def test_margins_that_make_no_sense(written: Any, scale: Scale) -> None:
 
 
 def test_the_scale_is_the_metrics_own() -> None:
-    assert scale_of(metric_named("latency_p95_ms")) == LATENCY
-    assert scale_of(metric_named("error_rate")) == WRONG
+    assert read_scale(metric_named("latency_p95_ms")) == LATENCY
+    assert read_scale(metric_named("error_rate")) == WRONG

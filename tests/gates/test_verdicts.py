@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from calipers.gates.policy_values import known_metric
-from calipers.gates.reasons import reason, value_text
+from calipers.gates.policy_values import find_metric
+from calipers.gates.reasons import format_value, reason
 from calipers.gates.verdicts import (
     MeasuredValue,
     Verdict,
-    cautious,
-    further_scenarios,
+    count_further,
     is_thin,
-    judged,
+    judge_value,
+    widen_bounds,
 )
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
 from calipers.statistics.intervals import bounded_interval, exact_share, wilson
 
 RATE = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
@@ -71,8 +71,8 @@ def test_a_share_against_its_threshold(
 ) -> None:
     mark = parse_threshold(threshold, RATE)
     estimate = MeasuredValue(value=value, low=low, high=high)
-    assert judged(mark, estimate, "point") == point
-    assert judged(mark, estimate, "interval") == interval
+    assert judge_value(mark, estimate, "point") == point
+    assert judge_value(mark, estimate, "interval") == interval
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_share_against_its_threshold(
 def test_what_is_better_when_lower(low: float | None, high: float | None, verdict: Verdict) -> None:
     mark = parse_threshold("< 5000ms", LATENCY)
     value = low or high or 0.0
-    assert judged(mark, MeasuredValue(value=value, low=low, high=high), "interval") == verdict
+    assert judge_value(mark, MeasuredValue(value=value, low=low, high=high), "interval") == verdict
 
 
 def judged_as_was_said(threshold: Threshold, estimate: MeasuredValue) -> Verdict:
@@ -106,10 +106,10 @@ def judged_as_was_said(threshold: Threshold, estimate: MeasuredValue) -> Verdict
 def test_all_of_the_interval_has_to_be_on_one_side(passed: int, n: int, percent: int) -> None:
     estimate = share(min(passed, n), n)
     mark = parse_threshold(f"≥ {percent}%", RATE)
-    found = judged(mark, estimate, "interval")
+    found = judge_value(mark, estimate, "interval")
     assert found == judged_as_was_said(mark, estimate)
     assert is_thin(mark, estimate) == (found == "inconclusive")
-    point = judged(mark, estimate, "point")
+    point = judge_value(mark, estimate, "point")
     assert point in ("pass", "fail")
     assert found in (point, "inconclusive")
 
@@ -133,7 +133,7 @@ def _check_at_the_threshold(rate: float, n: int) -> None:
     counts, times = np.unique(passed, return_counts=True)
     found: dict[Verdict, int] = {"pass": 0, "fail": 0, "inconclusive": 0}
     for count, many in zip(counts.tolist(), times.tolist(), strict=True):
-        found[judged(mark, cautious(mark, share(count, n)), "interval")] += many
+        found[judge_value(mark, widen_bounds(mark, share(count, n)), "interval")] += many
     assert found["fail"] <= 0.05 * RUNS
     assert found["pass"] <= 0.05 * RUNS
     assert sum(found.values()) == RUNS
@@ -143,13 +143,13 @@ def test_where_wilson_alone_would_decide_too_soon() -> None:
     """96 of 100 where the rate is 98.8 %: Wilson's bound, though cautious, lies just below."""
     mark = parse_threshold("≥ 98.8%", RATE)
     hasty = share(96, 100)
-    assert judged(mark, hasty, "interval") == "fail"
-    careful = cautious(mark, hasty)
-    assert judged(mark, careful, "interval") == "inconclusive"
+    assert judge_value(mark, hasty, "interval") == "fail"
+    careful = widen_bounds(mark, hasty)
+    assert judge_value(mark, careful, "interval") == "inconclusive"
     assert is_thin(mark, careful)
     assert (careful.low, careful.high) == pytest.approx(clopper_pearson(96, 100), rel=1e-12)
     clear = share(90, 100)
-    assert cautious(mark, clear) is clear  # nothing changes where both say the same
+    assert widen_bounds(mark, clear) is clear  # nothing changes where both say the same
 
 
 @given(st.integers(0, 200), st.integers(2, 200), st.floats(0.8, 0.99))
@@ -175,7 +175,7 @@ def test_repeated_runs_are_rarely_decided_either(rate: float, scenarios: int, ru
     for _ in range(2000):
         chances = rng.beta(rate, 1 - rate, scenarios)
         passed = rng.binomial(runs, chances)
-        found[judged(mark, cautious(mark, repeated(passed, runs)), "interval")] += 1
+        found[judge_value(mark, widen_bounds(mark, repeated(passed, runs)), "interval")] += 1
     assert found["fail"] <= 0.05 * 2000
     assert found["pass"] <= 0.05 * 2000
 
@@ -203,29 +203,29 @@ def test_as_many_more_scenarios_do_settle_it(rate: float, mark: float) -> None:
     """With so many in all, about 80 % of runs at this rate are decided, and rightly."""
     threshold = parse_threshold(f"≥ {100 * mark:g}%", RATE)
     begun = share(round(rate * 100), 100)
-    more = further_scenarios(threshold, begun) or 0
+    more = count_further(threshold, begun) or 0
     n = 100 + more
     passed = np.random.default_rng(8).binomial(n, rate, 2000).tolist()
     right = "pass" if rate > mark else "fail"
-    settled = sum(judged(threshold, share(count, n), "interval") == right for count in passed)
+    settled = sum(judge_value(threshold, share(count, n), "interval") == right for count in passed)
     assert settled / 2000 >= 0.72
 
 
 def test_how_many_more_scenarios_are_told() -> None:
     mark = parse_threshold("≥ 90%", RATE)
     # 10 of 10: Wilson's lower bound is n / (n + z²), above 0.9 from 35 on.
-    assert further_scenarios(mark, share(10, 10)) == 25
-    assert judged(mark, share(35, 35), "interval") == "pass"
-    assert judged(mark, share(34, 34), "interval") == "inconclusive"
-    assert further_scenarios(mark, share(90, 100)) is None  # exactly there: no number can
-    assert further_scenarios(mark, MeasuredValue(value=0.95)) is None
-    near, far = (further_scenarios(mark, share(passed, 100)) or 0 for passed in (91, 95))
+    assert count_further(mark, share(10, 10)) == 25
+    assert judge_value(mark, share(35, 35), "interval") == "pass"
+    assert judge_value(mark, share(34, 34), "interval") == "inconclusive"
+    assert count_further(mark, share(90, 100)) is None  # exactly there: no number can
+    assert count_further(mark, MeasuredValue(value=0.95)) is None
+    near, far = (count_further(mark, share(passed, 100)) or 0 for passed in (91, 95))
     assert near > far > 0
 
 
 def test_equal_values_need_as_many_more_as_the_unseen_takes() -> None:
     """20 values of 0.0001: up to 0.16 is possible, and 0.05 is asked for."""
-    mark = parse_threshold("≤ 0.05", scale_of(known_metric("brier")))
+    mark = parse_threshold("≤ 0.05", read_scale(find_metric("brier")))
 
     def alike(n: int) -> MeasuredValue:
         around = bounded_interval(0.0001, 0.0, n, 0.95)
@@ -233,11 +233,11 @@ def test_equal_values_need_as_many_more_as_the_unseen_takes() -> None:
             value=0.0001, low=around.low, high=around.high, stderr=0.0, scenarios=n
         )
 
-    more = further_scenarios(mark, alike(20))
+    more = count_further(mark, alike(20))
     assert more is not None
-    assert judged(mark, alike(20), "interval") == "inconclusive"
-    assert judged(mark, alike(20 + more), "interval") == "pass"
-    assert judged(mark, alike(20 + more * 3 // 4), "interval") == "inconclusive"
+    assert judge_value(mark, alike(20), "interval") == "inconclusive"
+    assert judge_value(mark, alike(20 + more), "interval") == "pass"
+    assert judge_value(mark, alike(20 + more * 3 // 4), "interval") == "inconclusive"
 
 
 def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
@@ -247,7 +247,7 @@ def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
     alike = MeasuredValue(
         value=0.92, low=0.8, high=0.97, stderr=2 * single.stderr, scenarios=50, is_share=True
     )
-    assert (further_scenarios(mark, alike) or 0) > (further_scenarios(mark, single) or 0)
+    assert (count_further(mark, alike) or 0) > (count_further(mark, single) or 0)
 
 
 def test_the_reason_says_all_there_is() -> None:
@@ -274,7 +274,7 @@ def test_the_reason_says_all_there_is() -> None:
     [(0.5487, "54.9 %"), (0.00043, "0.043 %"), (0.9997, "99.97 %"), (1.0, "100 %"), (0.0, "0 %")],
 )
 def test_percentages_have_a_decimal_and_more_near_the_ends(value: float, text: str) -> None:
-    assert value_text(value, RATE) == text
+    assert format_value(value, RATE) == text
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,13 @@ def test_small_numbers_keep_digits_that_say_something(
     value: float, unit: str | None, text: str
 ) -> None:
     scale = Scale(name="x", unit=unit, range=(-inf, inf), better="lower")
-    assert value_text(value, scale) == text
+    assert format_value(value, scale) == text
 
 
 @given(st.floats(0, 1))
 def test_a_shown_value_is_on_its_own_side(value: float) -> None:
     mark = parse_threshold("≥ 90%", RATE)
-    shown = float(value_text(value, RATE, mark).removesuffix(" %").replace("−", "-")) / 100
+    shown = float(format_value(value, RATE, mark).removesuffix(" %").replace("−", "-")) / 100
     assert shown == pytest.approx(value, abs=0.0005001)
     if abs(value - 0.9) > 1e-9:
         assert mark.is_met(shown) == mark.is_met(value)

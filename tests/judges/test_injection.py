@@ -12,7 +12,7 @@ from time import process_time
 
 import pytest
 
-from calipers.judges.injection import flags
+from calipers.judges.injection import find_flags
 from calipers.statistics.intervals import wilson
 
 LISTS = Path(__file__).parent / "injections"
@@ -26,7 +26,7 @@ def texts(name: str) -> list[str]:
 
 def found(name: str) -> tuple[int, int]:
     every = texts(name)
-    return sum(bool(list(flags("text", each))) for each in every), len(every)
+    return sum(bool(list(find_flags("text", each))) for each in every), len(every)
 
 
 @pytest.mark.parametrize("half", BARS)
@@ -75,7 +75,7 @@ def test_the_lists_are_long_and_share_nothing() -> None:
     ],
 )
 def test_an_attempt_is_found_in_its_disguises(text: str, rule: str) -> None:
-    seen = list(flags("review", text))
+    seen = list(find_flags("review", text))
     assert any(flag.startswith(f"{rule} in review: ") for flag in seen), seen
     assert all(flag.isprintable() for flag in seen)
 
@@ -91,7 +91,7 @@ def test_an_attempt_is_found_in_its_disguises(text: str, rule: str) -> None:
     ],
 )
 def test_a_harmless_text_is_not_flagged(text: str) -> None:
-    assert list(flags("review", text)) == []
+    assert list(find_flags("review", text)) == []
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_a_harmless_text_is_not_flagged(text: str) -> None:
 def test_a_megabyte_takes_seconds_at_most(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     began = process_time()
-    list(flags("text", text))
+    list(find_flags("text", text))
     assert process_time() - began < 20  # a few, on a machine that does nothing else

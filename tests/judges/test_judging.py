@@ -321,7 +321,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     ("change", "said"),
     [
         ({"--rubric": "politness"}, "no such file"),
-        ({"--model": "gpt-4o"}, "names no provider"),
+        ({"--model": "gpt-4o"}, "does not name a provider"),
         ({"--base-url": "nowhere"}, "no URL"),
         ({"--api-key-env": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
         ({"-o": "records.jsonl"}, "one of the files to be judged"),
@@ -404,4 +404,4 @@ def test_a_damaged_journal_is_told(tmp_path: Path) -> None:
             journal.write('{"key": "x"}\n')
         result = judge(tmp_path, url)
     assert result.exit_code == 2
-    assert "a line that is no judgment" in result.stderr
+    assert "a line that is not a judgment" in result.stderr

@@ -15,7 +15,7 @@ import calipers
 from calipers.cli import app
 from calipers.engines import reading
 from calipers.metrics import metric_named
-from calipers.metrics.judged.who import judged_parts
+from calipers.metrics.judged.who import list_judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -53,7 +53,7 @@ def records(count: int = 200, seed: int = 0, astray: float = 0.05) -> tuple[list
 
 def answered_anew(rows: list[Row]) -> list[Row]:
     """The same tasks, answered once more: not the records that a calibration was made from."""
-    return [{**row, "answer": f"anew: {row['id']}"} for row in rows]
+    return [{**row, "answer": f"again: {row['id']}"} for row in rows]
 
 
 def calibrated(folder: Path, machine: list[Row], human: list[Row]) -> None:
@@ -356,7 +356,7 @@ def test_a_file_of_nonsense_licenses_nobody(tmp_path: Path, change: Callable[[Ro
         policy = {"thresholds": {"blocking": {name: 30}}, "judges": judges}
         result = gate(tmp_path, records()[0], policy)
         assert result.exit_code == 2, result.exception
-        assert "make it anew" in result.stderr
+        assert "make it again" in result.stderr
 
 
 def test_a_bound_that_is_less_sure_than_the_gate_licenses_nobody(tmp_path: Path) -> None:
@@ -410,10 +410,10 @@ def test_memory_is_bounded_however_many_judges_there_are(
 
 
 def test_metrics_know_what_judges_say_of_them() -> None:
-    assert judged_parts(metric_named("accuracy")) == ()
-    assert judged_parts(metric_named("composite_score")) == ("passed", "impl_rate")
-    assert judged_parts(metric_named("final_score")) == ("passed",)
-    assert "planning_rationality" in judged_parts(metric_named("agent_composite"))
+    assert list_judged_parts(metric_named("accuracy")) == ()
+    assert list_judged_parts(metric_named("composite_score")) == ("passed", "impl_rate")
+    assert list_judged_parts(metric_named("final_score")) == ("passed",)
+    assert "planning_rationality" in list_judged_parts(metric_named("agent_composite"))
 
 
 def test_a_score_shows_means_without_the_judges_error(tmp_path: Path) -> None:

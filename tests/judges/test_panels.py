@@ -171,7 +171,7 @@ def test_a_cascade_is_calibrated_as_one_judge(tmp_path: Path) -> None:
         "thresholds: {blocking: {pass_rate: 50}}\njudges: {calibrations: [calibration.json]}\n"
     )
     gate = ["gate", str(tmp_path / "judged.jsonl"), "--policy", str(policy)]
-    rows = [{**row, "answer": f"anew: {row['answer']}"} for row in judged(tmp_path)]
+    rows = [{**row, "answer": f"again: {row['answer']}"} for row in judged(tmp_path)]
     write_lines(tmp_path / "judged.jsonl", rows)
     assert CliRunner().invoke(app, gate).exit_code == 0
     for row in rows:  # the cheap judge alone has no licence
@@ -289,7 +289,7 @@ def test_bad_rows_are_left_out_where_asked(tmp_path: Path) -> None:
     [
         (("--model", "openai:judge-good"), "two judges are called judge-good"),
         (("--model", "openai:x", "--name", "n"), "--name is for a single --model"),
-        (("--escalate", "gpt"), "names no provider"),
+        (("--escalate", "gpt"), "does not name a provider"),
         (("--escalate", "openai:x", "--rubric", "constructiveness"), "no pass_at to be near to"),
         (("--prices", "nowhere.yaml"), "No such file"),
     ],

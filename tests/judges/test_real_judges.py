@@ -184,9 +184,9 @@ def test_scyllas_three_judges_may_not_block(tmp_path: Path) -> None:
         "calibrations": [str(tmp_path / "calibration.json")],
         "people": [first],
     }
-    anew = [{**run, "answer": "another"} for run in runs]
-    again = calipers.gate(anew, policy=policy)
-    assert "agrees too little with people" in (again.checks[0].reason or "")
+    again = [{**run, "answer": "another"} for run in runs]
+    decided = calipers.gate(again, policy=policy)
+    assert "agrees too little with people" in (decided.checks[0].reason or "")
 
 
 def reviewed() -> Iterator[tuple[Row, Row]]:

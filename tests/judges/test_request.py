@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calipers.judges.builtin import BUILT_IN
 from calipers.judges.cutting import cut
-from calipers.judges.planning import planning_summary
+from calipers.judges.planning import summarize_trace
 from calipers.judges.request import NothingToJudge, request
 
 ACCURACY = BUILT_IN["technical_accuracy"]
@@ -51,7 +51,7 @@ def test_the_message_holds_the_judged_texts_alone_between_their_marks() -> None:
     )
     assert "factual_correctness" in asked.system
     assert mark in asked.system
-    assert "refused: it is late" in asked.corrected("it is late")
+    assert "refused: it is late" in asked.correct("it is late")
 
 
 def test_what_is_cut_away_is_still_searched_for_attempts() -> None:
@@ -85,8 +85,8 @@ def test_a_cut_is_at_a_paragraph() -> None:
 
 def test_the_limit_is_a_setting() -> None:
     paper = "x" * 5000
-    assert request(ACCURACY.limited(6000), {"input": paper, "answer": "a"}).cut == ()
-    assert request(ACCURACY.limited(500), {"input": paper, "answer": "a"}).cut == ("paper",)
+    assert request(ACCURACY.set_limit(6000), {"input": paper, "answer": "a"}).cut == ()
+    assert request(ACCURACY.set_limit(500), {"input": paper, "answer": "a"}).cut == ("paper",)
 
 
 @pytest.mark.parametrize("record", [{"input": "p"}, {"input": "p", "answer": None}, {"answer": ""}])
@@ -123,7 +123,7 @@ def test_the_plan_is_summarised() -> None:
     ],
 )
 def test_a_hostile_trace_is_summarised_all_the_same(trace: Any) -> None:
-    summary = planning_summary(trace, 2000)
+    summary = summarize_trace(trace, 2000)
     assert len(summary) < 500
     assert "Steps:" in summary
 
@@ -131,7 +131,7 @@ def test_a_hostile_trace_is_summarised_all_the_same(trace: Any) -> None:
 def test_a_trace_of_many_tools_is_summarised_in_time() -> None:
     calls = [{"tool_name": f"t{n}", "success": n % 2 == 0} for n in range(20_000)]
     began = process_time()
-    summary = planning_summary({"tool_calls": [{"tool_name": "t7"}, *calls]}, 2000)
+    summary = summarize_trace({"tool_calls": [{"tool_name": "t7"}, *calls]}, 2000)
     assert process_time() - began < 5  # a pass over all calls for each tool took minutes
     assert "t7: 2×, 0 succeeded, 1 failed\nt0: 1×, 1 succeeded, 0 failed\n" in summary
 
@@ -155,7 +155,7 @@ def test_a_summary_keeps_to_its_length(calls: int, limit: int) -> None:
             {"from": "a", "to": f"b{n}", "type": "handoff"} for n in range(calls)
         ],
     }
-    whole = planning_summary(trace, None)
-    summary = planning_summary(json.dumps(trace), limit)
+    whole = summarize_trace(trace, None)
+    summary = summarize_trace(json.dumps(trace), limit)
     assert len(summary) <= limit
     assert "left out" in summary or summary == whole or limit < 300

@@ -14,11 +14,11 @@ from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
     RubricWeights,
-    items_of,
+    find_tolerance,
+    list_items,
+    parse_rubric,
     read_rubric,
-    rounding,
-    rubric_from,
-    weighted_sum,
+    sum_weighted,
 )
 from calipers.records.fields import Number
 from calipers.support.errors import UsageError
@@ -41,9 +41,9 @@ CATEGORIES: dict[str, Any] = {
 
 
 def total(judgment: dict[str, Any], rubric: Any = None) -> float:
-    items = items_of(judgment, NO_RUBRIC if rubric is None else rubric_from(rubric))
+    items = list_items(judgment, NO_RUBRIC if rubric is None else parse_rubric(rubric))
     assert items is not None
-    return weighted_sum(items)
+    return sum_weighted(items)
 
 
 def why_not(judgment: dict[str, Any], rubric: Any = None) -> str:
@@ -115,8 +115,8 @@ def test_a_category_without_items_is_an_item() -> None:
 
 def test_scores_are_items_for_a_rubric_that_knows_them() -> None:
     judgment = {"scores": {"clear": 4, "right": 5, "short": None}}
-    assert items_of(judgment) is None
-    assert items_of(judgment, rubric_from({"other": 1})) is None
+    assert list_items(judgment) is None
+    assert list_items(judgment, parse_rubric({"other": 1})) is None
     rubric = {"clear": {"weight": 0.25, "max": 5}, "right": {"weight": 0.75, "max": 5}}
     assert total(judgment, rubric) == pytest.approx(0.25 * 0.8 + 0.75)
     assert total({"scores": {"clear": 0.5, "right": 1}}, {"clear": 0.25, "right": 0.75}) == 0.875
@@ -157,7 +157,7 @@ def test_the_rubric_goes_before_what_the_judge_wrote() -> None:
     ],
 )
 def test_shapes_of_rubrics(rubric: Any, expected: RubricWeights) -> None:
-    assert rubric_from(rubric) == expected
+    assert parse_rubric(rubric) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_score_above_its_scale_gives_no_sum() -> None:
     "judgment", [{}, {"items": None}, {"items": []}, {"criteria_scores": {}}, {"scores": {"a": 1}}]
 )
 def test_no_items_are_none(judgment: dict[str, Any]) -> None:
-    assert items_of(judgment) is None
+    assert list_items(judgment) is None
 
 
 _points = st.fractions(0, 1, max_denominator=50)
@@ -252,7 +252,7 @@ def test_sums_equal_exact_arithmetic(drawn: list[tuple[Fraction, Fraction, Fract
     ],
 )
 def test_a_score_may_be_rounded_as_it_is_written(written: str, tolerance: float) -> None:
-    assert rounding(Number(written)) == pytest.approx(tolerance)
+    assert find_tolerance(Number(written)) == pytest.approx(tolerance)
 
 
 def test_weights_from_a_file(tmp_path: Path) -> None:

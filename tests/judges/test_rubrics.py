@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calipers.judges.builtin import BUILT_IN
-from calipers.judges.rubric_items import items_of, weighted_sum
+from calipers.judges.rubric_items import list_items, sum_weighted
 from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.support.errors import UsageError
 
@@ -43,7 +43,7 @@ def rubric_file(folder: Path, text: str = WEIGHTED) -> Path:
 def test_technical_accuracy_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"factual_correctness": a, "methodology_understanding": b, "domain_knowledge": c}
     expected = (a * 0.5 + b * 0.3 + c * 0.2) / 5.0
-    assert BUILT_IN["technical_accuracy"].graded(scores) == {
+    assert BUILT_IN["technical_accuracy"].grade(scores) == {
         "overall_score": pytest.approx(expected, abs=1e-12)
     }
 
@@ -53,7 +53,7 @@ def test_technical_accuracy_is_as_the_document_has_it(a: float, b: float, c: flo
 def test_constructiveness_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"actionable_feedback": a, "balanced_critique": b, "improvement_guidance": c}
     expected = (a + b + c) / 15.0
-    graded = BUILT_IN["constructiveness"].graded(scores)
+    graded = BUILT_IN["constructiveness"].grade(scores)
     assert graded == {"overall_score": pytest.approx(expected, abs=1e-12)}
 
 
@@ -62,7 +62,7 @@ def test_constructiveness_is_as_the_document_has_it(a: float, b: float, c: float
 def test_planning_rationality_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"logical_flow": a, "decision_quality": b, "resource_efficiency": c}
     expected = (a * 0.3 + b * 0.5 + c * 0.2) / 5.0
-    graded = BUILT_IN["planning_rationality"].graded(scores)
+    graded = BUILT_IN["planning_rationality"].grade(scores)
     assert graded == {"overall_score": pytest.approx(expected, abs=1e-12)}
 
 
@@ -76,20 +76,20 @@ def test_the_built_in_rubrics_read_what_the_document_gives_them() -> None:
         "constructiveness": [("review", "answer", None)],
         "planning_rationality": [("execution summary", "trace", 2000)],
     }
-    assert {rubric.range_of(n) for rubric in BUILT_IN.values() for n in rubric.names} == {(1, 5)}
+    assert {rubric.get_range(n) for rubric in BUILT_IN.values() for n in rubric.names} == {(1, 5)}
 
 
 def test_a_weighted_rubric_gives_a_score_and_a_verdict(tmp_path: Path) -> None:
     rubric = read_rubric(str(rubric_file(tmp_path)))
-    graded = rubric.graded({"runs": 2, "tests": 0.5, "names": 2})
+    graded = rubric.grade({"runs": 2, "tests": 0.5, "names": 2})
     assert graded["weighted_score"] == pytest.approx(0.6 * 2.5 / 3 + 0.4 * 0.5)
     assert graded["passed"] is True
-    assert rubric.graded({"runs": 1, "tests": 0.5, "names": 2})["passed"] is False
+    assert rubric.grade({"runs": 1, "tests": 0.5, "names": 2})["passed"] is False
 
 
 def test_what_does_not_apply_is_left_out_of_the_sum(tmp_path: Path) -> None:
     rubric = read_rubric(str(rubric_file(tmp_path)))
-    graded = rubric.graded({"runs": 2, "tests": None, "names": 4})
+    graded = rubric.grade({"runs": 2, "tests": None, "names": 4})
     assert graded["weighted_score"] == 1.0
     assert graded["criteria_scores"]["function"]["na_items"] == ["tests"]
 
@@ -102,10 +102,10 @@ def test_an_audit_finds_the_score_that_the_items_add_up_to(
     from calipers.support.config.limited_yaml import load_yaml  # noqa: PLC0415
 
     rubric = Rubric.model_validate(load_yaml(WEIGHTED)[0])
-    graded = rubric.graded({"runs": runs, "tests": tests, "names": names})
-    items = items_of(graded)
+    graded = rubric.grade({"runs": runs, "tests": tests, "names": names})
+    items = list_items(graded)
     assert items is not None
-    assert weighted_sum(items) == pytest.approx(graded["weighted_score"])
+    assert sum_weighted(items) == pytest.approx(graded["weighted_score"])
 
 
 def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
     same = read_rubric(str(rubric_file(tmp_path, f"# a comment\n{WEIGHTED}")))
     other = read_rubric(str(rubric_file(tmp_path, WEIGHTED.replace("It runs.", "It runs"))))
     assert first.hash == same.hash != other.hash
-    assert first.limited(500).hash != first.hash
-    assert first.limited(None).hash == first.hash
+    assert first.set_limit(500).hash != first.hash
+    assert first.set_limit(None).hash == first.hash
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ highest: 3
 pass_at: 0.5
 criteria: [{name: short, says: It is short., weight: 2}, {name: plain, says: It is plain.}]
 """
-    graded = read_rubric(str(rubric_file(tmp_path, text))).graded({"short": 3, "plain": 1.5})
+    graded = read_rubric(str(rubric_file(tmp_path, text))).grade({"short": 3, "plain": 1.5})
     assert graded == {"weighted_score": pytest.approx(7.5 / 9), "passed": True}
 
 
@@ -159,7 +159,7 @@ def test_a_score_that_may_pass_1_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         read_rubric(str(rubric_file(tmp_path, text.format(4))))
     assert ":4: the best scores add up to 5" in str(error.value)
-    assert read_rubric(str(rubric_file(tmp_path, text.format(5)))).graded({"b": 5})["passed"]
+    assert read_rubric(str(rubric_file(tmp_path, text.format(5)))).grade({"b": 5})["passed"]
 
 
 def test_an_unknown_rubric_names_those_there_are(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import calipers
 from benchmarks.model_server import ModelServer
 from calipers.judges.spec import JudgeSpec
-from calipers.records.judgment_shape import who_judged
+from calipers.records.judgment_shape import identify_judge
 from tests.files import write_lines
 from tests.judges.test_judging import judge, judgments, reviews
 
@@ -47,7 +47,9 @@ def test_settings_reach_the_model_and_make_another_judge(tmp_path: Path) -> None
     assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.7, 300, "END")
     found = judgments(tmp_path)[0]
     assert found["settings"] == {"temperature": 0.7, "max_tokens": 300, "stop": "END"}
-    assert who_judged(found)[0] == "openai:judge-good, max_tokens 300, stop END, temperature 0.7"
+    assert (
+        identify_judge(found)[0] == "openai:judge-good, max_tokens 300, stop END, temperature 0.7"
+    )
     assert again.exit_code == 2
     assert "it was begun with another model" in again.stderr
 

@@ -81,7 +81,7 @@ def test_what_is_corrected_is_not_decided_before_all_is_judged(tmp_path: Path) -
 
 
 def test_what_a_judge_failed_on_is_judged_before_the_run_goes_on(tmp_path: Path) -> None:
-    """Judging anew comes first, and what it says counts for when the gate is decided."""
+    """Judging again comes first, and what it says counts for when the gate is decided."""
     server = ModelServer()
     with server.in_thread() as url:
         licensed(tmp_path, url)

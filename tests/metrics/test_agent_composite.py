@@ -23,7 +23,7 @@ from calipers.metrics.agents.composite import (
     recommendation,
     recommendation_weight,
 )
-from calipers.metrics.agents.weights import PARTS, checked_weights, read_weights
+from calipers.metrics.agents.weights import PARTS, check_weights, read_weights
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import UsageError
 from tests.conformance import composite_reference as reference
@@ -52,7 +52,7 @@ def scored(parts: dict[str, Any], settings: Settings | None = None) -> dict[str,
 
 
 def weighing(**weights: float) -> Settings:
-    return Settings(weights=checked_weights(weights, source="weights.yaml"))
+    return Settings(weights=check_weights(weights, source="weights.yaml"))
 
 
 def test_all_parts_at_their_best_are_clamped_to_one() -> None:
@@ -111,7 +111,7 @@ def test_a_recommendation_agrees_with_the_score_beside_it(
     parts: dict[str, float | None], weights: dict[str, int], missing: Any
 ) -> None:
     tenths = {name: weight / 10 for name, weight in weights.items()}
-    settings = Settings(weights=checked_weights(tenths, source="weights.yaml"), missing=missing)
+    settings = Settings(weights=check_weights(tenths, source="weights.yaml"), missing=missing)
     found = scored(parts, settings)
     score = found["agent_composite"]
     if score is None:
@@ -211,7 +211,7 @@ def test_nothing_there_nothing_said() -> None:
 )  # fmt: skip
 def test_weights_that_make_no_sense(table: Any, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
-        checked_weights(table, source="weights.yaml")
+        check_weights(table, source="weights.yaml")
     assert str(caught.value).startswith(f"weights.yaml: {problem}")
 
 

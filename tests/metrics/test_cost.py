@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.cost.prices import price_list
+from calipers.metrics.cost.prices import open_price_list
 from calipers.scores.results import Measured
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
@@ -42,9 +42,9 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    price_list.cache_clear()
+    open_price_list.cache_clear()
     yield
-    price_list.cache_clear()
+    open_price_list.cache_clear()
 
 
 def run(model: str | None, prompt: float | None, completion: float | None, **more: Any) -> Record:
@@ -105,7 +105,7 @@ def test_rows_of_every_sort_side_by_side(engine: str, table: Path) -> None:
     notices = [notice for notice in score.notices if "cost" in notice]
     assert notices == [
         f"cost of 1 record by the prices in {table}",
-        f"cost of 1 record by the price list {price_list()}",
+        f"cost of 1 record by the price list {open_price_list()}",
         "1 record without a cost: no price is known for b-model: give one with --prices",
     ]
 

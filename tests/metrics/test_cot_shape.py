@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.dashboard.marks import marked
+from calipers.dashboard.marks import mark_thought
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.cot_shape import corrections, steps_and_lines
+from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
 from calipers.support.errors import UsageError
 from tests.commands import run, strict
 from tests.files import write_lines
@@ -97,7 +97,7 @@ def test_pages_mark_what_the_metrics_count(cot: str) -> None:
         step_pattern=STEP,
         correction_phrases=settings.correction_phrases,
     ).groups[0]
-    steps = sum(is_step for is_step, _ in steps_and_lines(cot, settings))
+    steps = sum(is_step for is_step, _ in mark_steps(cot, settings))
     assert found.metrics["step_count_mean"].value == steps
-    assert found.metrics["self_correction_rate"].value == bool(corrections(cot, settings))
-    assert sum(line.step is not None for line in marked(cot, settings)) == steps
+    assert found.metrics["self_correction_rate"].value == bool(find_corrections(cot, settings))
+    assert sum(line.step is not None for line in mark_thought(cot, settings)) == steps

@@ -21,12 +21,12 @@ from calipers.metrics.cost.prices import (
     Price,
     PriceList,
     Prices,
-    checked_prices,
-    price_list,
-    priced,
+    check_prices,
+    open_price_list,
+    price_calls,
     read_prices,
 )
-from calipers.metrics.cost.prices.listed import tariff_of
+from calipers.metrics.cost.prices.listed import read_tariff
 from calipers.records.fields import BadValue
 from calipers.records.usage import read_usage
 from calipers.support.errors import DataError, UsageError
@@ -55,7 +55,7 @@ def written(folder: Path, text: str, name: str = "prices.yaml") -> Path:
 
 def costs(*calls: dict[str, Any], prices: Prices | None = None) -> pl.DataFrame:
     schema = {name: pl.String() if name == "model" else pl.Float64() for name in USED}
-    return priced(pl.DataFrame([dict.fromkeys(USED) | call for call in calls], schema), prices)
+    return price_calls(pl.DataFrame([dict.fromkeys(USED) | call for call in calls], schema), prices)
 
 
 def call(
@@ -85,8 +85,8 @@ def test_yaml_and_json_say_the_same(text: str, name: str, tmp_path: Path) -> Non
         ("{}", "no prices of models in it", "my-model"),
         ("gpt-4o", "no prices of models in it", "my-model"),
         ("gpt-4o: 5", "gpt-4o is 5, no prices", "my-model"),
-        ("4: {input: 1, output: 2}", "4 is no text, as the name of a model is", "in quotes"),
-        ("no: {input: 1, output: 2}", "False is no text", "in quotes"),
+        ("4: {input: 1, output: 2}", "4 is not text, as the name of a model is", "in quotes"),
+        ("no: {input: 1, output: 2}", "False is not text", "in quotes"),
         ("m: {input: 1}", "m: output is missing", "output: 15"),
         ("m: {output: 1, input: }", "m: input is missing", "input: 3"),
         ("m: {}", "m: input is missing", "input: 3"),
@@ -148,20 +148,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_names_from_outside_cannot_drive_a_terminal() -> None:
     with pytest.raises(UsageError) as raised:
-        checked_prices({"\x1b[31m" + "m" * 99: 1}, source="p.yaml")
+        check_prices({"\x1b[31m" + "m" * 99: 1}, source="p.yaml")
     assert raised.value.message.isprintable()
     assert len(raised.value.message) < 100
 
 
 def test_prices_travel_to_workers() -> None:
-    prices = checked_prices(GOOD, source="p.yaml")
+    prices = check_prices(GOOD, source="p.yaml")
     assert pickle.loads(pickle.dumps(prices)) == prices
     assert hash(prices) == hash(pickle.loads(pickle.dumps(prices)))
 
 
 # --- Costs ---
 
-PRICES = checked_prices(GOOD, source="prices.yaml")
+PRICES = check_prices(GOOD, source="prices.yaml")
 
 
 def test_each_sort_of_token_has_its_price() -> None:
@@ -205,7 +205,7 @@ def test_a_file_matches_names_as_loosely_as_the_list(
     in_record: str,
     is_priced: bool,  # noqa: FBT001 (a parameter of the test)
 ) -> None:
-    prices = checked_prices({in_file: {"input": 1000, "output": 0}}, source="prices.yaml")
+    prices = check_prices({in_file: {"input": 1000, "output": 0}}, source="prices.yaml")
     found = costs(call(in_record), prices=prices).row(0, named=True)
     assert (found["by_file"], found["cost_usd"]) == ((True, 1.0) if is_priced else (False, None))
 
@@ -217,7 +217,7 @@ def test_the_nearest_name_in_the_file_wins_and_a_tie_is_no_price() -> None:
         "a/n": {"input": 3, "output": 0},
         "b/n": {"input": 4, "output": 0},
     }
-    prices = checked_prices(table, source="prices.yaml")
+    prices = check_prices(table, source="prices.yaml")
     models = ("m-2024-08-06", "x/M-2024-08-06", "m-2024-11-20", "b/n", "n")
     found = costs(*(call(model, prompt=1e6) for model in models), prices=prices)
     assert found["cost_usd"].to_list() == [2.0, 2.0, 1.0, 4.0, None]
@@ -254,7 +254,7 @@ def test_nothing_to_price_is_nothing() -> None:
 
 @pytest.fixture
 def listed() -> PriceList:
-    found = price_list()
+    found = open_price_list()
     assert found is not None
     return found
 
@@ -378,7 +378,7 @@ def test_every_model_of_the_list_costs_what_the_package_says(listed: PriceList) 
     compared = 0
     for model in (model for provider in providers for model in provider.models):
         prices = model.get_prices(noon)
-        tariff = tariff_of(prices)
+        tariff = read_tariff(prices)
         if tariff is None:
             assert prices.input_mtok is None or prices.output_mtok is None
             continue
@@ -417,10 +417,10 @@ def test_an_announced_price_does_not_hold_before_its_time(listed: PriceList) -> 
     ]
     moved = 0
     for name, start, model in changing:
-        before = PriceList(listed.version, start - timedelta(days=1)).tariff(name)
-        after = PriceList(listed.version, start).tariff(name)
+        before = PriceList(listed.version, start - timedelta(days=1)).find_tariff(name)
+        after = PriceList(listed.version, start).find_tariff(name)
         noon = datetime.combine(start, time(12, tzinfo=UTC))
-        if after == tariff_of(model.get_prices(noon)):  # the name is not another model's too
+        if after == read_tariff(model.get_prices(noon)):  # the name is not another model's too
             moved += before != after
     assert moved > 5
     assert all(
@@ -429,7 +429,7 @@ def test_an_announced_price_does_not_hold_before_its_time(listed: PriceList) -> 
 
 
 def test_the_file_goes_before_the_list() -> None:
-    prices = checked_prices({"gpt-4o": {"input": 5, "output": 15}}, source="p.yaml")
+    prices = check_prices({"gpt-4o": {"input": 5, "output": 15}}, source="p.yaml")
     found = costs(call("gpt-4o", 1e6, 1e6), call("gpt-4o-mini", 1e6, 1e6), prices=prices)
     assert found["cost_usd"][0] == 20
     assert found["by_file"].to_list() == [True, False]
@@ -442,21 +442,21 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", refused)
     monkeypatch.setattr(socket, "getaddrinfo", refused)
-    price_list.cache_clear()
+    open_price_list.cache_clear()
     assert costs(call("gpt-4o"), call("no-such-model"))["by_list"].to_list() == [True, False]
 
 
 @pytest.fixture
 def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    price_list.cache_clear()
+    open_price_list.cache_clear()
     yield
-    price_list.cache_clear()
+    open_price_list.cache_clear()
 
 
 @pytest.mark.usefixtures("no_list")
 def test_without_the_extra_there_are_the_record_and_the_file() -> None:
-    assert price_list() is None
+    assert open_price_list() is None
     found = costs(call("gpt-4o"), call("claude"), call("gpt-4o", cost_usd=3.0), prices=PRICES)
     assert found["cost_usd"].to_list() == [None, 0.0045, 3.0]
     assert found["unpriced"].to_list() == ["gpt-4o", None, None]
@@ -520,9 +520,9 @@ def test_a_model_without_a_price_leaves_the_whole_run_without_a_cost() -> None:
     ("text", "problem"),
     [
         ('"gpt-4o"', "mapping from model"),
-        ("[3]", "no model with its tokens"),
-        ('{"gpt-4o": 3}', "no model with its tokens"),
-        ('[{"input_tokens": 3}]', "no model with its tokens"),
+        ("[3]", "not a model with its tokens"),
+        ('{"gpt-4o": 3}', "not a model with its tokens"),
+        ('[{"input_tokens": 3}]', "not a model with its tokens"),
         ('{"gpt-4o": {"input_tokens": -3}}', "input_tokens: -3 is negative"),
         ('{"gpt-4o": {"costUSD": "free"}}', 'costUSD: "free" is not a number'),
         ("[" * 100_000, "mapping from model"),

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics.declare.settings import Settings
-from calipers.reports.figures import figure
+from calipers.reports.figures import format_figure
 from calipers.scores.results import Measured
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
@@ -396,10 +396,10 @@ def test_scenarios_can_be_compared() -> None:
 
 
 def test_small_values_keep_their_digits() -> None:
-    assert figure(0.000312345) == "0.0003123"
-    assert figure(0.0) == "0"
-    assert figure(3.1e-4, 2.9e-4, 3.3e-4) == "0.000310 ± 0.000020"
-    assert figure(3e-7, 2.9e-7, 3.1e-7) == "3.00e-07 ± 1.00e-08"
+    assert format_figure(0.000312345) == "0.0003123"
+    assert format_figure(0.0) == "0"
+    assert format_figure(3.1e-4, 2.9e-4, 3.3e-4) == "0.000310 ± 0.000020"
+    assert format_figure(3e-7, 2.9e-7, 3.1e-7) == "3.00e-07 ± 1.00e-08"
 
 
 # --- published figures ---

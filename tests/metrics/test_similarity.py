@@ -55,13 +55,13 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
     def install(scorer: Scorer) -> list[Pairs]:
         asked: list[Pairs] = []
 
-        def bert_scores(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
+        def score_pairs(pairs: Pairs, *, model: str, cache: Any) -> list[SimpleNamespace]:
             del model, cache
             asked.append(pairs)
             return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
         module = ModuleType("calipers.metrics.text.semantic")
-        module.bert_scores = bert_scores  # type: ignore[attr-defined]
+        module.score_pairs = score_pairs  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "calipers.metrics.text.semantic", module)
         return asked
 
@@ -148,7 +148,7 @@ def test_weights_out_of_reach_are_tried_once_and_told(error: Exception, model: A
     assert "for long" not in str(found.reason)
     assert len(asked) == 1
     agents(rows)
-    assert len(asked) == 2  # a run tries anew
+    assert len(asked) == 2  # a run tries again
 
 
 def test_the_model_sees_whole_batches(model: Any) -> None:
@@ -251,8 +251,8 @@ def test_a_list_in_a_csv_cell_and_in_a_table(tmp_path: Path) -> None:
     ("value", "problem"),
     [
         ("[]", "an empty list, not a text or a list of texts"),
-        ('["a", null]', "null in the list is not a text"),
-        ('["a", 1]', "1 in the list is not a text"),
+        ('["a", null]', "null in the list is not text"),
+        ('["a", 1]', "1 in the list is not text"),
         ('{"a": 1}', '{"a": 1} is an object, not a text or a list of texts'),
     ],
 )
@@ -360,10 +360,10 @@ def test_pairs_may_be_named_as_the_records_are(names: tuple[str, str], tmp_path:
         ("nan", "outside [0, 1]"),
         ("-0.1", "outside [0, 1]"),
         ("{pairs}", "neither a number nor FILE:Q"),
-        ("{pairs}:", "nothing is no quantile"),
-        ("{pairs}:1.5", "1.5 is no quantile"),
-        ("{pairs}:1/0", "1/0 is no quantile"),
-        ("{pairs}:half", "half is no quantile"),
+        ("{pairs}:", "nothing is not a quantile"),
+        ("{pairs}:1.5", "1.5 is not a quantile"),
+        ("{pairs}:1/0", "1/0 is not a quantile"),
+        ("{pairs}:half", "half is not a quantile"),
         ("{pairs}.gone:0.5", "no such file"),
         ("{other}:0.5", "no pairs of texts"),
         ("{empty}:0.5", "no pairs of texts"),

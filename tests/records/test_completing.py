@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.completing import seconds_in, seconds_of
+from calipers.records.completing import parse_seconds, parse_seconds_in
 from calipers.records.fields import BadValue
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -104,7 +104,7 @@ def test_a_table_of_times(tmp_path: Path) -> None:
     [
         ({"start_time": 5, "end_time": 4}, "end_time is before start_time"),
         ({"start_time": "yesterday", "end_time": 4}, "start_time: yesterday is not a time"),
-        ({"start_time": "2024-02-30T00:00:00", "end_time": 4}, "no day of the calendar"),
+        ({"start_time": "2024-02-30T00:00:00", "end_time": 4}, "not a calendar date"),
         ({"input_tokens": -1}, "input_tokens: -1 is negative"),
         ({"input_tokens": True}, "input_tokens: true is not a number"),
         ({"tool_calls": [{"context": "x"}]}, "tool_name is missing"),
@@ -147,11 +147,13 @@ TIMES = st.one_of(
 def test_times_are_read_alike_one_by_one_and_all_at_once(texts: list[str]) -> None:
     def one(text: str) -> float | None:
         try:
-            return seconds_of(text, "start_time")
+            return parse_seconds(text, "start_time")
         except BadValue:
             return None
 
-    at_once = pl.DataFrame({"t": texts}, schema={"t": pl.String}).select(seconds_in(pl.col("t")))
+    at_once = pl.DataFrame({"t": texts}, schema={"t": pl.String}).select(
+        parse_seconds_in(pl.col("t"))
+    )
     assert at_once.to_series().to_list() == [one(text) for text in texts]
 
 

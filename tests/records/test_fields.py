@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
+from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 
 CONTRACT = (
     "id model tier run category capability tags input target answer cot reference prob_correct "
@@ -129,9 +129,9 @@ def test_a_reference_is_a_text_or_a_list_of_texts() -> None:
     ("value", "problem"),
     [
         ([], "an empty list, not a text or a list of texts"),
-        (["a", None], "null in the list is not a text"),
-        (["a", Number("3")], "3 in the list is not a text"),
-        ([["a"]], '["a"] in the list is not a text'),
+        (["a", None], "null in the list is not text"),
+        (["a", Number("3")], "3 in the list is not text"),
+        ([["a"]], '["a"] in the list is not text'),
         ({"text": "a"}, '{"text": "a"} is an object, not a text or a list of texts'),
     ],
 )
@@ -151,12 +151,12 @@ def test_nesting_without_end_is_refused_and_no_crash(field: str) -> None:
 
 
 def test_a_field_that_the_contract_does_not_know_takes_any_scalar() -> None:
-    field = field_named("temperature")
+    field = find_field("temperature")
     assert (field.name, field.kind) == ("temperature", Kind.SCALAR)
-    assert field_named("answer") is FIELDS["answer"]
+    assert find_field("answer") is FIELDS["answer"]
 
 
 def test_refused_numbers_are_marked_in_a_column() -> None:
     numbers = pl.DataFrame({"prob_correct": [0.0, 1.0, -0.1, 1.1, math.inf, None]})
-    marked = numbers.select(FIELDS["prob_correct"].outside(pl.col("prob_correct"))).to_series()
+    marked = numbers.select(FIELDS["prob_correct"].mark_outside(pl.col("prob_correct"))).to_series()
     assert marked.to_list() == [False, False, True, True, True, None]

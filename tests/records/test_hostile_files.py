@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.records.bytestream import Block, file_blocks, stream_blocks
+from calipers.records.bytestream import Block, read_blocks, stream_blocks
 from calipers.records.limits import Limits
 from tests.files import write_lines
 from tests.records.bombs import BOMBS, MB
@@ -79,7 +79,7 @@ def test_constant_logs_of_usual_size_are_read(tmp_path: Path) -> None:
 def test_blocks_have_a_bounded_number_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{}\n" * 250_001 + b"{}")
-    blocks = [block for block, _ in file_blocks(path)]
+    blocks = [block for block, _ in read_blocks(path)]
     assert [(each.first, each.data.count(b"{}")) for each in blocks] == [
         (0, 100_000),
         (100_000, 100_000),

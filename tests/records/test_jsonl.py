@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.bytestream import Block, file_blocks
-from calipers.records.jsonl import JsonLines, JsonLinesChunk, numbered_rows
+from calipers.records.bytestream import Block, read_blocks
+from calipers.records.jsonl import JsonLines, JsonLinesChunk, read_rows
 from calipers.records.sources import CHECK, UnusualRows, Wanted
 from tests.examples import examples
 
@@ -38,7 +38,7 @@ def fast(block: JsonLinesChunk) -> pl.DataFrame | None:
     except (pl.exceptions.PolarsError, UnusualRows):
         return None
     checks = [name for name in frame.columns if name.startswith(CHECK)]
-    return frame.drop(checks) if block.trusts(frame.select(checks)) else None
+    return frame.drop(checks) if block.is_trusted(frame.select(checks)) else None
 
 
 _parts = st.text(alphabet=[*'ab"/\\\n\r\t\b\f\0\x1f\x7fé🙂:', "\u2028"], max_size=4)
@@ -176,7 +176,7 @@ def test_a_renamed_field_keeps_its_spelling(key: str) -> None:
 @example([{"a": "C:\\new"}, {"b": "tab\t"}])
 @examples(150, deadline=None)
 def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) -> None:
-    """Polars leaves backslashes and control characters in them as they are, which is no JSON."""
+    """Polars leaves backslashes and control characters in them as they are, which is not JSON."""
     row = {"judgments": judgments, "cot": "\\alpha\t"}
     block = JsonLinesChunk(
         Block(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}
@@ -376,7 +376,7 @@ def test_blocks_are_whole_lines_and_lose_nothing(
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(packed(varied, suffix))
     seen = b""
-    for block, done in file_blocks(path, size=size):
+    for block, done in read_blocks(path, size=size):
         data = block.data
         assert data
         assert block.first == seen.count(b"\n")
@@ -394,7 +394,7 @@ def test_a_bad_line_has_its_number_in_the_file_however_it_is_cut(
     path.write_bytes(varied.replace(b'"id": "41"', b'"id": ["41"]'))
     bad = [
         row
-        for block, _ in file_blocks(path, size=size)
+        for block, _ in read_blocks(path, size=size)
         for row in JsonLinesChunk(block, "a", Wanted(("id",)), {}).exact().bad
     ]
     assert [(row.row, row.problem) for row in bad] == [(42, 'id: ["41"] is a list, not a text')]
@@ -404,12 +404,12 @@ def test_lines_longer_than_what_is_looked_at_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     long = [{"id": str(n), "answer": str(n) * 200_000} for n in range(3)]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in long))
-    blocks = [block for block, _ in file_blocks(path, size=1000)]
+    blocks = [block for block, _ in read_blocks(path, size=1000)]
     assert [json.loads(block.data) for block in blocks] == long
 
 
 def test_rows_are_numbered_from_the_line_given() -> None:
-    found = list(numbered_rows(b'{"a": 1}\n\n{"b": 2}\n', 10))
+    found = list(read_rows(b'{"a": 1}\n\n{"b": 2}\n', 10))
     assert [number for number, _, _ in found] == [10, 12]
 
 

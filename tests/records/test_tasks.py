@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.records.parquet_footer import unpacked_bytes
+from calipers.records.parquet_footer import read_unpacked_size
 from calipers.records.tasks import read_tasks
 from calipers.support.errors import CalipersError, DataError
 
@@ -71,13 +71,13 @@ def test_a_footer_tells_how_large_the_columns_are(tmp_path: Path) -> None:
     cells = [f"{number:05}" * 1000 for number in range(100)]
     odd = {"l": [[1, 2]] * 100, "s": [{"a": True}] * 100, "f": [1.5] * 100}
     pl.DataFrame({"answer": cells, **odd}).write_parquet(path, row_group_size=7)
-    found = unpacked_bytes(path)
+    found = read_unpacked_size(path)
     assert found is not None
     assert 500_000 < found < 520_000
     whole = path.read_bytes()
     for cut in (whole[:-1], whole[:-40] + whole[-8:], b"PAR1", b""):  # damaged: Polars is to say so
         path.write_bytes(cut)
-        assert unpacked_bytes(path) is None or unpacked_bytes(path) != found
+        assert read_unpacked_size(path) is None or read_unpacked_size(path) != found
 
 
 # --- scenarios in YAML, and data on a hub ---

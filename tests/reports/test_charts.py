@@ -20,8 +20,8 @@ from tests.shared_data import FOLDER, needs_shared_data
 pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)")
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `figures`)")
 
-from calipers.reports.charts import FIGURES, charts_of
-from calipers.reports.charts.differences import differences
+from calipers.reports.charts import FIGURES, draw_charts
+from calipers.reports.charts.differences import draw_differences
 
 Row = dict[str, Any]
 NAMES = ["composite_by_tier", "cost_pass_rate", "pass_rate"]
@@ -274,7 +274,7 @@ def test_what_is_refused_is_refused_before_any_work(tmp_path: Path) -> None:
         assert told.exit_code == 2
         assert (
             told.stderr
-            == f"error: --figures {folder}: {taken} is no folder\n  name another folder\n"
+            == f"error: --figures {folder}: {taken} is not a folder\n  name another folder\n"
         )
 
 
@@ -323,7 +323,7 @@ def test_the_runs_of_scylla() -> None:
         map={"id": "subtest"},
         on_bad="skip",
     )
-    charts, left_out = charts_of(score)
+    charts, left_out = draw_charts(score)
     assert list(charts) == NAMES
     assert not set(left_out) & set(NAMES)
     front = [row["name"] for row in rows_of(charts["cost_pass_rate"]) if row.get("on_front")]
@@ -386,7 +386,7 @@ def test_a_comparison_draws_its_differences() -> None:
     base = [{"id": str(n), "correct": n % 2 == 0, "passed": n % 3 > 0} for n in range(60)]
     better = [row | {"correct": n % 8 > 0} for n, row in enumerate(base)]
     compared = cal.compare(base, better)
-    chart = differences(compared)
+    chart = draw_differences(compared)
     assert not isinstance(chart, str)
     rows = {row["name"]: row for row in rows_of(chart) if "difference" in row}
     found = compared.pairs[0].metrics
@@ -403,5 +403,5 @@ def test_a_comparison_draws_its_differences() -> None:
 def test_a_comparison_without_shares_has_no_picture() -> None:
     rows = [{"id": str(n), "latency_ms": n} for n in range(5)]
     compared = cal.compare(rows, rows, metrics=["latency_mean_ms"])
-    assert differences(compared) == "no metric that is a share has a difference"
+    assert draw_differences(compared) == "no metric that is a share has a difference"
     assert "<svg" not in compared._repr_html_()

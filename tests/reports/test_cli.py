@@ -148,7 +148,7 @@ def test_a_run_goes_on_where_the_page_cannot_be_made(
     def broken(*_: object, **__: object) -> str:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("calipers.reports.pages.report.report_html", broken)
+    monkeypatch.setattr("calipers.reports.pages.report.render_report", broken)
     again = ran.run(report=True)
     assert again.exit_code == 1
     assert "no report.html: RuntimeError: no ink" in again.stderr

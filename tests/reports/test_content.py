@@ -14,7 +14,7 @@ import pytest
 import calipers as cal
 from calipers.gates.early import Early, Standing
 from calipers.gates.reading import read_gate
-from calipers.reports.figures import figure, figure_parts, shared_form
+from calipers.reports.figures import choose_form, format_figure, split_figure
 from tests.reports.pages_at_hand import page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
@@ -48,7 +48,7 @@ def test_every_number_is_the_score_s(made: cal.Report, html: str) -> None:
         for name, measured in theirs.metrics.items():
             assert ours.metrics[name] == measured
             if measured.value is not None:
-                assert figure_parts(measured.value, measured.low, measured.high)[0] in text
+                assert split_figure(measured.value, measured.low, measured.high)[0] in text
             else:
                 assert measured.reason is not None
                 assert measured.reason in text
@@ -115,12 +115,12 @@ def test_the_breakdown_is_the_score_by_category(made: cal.Report, html: str) -> 
     again = cal.score(records(), by=["category", "model"], metrics=["accuracy"])
     ours = made.breakdowns["category"]
     text = page_of(html).text
-    form = shared_form(group.metrics["accuracy"] for group in again.groups)
+    form = choose_form(group.metrics["accuracy"] for group in again.groups)
     for group, theirs in zip(ours.groups, again.groups, strict=True):
         assert group.by == theirs.by
         assert group.metrics["accuracy"] == theirs.metrics["accuracy"]
         found = theirs.metrics["accuracy"]
-        assert figure(found.value, found.low, found.high, form) in text
+        assert format_figure(found.value, found.low, found.high, form) in text
 
 
 def test_samples_are_bounded_and_the_rest_is_counted(made: cal.Report) -> None:
@@ -241,7 +241,7 @@ def test_markdown_holds_the_same_numbers(made: cal.Report) -> None:
     told = made.to_markdown()
     for group in made.score.groups:
         for measured in group.metrics.values():
-            assert figure_parts(measured.value, measured.low, measured.high)[0] in told
+            assert split_figure(measured.value, measured.low, measured.high)[0] in told
     for heading in ("## Metrics", "## By category", "## What failed", "## Samples"):
         assert heading in told
     assert "gate: fail" in told

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
-from calipers.reports.pages.drawing_script import drawing_script
+from calipers.reports.pages.drawing_script import load_script
 
 
 @pytest.fixture
@@ -25,27 +25,27 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     return times
 
 
-def anew() -> str:
-    drawing_script.cache_clear()
+def again() -> str:
+    load_script.cache_clear()
     try:
-        return drawing_script()
+        return load_script()
     finally:
-        drawing_script.cache_clear()
+        load_script.cache_clear()
 
 
 def test_it_is_kept(made: list[int], tmp_path: Path) -> None:
-    assert anew() == anew()
-    assert "window.vegaEmbed = 1;" in anew()
+    assert again() == again()
+    assert "window.vegaEmbed = 1;" in again()
     assert len(made) == 1
     assert [path.suffix for path in (tmp_path / "calipers").iterdir()] == [".js"]
 
 
 def test_a_torn_copy_is_made_anew(made: list[int], tmp_path: Path) -> None:
-    whole = anew()
+    whole = again()
     [kept] = (tmp_path / "calipers").iterdir()
     for bad in (whole[:-5].encode(), b"", b"alert(1)", b"\xff\xfe"):
         kept.write_bytes(bad)
-        assert anew() == whole
+        assert again() == whole
     assert len(made) == 5
 
 
@@ -54,7 +54,7 @@ def test_a_cache_that_cannot_be_written_is_no_matter(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert anew() == anew()
+    assert again() == again()
     assert len(made) == 2
 
 
@@ -63,5 +63,5 @@ def test_a_script_that_would_end_its_element_is_refused(
 ) -> None:
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda: "'</SCRIPT>'")
     with pytest.raises(ValueError, match="cannot be put into a page"):
-        anew()
+        again()
     assert not made

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.bars import bar_of, scale_of
-from calipers.reports.pages.drawing_script import drawing_script
-from calipers.reports.pages.environment import environment
-from calipers.reports.pages.families import families_of
-from calipers.reports.pages.inlining import content_policy, static
-from calipers.reports.pages.texts import shown
-from calipers.reports.pages.vega import COLOURS, page_json
+from calipers.reports.pages.bars import choose_scale, make_bar
+from calipers.reports.pages.drawing_script import load_script
+from calipers.reports.pages.environment import make_environment
+from calipers.reports.pages.families import group_by_family
+from calipers.reports.pages.inlining import make_policy, read_static
+from calipers.reports.pages.texts import clean_text
+from calipers.reports.pages.vega import COLOURS, dump_page_json
 from calipers.scores.results import Group, Measured
 from tests.browser import Watched, browser, needs_browser, watched
 
@@ -29,7 +29,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}
 
 
 def rendered(source: str, **values: object) -> str:
-    return environment().from_string(source).render(**values)
+    return make_environment().from_string(source).render(**values)
 
 
 def test_everything_is_escaped_and_nothing_is_forgotten() -> None:
@@ -40,14 +40,14 @@ def test_everything_is_escaped_and_nothing_is_forgotten() -> None:
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_json_in_a_page_cannot_end_its_element(value: object) -> None:
-    text = str(page_json(value))
+    text = str(dump_page_json(value))
     assert not set(text) & set("<>&\u2028\u2029")
     assert json.loads(text) == value
 
 
 @given(st.text())
 def test_no_control_character_reaches_a_page(text: str) -> None:
-    assert all(each.isprintable() or each in "\n\t" for each in shown(text))
+    assert all(each.isprintable() or each in "\n\t" for each in clean_text(text))
 
 
 def test_a_card_shows_value_interval_and_the_reason_of_a_null() -> None:
@@ -74,28 +74,28 @@ def test_bars_stay_on_their_scale(data: st.DataObject) -> None:
     metric = metric_named(data.draw(st.sampled_from(sorted(catalogue()))))
     low, value, high = sorted(data.draw(st.lists(st.floats(0, 1e9), min_size=3, max_size=3)))
     measured = Measured(value=value, n=1, missing=0, low=low, high=high)
-    bar = bar_of(measured, scale_of(metric, [measured]))
+    bar = make_bar(measured, choose_scale(metric, [measured]))
     assert bar is not None
     assert 0 <= bar.low <= bar.low + bar.width <= 100.01
     assert 0 <= bar.value <= 100
 
 
 def test_every_metric_is_in_one_family() -> None:
-    families = list(families_of(catalogue()))
+    families = list(group_by_family(catalogue()))
     names = [name for family in families for name in (*family.first, *family.others)]
     assert sorted(names) == sorted(catalogue())
 
 
 def test_the_style_has_every_colour_of_the_charts_in_light_dark_and_print() -> None:
     tokens = {token for value in COLOURS.values() for token in re.findall(r"--[a-z0-9-]+", value)}
-    blocks = re.findall(r"\{[^{}]*color-scheme:[^{}]*\}", static("style.css"))
+    blocks = re.findall(r"\{[^{}]*color-scheme:[^{}]*\}", read_static("style.css"))
     assert len(blocks) == 4  # light, dark by choice, dark by system, print
     for block in blocks:
         assert tokens <= set(re.findall(r"(--[a-z0-9-]+):", block))
 
 
 def test_the_content_policy_allows_only_the_texts_by_hash() -> None:
-    policy = content_policy(["a()"], ["b {}"])
+    policy = make_policy(["a()"], ["b {}"])
     hashes = re.findall(r"sha256-([A-Za-z0-9+/=]+)'", policy)
     assert [b64decode(each) for each in hashes] == [
         sha256(text).digest() for text in (b"a()", b"b {}")
@@ -113,13 +113,13 @@ def test_the_drawing_script_works_without_eval(watched: Watched) -> None:
         "width": 300,
         "height": 80,
     }  # fmt: skip
-    scripts = [drawing_script(), static("figures.js")]
-    policy = content_policy(scripts, [static("style.css")])
+    scripts = [load_script(), read_static("figures.js")]
+    policy = make_policy(scripts, [read_static("style.css")])
     watched.page.set_content(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<style>{static('style.css')}</style>"
+        f"<style>{read_static('style.css')}</style>"
         '<figure class="vega" data-spec="s"><div class="canvas"></div>'
-        f'<script type="application/json" id="s">{page_json(spec)}</script></figure>'
+        f'<script type="application/json" id="s">{dump_page_json(spec)}</script></figure>'
         + "".join(f"<script>{script}</script>" for script in scripts)
     )
     watched.figures_drawn()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.cli import app
-from calipers.reports.spreadsheets import csv_text, safe_cell
+from calipers.reports.spreadsheets import escape_cell, write_csv
 from tests.files import write_lines
 
 EVIL = [
@@ -29,19 +29,19 @@ EVIL = [
 
 @pytest.mark.parametrize("text", [*EVIL, "＝1", "--1", "-", "+", "-1e", "-٣", "1e5\n"[::-1]])
 def test_what_would_run_gets_an_apostrophe(text: str) -> None:
-    assert safe_cell(text) == f"'{text}"
+    assert escape_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("value", ["-0.5", "+3", "-1e-5", "-.5", "", "a=b", "'=x", -0.5, 7, True])
 def test_everything_else_stays(value: object) -> None:
-    assert safe_cell(value) is value
+    assert escape_cell(value) is value
 
 
 @given(st.lists(st.lists(st.text() | st.floats(allow_nan=False), min_size=1), max_size=5))
 def test_a_reader_gets_back_what_was_written(rows: list[list[str | float]]) -> None:
     """But for the apostrophe; cells of several lines, quotes and commas are whole."""
-    found = csv.reader(io.StringIO(csv_text(rows), newline=""))
-    assert list(found) == [[str(safe_cell(cell)) for cell in row] for row in rows]
+    found = csv.reader(io.StringIO(write_csv(rows), newline=""))
+    assert list(found) == [[str(escape_cell(cell)) for cell in row] for row in rows]
 
 
 def cells(*arguments: object) -> set[str]:

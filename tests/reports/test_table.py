@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.reports import scores
-from calipers.reports.documents import document_of, render
-from calipers.reports.figures import Form, figure, shared_form
-from calipers.reports.html import html_table
-from calipers.reports.latex import document_latex, latex_text
-from calipers.reports.markdown import document_markdown
-from calipers.reports.spreadsheets import document_csv
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table, for_people
-from calipers.reports.terminal import document_text
+from calipers.reports.documents import make_document, render
+from calipers.reports.figures import Form, choose_form, format_figure
+from calipers.reports.html import render_table
+from calipers.reports.latex import escape_latex, render_latex
+from calipers.reports.markdown import render_markdown
+from calipers.reports.spreadsheets import render_csv
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table, hide_data
+from calipers.reports.terminal import render_text
 from calipers.scores.results import Measured
 from tests.dashboard.dashboards import Dashboard, cache, serving
 from tests.files import write_lines
@@ -96,13 +96,13 @@ def with_a_column(document: Document) -> Document:
 
 @pytest.mark.parametrize("kind", ["compare", "gate", "power", "audit", "agree"])
 def test_a_column_of_any_table_is_in_every_format(kind: str, results: dict[str, Any]) -> None:
-    document = with_a_column(document_of(results[kind]))
-    for written in (document_text, document_markdown, document_latex):
+    document = with_a_column(make_document(results[kind]))
+    for written in (render_text, render_markdown, render_latex):
         assert "FURTHER" in written(document)
         assert "n+0" in written(document)
     tables = [block for block in document if isinstance(block, Table) and block.rows]
-    assert all(("FURTHER" in html_table(t)) == ("n+0" in html_table(t)) for t in tables)
-    assert "further" in next(csv.reader(io.StringIO(document_csv(document))))
+    assert all(("FURTHER" in render_table(t)) == ("n+0" in render_table(t)) for t in tables)
+    assert "further" in next(csv.reader(io.StringIO(render_csv(document))))
 
 
 def test_every_result_is_in_every_format(results: dict[str, Any]) -> None:
@@ -150,21 +150,21 @@ def test_full_precision_in_csv_and_frames(results: dict[str, Any]) -> None:
 def test_the_interval_decides_how_many_digits(
     value: float | None, low: float | None, high: float | None, text: str
 ) -> None:
-    assert figure(value, low, high) == text
+    assert format_figure(value, low, high) == text
 
 
 def test_one_quantity_has_one_form_in_all_groups() -> None:
     narrow = Measured(value=0.9, low=0.8953, high=0.9047, n=9, missing=0)
     lopsided = Measured(value=0.97, low=0.81, high=0.999, n=9, missing=0)
-    form = shared_form([narrow, lopsided, narrow])
-    told = [figure(each.value, each.low, each.high, form) for each in (narrow, lopsided)]
+    form = choose_form([narrow, lopsided, narrow])
+    told = [format_figure(each.value, each.low, each.high, form) for each in (narrow, lopsided)]
     assert told == ["0.9000 [0.8953, 0.9047]", "0.9700 [0.8100, 0.9990]"]
-    assert figure(0.143, 0.021, 0.26, Form(percent=True, signed=True)) == "+14 % ± 12"
+    assert format_figure(0.143, 0.021, 0.26, Form(percent=True, signed=True)) == "+14 % ± 12"
 
 
 @given(st.floats(-1e12, 1e12), st.floats(0, 1e6), st.floats(0, 1e6))
 def test_a_figure_is_near_its_value(value: float, below: float, above: float) -> None:
-    text = figure(value, value - below, value + above).partition(" ")[0]
+    text = format_figure(value, value - below, value + above).partition(" ")[0]
     half = (below + above) / 2
     read = float(text.replace("−", "-").replace(",", ""))
     assert abs(read - value) <= max(0.05 * half, 5e-3 * abs(value), 0.5 * (half >= 1))
@@ -208,7 +208,7 @@ def unescaped(text: str, character: str) -> int:
 
 
 def test_special_characters_are_escaped() -> None:
-    assert latex_text(SPECIAL) == (
+    assert escape_latex(SPECIAL) == (
         r"a\&b\%c\$d\#e\_f\{g\}h\textasciitilde{}i\textasciicircum{}j\textbackslash{}k"
         r" [0] *x ''q'' \`{}t\`{} \textless{}u\textgreater{} \textbar{}v\textbar{}"
     )
@@ -222,7 +222,7 @@ def test_no_text_can_give_a_command(first: str, second: str) -> None:
         rows=(Row(cells=(first, second), section=second),),
         notes=(first,),
     )
-    written = document_latex((Line(text=first, kind="heading"), table))
+    written = render_latex((Line(text=first, kind="heading"), table))
     commands = set(re.findall(r"\\([a-zA-Z]+)", written))
     ours = "usepackage paragraph begin end centering caption toprule midrule bottomrule multicolumn textit par smallskip footnotesize"
     symbols = "textasciitilde textasciicircum textbackslash textless textgreater textbar ldots times pm infty geq leq approx rightarrow cdot alpha kappa epsilon tau Delta"
@@ -260,7 +260,7 @@ def test_the_tables_compile(results: dict[str, Any], tmp_path: Path) -> None:
         notes=(SPECIAL, "%"),
     )
     bodies = [results[kind].to_latex() for kind in ("score", "tiers", "compare", "gate")]
-    source = "\n".join((*bodies, document_latex((hostile,))))
+    source = "\n".join((*bodies, render_latex((hostile,))))
     (tmp_path / "page.tex").write_text(
         "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
         f"{source}\n\\end{{document}}\n",
@@ -282,7 +282,7 @@ def test_the_tables_compile(results: dict[str, Any], tmp_path: Path) -> None:
 
 def test_side_by_side_groups_of_the_same_looks_stay_apart() -> None:
     rows = [{"m": "(none)", "answer": "a"}, {"m": None, "answer": "b"}]
-    table = for_people(scores.score_table(cal.score(rows, by="m")))
+    table = hide_data(scores.tabulate_score(cal.score(rows, by="m")))
     assert [column.head for column in table.columns] == ["metric", "(none)", "(none)", "unit"]
 
 
@@ -296,11 +296,11 @@ def test_hostile_text_is_harmless_in_every_format() -> None:
         notes=(name,),
     )
     document: Document = (Line(text=name, kind="verdict", tone="fail"), table)
-    for written in (document_text, document_markdown, document_latex):
+    for written in (render_text, render_markdown, render_latex):
         assert not set("\x1b\u202e") & set(written(document))
-    assert "<script" not in document_markdown(document)
-    page = html_table(table)
+    assert "<script" not in render_markdown(document)
+    page = render_table(table)
     assert "<script" not in page
     assert not set("\x1b\u202e") & set(page)
     formula = Table(columns=(Column(name="a"),), rows=(Row(cells=("=1+1",)),))
-    assert document_csv((formula,)) == "a\n'=1+1\n"
+    assert render_csv((formula,)) == "a\n'=1+1\n"

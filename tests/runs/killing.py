@@ -4,7 +4,7 @@ python -m tests.runs.killing SUITE FOLDER KILLS CONCURRENCY SEED
 
 What takes time to import is imported once, before the first fork. After every kill it is checked
 that nothing is lost and that no more calls were made for nothing than are in flight. A suite that is
-complete begins anew in another folder, until there were enough kills.
+complete begins again in another folder, until there were enough kills.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Books:
     def __init__(self, suite: Path, concurrency: int) -> None:
         self._base = suite.parent
         self._concurrency = concurrency
-        self._kept: set[tuple[Any, ...]] = set()
-        self._calls = self._count(CALLS)
+        self._read_kept: set[tuple[Any, ...]] = set()
+        self._find_calls = self._count(CALLS)
         self._judge_calls_before = self._count(JUDGED)
-        self._judged: set[tuple[Any, ...]] = set()
+        self._read_evaluations: set[tuple[Any, ...]] = set()
         self.kills = 0
 
     def _count(self, name: str) -> int:
@@ -77,7 +77,7 @@ class Books:
         if luck.random() < 0.2:
             time.sleep(luck.uniform(0, _STARTING))
         else:
-            while not ended and self._count(CALLS) == self._calls:
+            while not ended and self._count(CALLS) == self._find_calls:
                 time.sleep(0.001)
                 ended, status = os.waitpid(pid, os.WNOHANG)
             time.sleep(0 if ended else luck.uniform(0, _CALLING))
@@ -86,13 +86,17 @@ class Books:
     def check(self, folder: Path) -> None:
         """Check the folder after one more process has ended."""
         now, judged = _answers(folder)
-        lost = {key for key in self._kept if not key[-1]} - now
+        lost = {key for key in self._read_kept if not key[-1]} - now
         assert not lost, f"lost: {sorted(lost)[:3]}"
-        assert self._judged <= judged, "a judgment is lost"
+        assert self._read_evaluations <= judged, "a judgment is lost"
         calls = self._count(CALLS)
-        for_nothing = calls - self._calls - len(now - self._kept)
+        for_nothing = calls - self._find_calls - len(now - self._read_kept)
         assert for_nothing <= self._concurrency, f"{for_nothing} calls for nothing"
-        self._calls, self._kept, self._judged = calls, self._kept | now, judged
+        self._find_calls, self._read_kept, self._read_evaluations = (
+            calls,
+            self._read_kept | now,
+            judged,
+        )
         twice = self._count(JUDGED) - self._judge_calls_before - len(judged)
         assert twice <= self.kills * self._concurrency, f"{twice} judgments for nothing"
 
@@ -129,7 +133,7 @@ def kill_until_complete(suite: Path, folder: Path, books: Books, most: int, luck
             assert not failed.exists(), failed.read_text()
             if os.WEXITSTATUS(status) == 0:
                 return
-            assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made anew
+            assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made again
 
 
 def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) -> None:

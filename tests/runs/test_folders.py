@@ -15,7 +15,7 @@ from click.testing import Result
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.dashboard.catalog import Catalog
-from calipers.records.result_folder import result_folder
+from calipers.records.result_folder import find_folder
 from tests.commands import run as calipers
 from tests.files import write_lines
 from tests.judges.test_rubrics import rubric_file
@@ -188,8 +188,8 @@ def test_runs_of_before_there_were_folders_for_each_stay_in_the_list() -> None:
     root = Path("results/test")
     assert run("-o", str(root)).exit_code == 0
     assert run().exit_code == 0
-    names = {entry.name for entry in Catalog(Path("results")).entries()}
-    newest = result_folder(root)
+    names = {entry.name for entry in Catalog(Path("results")).list_entries()}
+    newest = find_folder(root)
     assert newest is not None
     assert names == {"test", f"test/{newest.name}"}
 
@@ -204,10 +204,10 @@ class TestANamedFolder:
         assert (refused.exit_code, calls()) == (2, 3)
         assert "helper.py has changed" in refused.stderr
         assert "--fresh" in refused.stderr
-        anew = solver.run("--fresh")
-        assert (anew.exit_code, calls()) == (1, 6)
+        again = solver.run("--fresh")
+        assert (again.exit_code, calls()) == (1, 6)
         (kept,) = (each for each in solver.path.iterdir() if each.name.startswith("out."))
-        assert str(kept) in anew.stderr
+        assert str(kept) in again.stderr
         assert (verdict(kept), verdict(solver.results)) == ("pass", "fail")
         assert len((kept / "records.jsonl").read_text().splitlines()) == 3
 
@@ -240,7 +240,7 @@ class TestANamedFolder:
         path.write_text(json.dumps({**manifest, "prices": {"s": listed}}))
         newer = {"usd_per_million": {"input": 2.0}, "source": "list 2"}
         monkeypatch.setattr(
-            "calipers.runs.running.new_manifest",
+            "calipers.runs.running.make_manifest",
             lambda *_: {**manifest, "prices": {"s": newer}},
         )
         refused = solver.run()

@@ -35,11 +35,11 @@ def test_a_journal_cut_anywhere_keeps_its_whole_records(
         path = Path(folder) / "records.jsonl"
         path.write_bytes(content[:cut])
         journal = Journal(path)
-        assert [record for _, _, record in journal.lines()] == [
+        assert [record for _, _, record in journal.read_lines()] == [
             json.loads(line) for line in lines[:whole]
         ]
         journal.append(b'{"id": "new"}\n')
-        assert [record for _, _, record in journal.lines()][-1] == {"id": "new"}
+        assert [record for _, _, record in journal.read_lines()][-1] == {"id": "new"}
         journal.close()
         assert path.read_bytes() == b"".join(lines[:whole]) + b'{"id": "new"}\n'
 
@@ -48,7 +48,7 @@ def test_lines_that_are_replaced_go_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n')
     journal = Journal(path)
-    spans = [(start, end) for start, end, _ in journal.lines()]
+    spans = [(start, end) for start, end, _ in journal.read_lines()]
     journal.keep_only(iter([spans[0], spans[2]]))
     journal.append(b'{"id": "d"}\n')
     journal.close()
@@ -62,5 +62,5 @@ def test_a_damaged_line_is_told_of_with_its_number(tmp_path: Path, line: bytes) 
     path.write_bytes(b'{"id": "a"}\n' + line + (b"" if line.endswith(b"\n") else b"\n"))
     journal = Journal(path)
     with pytest.raises(DataError, match=r"records\.jsonl:2: not a record"):
-        list(journal.lines())
+        list(journal.read_lines())
     journal.close()

@@ -53,10 +53,10 @@ def write_suite(folder: Path, *, suite: Any = None, policy: Any = None) -> Path:
 def seen_in_the_dashboard(folder: Path) -> float | None:
     """The pass rate of the records, measured as a page that is filtered measures it."""
     site = Site(folder.parent)
-    [entry] = [each for each in site.catalog.entries() if each.is_run]
+    [entry] = [each for each in site.catalog.list_entries() if each.is_run]
     opened = site.indexes.open(entry, wait=30)
     assert opened.complete
-    passed = opened.index.column("passed").sum()
+    passed = opened.index.read_column("passed").sum()
     assert passed == round(14 * HALF)
     score = site.measuring.score(opened, Query(), entry.name)
     site.close()
@@ -137,11 +137,11 @@ def test_another_policy_brings_its_own_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem", "fix"),
     [
-        ({"pass_scor": 0.5}, "pass_scor is no metric option", "did you mean pass_score?"),
+        ({"pass_scor": 0.5}, "pass_scor is not a metric option", "did you mean pass_score?"),
         ({"pass_score": 2}, "pass_score 2: must be above 0 and at most 1", "0.5 for half"),
         ({"pass_score": "x"}, "expected a number, not str", "--pass-score"),
         ({"missing": "drop"}, "missing drop: no such choice", "zero or renormalize"),
-        ({"bins": 4, "confidence": 0.9}, "confidence is no metric option", "known: "),
+        ({"bins": 4, "confidence": 0.9}, "confidence is not a metric option", "known: "),
     ],
 )
 @pytest.mark.parametrize("place", ["suite", "policy"])

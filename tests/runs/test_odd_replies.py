@@ -17,7 +17,7 @@ from calipers.runs.suite import Suite
 from calipers.systems.calls import Call, Fault
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.tally import Tally
-from calipers.systems.wire import json_reply
+from calipers.systems.wire import parse_reply
 from tests.examples import examples
 
 _ODD = (
@@ -122,8 +122,8 @@ _TASK: dict[str, Any] = {"id": "t", "input": "2 + 2", "target": "4", "actual": "
 def taken(reading: ReplyReader, reply: str, number: int) -> bytes | None:
     """The journal's line of a reply, as a run writes it; None where it is refused."""
     try:
-        answer = json_reply(reply.encode("utf-8", "replace"))
-        fields = reading.fields(Call(record=_TASK, prompt="2 + 2"), answer)
+        answer = parse_reply(reply.encode("utf-8", "replace"))
+        fields = reading.read_fields(Call(record=_TASK, prompt="2 + 2"), answer)
     except Fault:
         return None
     record = {"id": f"t{number}", "model": "m", "run": 1, **_TASK, **fields}
@@ -147,7 +147,7 @@ def test_what_a_run_takes_can_be_scored(replies: list[str]) -> None:
         for line in kept:
             journal.append(line)
         journal.close()
-        read = list(Journal(path).lines())
+        read = list(Journal(path).read_lines())
         assert len(read) == len(kept)
         assert cal.score(path).records == len(kept)
         policy = {"thresholds": {"blocking": {"accuracy": 0}}}

@@ -18,18 +18,18 @@ def test_the_limit_halves_once_for_calls_of_one_moment_and_grows_again() -> None
     lane = Lane(64)
     began = monotonic()
     for _ in range(10):
-        lane.throttled(began, TOO_MANY)
+        lane.note_throttling(began, TOO_MANY)
     assert lane.limit == 32
-    lane.throttled(monotonic(), TOO_MANY)
+    lane.note_throttling(monotonic(), TOO_MANY)
     assert lane.limit == 16
     for _ in range(17):  # a round
-        lane.succeeded()
+        lane.note_success()
     assert lane.limit == 17
     for _ in range(5_000):
-        lane.succeeded()
+        lane.note_success()
     assert lane.limit == 64
     for _ in range(20):
-        lane.throttled(monotonic(), TOO_MANY)
+        lane.note_throttling(monotonic(), TOO_MANY)
     assert lane.limit == 1
 
 
@@ -39,7 +39,7 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
 
         async def call() -> None:
             nonlocal now, seen
-            async with lane.slot():
+            async with lane.take_slot():
                 now += 1
                 seen = max(seen, now)
                 await asyncio.sleep(0.001)
@@ -62,11 +62,11 @@ def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
         async def worker() -> None:
             nonlocal made
             while lane.given_up is None:
-                async with lane.slot():
+                async with lane.take_slot():
                     if lane.given_up is None:
                         made += 1
                         await asyncio.sleep(0.001)
-                        lane.failed(DOWN)
+                        lane.note_failure(DOWN)
 
         await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(4))), 60)
         return made, lane
@@ -80,18 +80,18 @@ def test_one_good_call_and_all_is_forgiven() -> None:
     lane = Lane(4)
     for _ in range(100):
         for _ in range(4):
-            lane.failed(DOWN)
-        lane.succeeded()
+            lane.note_failure(DOWN)
+        lane.note_success()
     assert lane.given_up is None
     assert lane.limit == 4
     for _ in range(100):
-        lane.failed(Fault("bad_request", "this one only"))
+        lane.note_failure(Fault("bad_request", "this one only"))
     assert lane.limit == 4
 
 
 def test_waits_double_and_are_as_long_as_the_server_asks() -> None:
     lane = Lane(1)
-    waits = [lane.backoff(attempt, DOWN) for attempt in range(12)]
+    waits = [lane.compute_backoff(attempt, DOWN) for attempt in range(12)]
     assert all(0.125 * 2**n <= wait <= 0.25 * 2**n for n, wait in enumerate(waits[:6]))
     assert max(waits) <= 20
-    assert lane.backoff(0, Fault("rate_limit", "", retry_after=3.5)) == 3.5
+    assert lane.compute_backoff(0, Fault("rate_limit", "", retry_after=3.5)) == 3.5

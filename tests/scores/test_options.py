@@ -18,9 +18,9 @@ import pytest
 import calipers as cal
 from calipers.cli import app
 from calipers.metrics import metric_named
-from calipers.metrics.declare.settings import Settings, metric_options
-from calipers.reports.options import FUNCTIONS, keywords_stub, options_page
-from calipers.scores.options import Options, options_of
+from calipers.metrics.declare.settings import Settings, list_metric_options
+from calipers.reports.options import FUNCTIONS, write_page, write_stub
+from calipers.scores.options import Options, list_options
 from tests.commands import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,16 +65,16 @@ def test_one_line_makes_an_option(tmp_path: Path) -> None:
 
 def test_the_options_page_is_what_the_declarations_say() -> None:
     page = (ROOT / "docs/options.md").read_text(encoding="utf-8")
-    assert page == options_page(), "write it anew: make options"
+    assert page == write_page(), "write it again: make options"
 
 
 def test_the_types_of_keywords_are_what_the_declarations_say() -> None:
     stub = (ROOT / "src/calipers/scores/keywords.pyi").read_text(encoding="utf-8")
-    assert stub == keywords_stub(), "write it anew: make options"
+    assert stub == write_stub(), "write it again: make options"
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:
-    for option in metric_options().values():
+    for option in list_metric_options().values():
         for name in option.metrics:
             assert metric_named(name).name == name
 
@@ -82,7 +82,7 @@ def test_the_metrics_of_options_are_in_the_catalogue() -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signatures_and_help_name_every_option(name: str) -> None:
     function = cal.audit_judges if name == "audit" else getattr(cal, name)
-    known = options_of(name)
+    known = list_options(name)
     parameters = inspect.signature(function).parameters
     assert set(known) <= set(parameters)
     text = function.__doc__ or ""
@@ -94,7 +94,7 @@ def test_signatures_and_help_name_every_option(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["read", "convert"])
 def test_functions_that_read_have_the_same_keywords(name: str) -> None:
-    known = options_of(name)
+    known = list_options(name)
     assert set(known) <= set(inspect.signature(getattr(cal, name)).parameters)
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
 
 @pytest.mark.parametrize("call", [cal.score, cal.read, cal.audit_judges])
 def test_the_old_name_of_map_leads_to_the_new(call: Any) -> None:
-    with pytest.raises(TypeError, match="it is called map now"):
+    with pytest.raises(TypeError, match="use map instead"):
         call(ROWS, rename={"answer": "output"})
 
 

@@ -76,8 +76,8 @@ def test_several_values_of_one_object_are_read_together(tmp_path: Path) -> None:
         ("p95(grade)", "grade holds text, not numbers", "known: "),
         ("mean(answer)", "answer holds text", "a field of numbers"),
         ("p90(tone)", "no statistic of a field is called p90", "mean, p50"),
-        ("mean()", "no name of a field", "mean(score_toxicity)"),
-        ("mean(\x1b[31m)", "no name of a field", "mean(score_toxicity)"),
+        ("mean()", "not a name of a field", "mean(score_toxicity)"),
+        ("mean(\x1b[31m)", "not a name of a field", "mean(score_toxicity)"),
     ],
 )
 def test_a_wrong_name_is_told_with_the_nearest(name: str, said: str, fix: str) -> None:
@@ -156,7 +156,7 @@ def test_a_policy_declares_metrics(policy: Path, tmp_path: Path) -> None:
     assert {each.name: each.value for each in decided.checks} == {"own_tone": 0.45, "own_even": 0.5}
     assert decided.verdict == "pass"
     write_text(tmp_path / "code.py", CODE.replace("% 2 == 0", "< 3"))
-    assert cal.gate(data, policy=policy).verdict == "fail"  # the file is read anew
+    assert cal.gate(data, policy=policy).verdict == "fail"  # the file is read again
     assert cal.score(data, policy=policy).groups[0].metrics["own_even"].interval == "wilson"
 
 
@@ -190,9 +190,9 @@ def test_a_stored_score_shows_them_without_their_code(policy: Path) -> None:
     stored = read_score(json.loads(json.dumps(told)))
     assert stored is not None
     assert stored.groups[0].metrics["own_even"].value == 0.5
-    anew = cal.score(ROWS).groups[0].metrics
-    assert anew["own_tone"].value == pytest.approx(0.45)
-    assert "own_even" not in anew  # its code is not run
+    again = cal.score(ROWS).groups[0].metrics
+    assert again["own_tone"].value == pytest.approx(0.45)
+    assert "own_even" not in again  # its code is not run
 
 
 @pytest.mark.parametrize("entry", [3, {}, {"range": "x"}, {"range": [1, 0]}, {"range": [None] * 3}])

@@ -16,7 +16,7 @@ import pytest
 
 import calipers as cal
 from calipers.metrics import catalogue, metrics_of
-from calipers.records.bytestream import Block, file_blocks
+from calipers.records.bytestream import Block, read_blocks
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Source
 from calipers.records.tables import Rows
@@ -488,7 +488,7 @@ class InBlocks(JsonLines):
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return file_blocks(Path(self.path), size=self._size)
+        return read_blocks(Path(self.path), size=self._size)
 
 
 def totals(*sources: Source) -> dict[str, dict[str, float]]:

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.statistics.correction import Verdicts, misclassified, moments, prediction_powered
+from calipers.statistics.correction import (
+    Verdicts,
+    compute_moments,
+    correct_share,
+    correct_with_ratings,
+)
 
 PROMISED = (0.935, 0.965)
 AT_LEAST = 0.93  # of scores: their intervals allow for errors that nobody has seen yet
@@ -55,9 +60,11 @@ class Scores:
         """The corrected bounds of one data set, and the plain ones."""
         judged, truly = self.draw(rng, self.records)
         rated = (judged, truly) if self.among else self.draw(rng, self.rated)
-        told = moments(rated[0][: self.rated], rated[1][: self.rated], np.arange(self.rated))
+        told = compute_moments(
+            rated[0][: self.rated], rated[1][: self.rated], np.arange(self.rated)
+        )
         mean, error = float(judged.mean()), float(judged.std(ddof=1) / np.sqrt(self.records))
-        found = prediction_powered(
+        found = correct_with_ratings(
             mean,
             error,
             self.records,
@@ -133,7 +140,7 @@ class Passes:
         seen = self.truth * self.sensitivity + (1 - self.truth) * (1 - self.specificity)
         share = float(rng.binomial(self.records, seen) / self.records)
         error = float(np.sqrt(share * (1 - share) / self.records))
-        found = misclassified(share, self.records, told, confidence=0.95)
+        found = correct_share(share, self.records, told, confidence=0.95)
         low, high = (
             (0.0, 1.0) if found.low is None or found.high is None else (found.low, found.high)
         )

@@ -25,7 +25,7 @@ from calipers.statistics.agreement import (
     weighted_kappa,
 )
 from calipers.statistics.correlation import kendall, pearson, spearman
-from calipers.statistics.influence import Estimate, Floats, Sampling, rated
+from calipers.statistics.influence import Estimate, Floats, Sampling, count_ratings
 
 Measure = Callable[[Floats, Sampling], Estimate]
 
@@ -191,7 +191,7 @@ def plain_cohen(ratings: Floats) -> float | None:
 
 def plain_mean_cohen(ratings: Floats) -> float | None:
     pairs = [ratings[:, list(pair)] for pair in combinations(range(ratings.shape[1]), 2)]
-    if any(rated(pair).max(initial=0) < 2 for pair in pairs):
+    if any(count_ratings(pair).max(initial=0) < 2 for pair in pairs):
         return None
     kappas = [plain_cohen(pair) for pair in pairs]
     return None if None in kappas else sum(k for k in kappas if k is not None) / len(kappas)
@@ -229,7 +229,7 @@ def plain_alpha(ratings: Floats, level: str) -> float | None:
 
 
 def plain_scipy(ratings: Floats, function: Any) -> float | None:
-    both = ratings[rated(ratings) == 2]
+    both = ratings[count_ratings(ratings) == 2]
     if any(len(set(column)) == 1 for column in both.T):
         return None
     return float(function(*both.T).statistic)
@@ -278,7 +278,7 @@ def tables(draw: st.DrawFn, *, raters: st.SearchStrategy[int]) -> Floats:
 def check_against_plain_python(name: str, ratings: Floats) -> None:
     found = EVERY[name](ratings, apart(ratings))
     needed = ratings.shape[1] if name == "fleiss" else 2
-    n = int((rated(ratings) >= needed).sum())
+    n = int((count_ratings(ratings) >= needed).sum())
     assert found.n == n
     if n < (1 if name == "percent" else 2):
         assert found.value is None
@@ -331,7 +331,7 @@ def test_the_influence_of_a_unit_is_what_a_little_more_of_it_changes(name: str) 
     ratings = rng.integers(0, 4, (20, 2 if name in OF_PAIRS else 3)).astype(float)
     if name in ("mean kappa", *ALPHAS):
         ratings[rng.random(ratings.shape) < 0.15] = NAN
-        ratings = ratings[rated(ratings) > 1]
+        ratings = ratings[count_ratings(ratings) > 1]
     copies, more = 2000, 20  # many copies of all, so that constants like n − 1 do not matter
     everything = np.tile(ratings, (copies, 1))
     base = FORMULAS[name](everything).value
@@ -345,10 +345,10 @@ def test_the_influence_of_a_unit_is_what_a_little_more_of_it_changes(name: str) 
 
 @given(ratings=tables(raters=st.just(2)))
 def test_how_many_lie_below(ratings: Floats) -> None:
-    both = ratings[rated(ratings) == 2]
+    both = ratings[count_ratings(ratings) == 2]
     first, second = (np.unique(column, return_inverse=True)[1] for column in both.T)
     if len(both):
-        found = correlation._below(first, -second)
+        found = correlation._count_below(first, -second)
         assert found.tolist() == [
             sum(a < x and -b < -y for a, b in zip(first, second, strict=True))
             for x, y in zip(first, second, strict=True)
@@ -398,7 +398,7 @@ def test_nobody_shares_a_unit(name: str) -> None:
     ("name", "reason"),
     [
         ("fleiss", "only one unit is rated by all 3"),
-        ("nominal", "all ratings are the same: nothing tells agreement from chance"),
+        ("nominal", "all ratings are the same: agreement cannot be told from chance"),
         ("mean kappa", "not every pair of raters has a kappa"),
     ],
 )

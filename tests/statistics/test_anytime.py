@@ -43,7 +43,7 @@ def test_capital_is_the_papers(*, endless: bool, values: list[float], mark: floa
         if any(isclose(alpha * each, 1, rel_tol=1e-6) for each in expected):
             continue
         after = next((at for at, each in enumerate(expected, 1) if each >= 1 / alpha), None)
-        assert Bets(mark=mark, alpha=alpha, total=total).placed(values).won_after == after
+        assert Bets(mark=mark, alpha=alpha, total=total).place(values).won_after == after
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_fair_game_over_all_orders(population: list[float]) -> None:
             values = [1 - each if side else each for each in order]
             bets = Bets(mark=mark, alpha=0.3, total=len(population))
             for at, value in enumerate(values[:-1]):
-                bets = bets.placed([value])
+                bets = bets.place([value])
                 worth[at] += np.exp(bets.capital).mean() / len(orders)
             rich += bets.won_after is not None
         assert np.all(worth <= 1 + 1e-9)
@@ -97,12 +97,12 @@ def test_a_bet_is_won_where_the_bounds_leave_the_mark_out(
 ) -> None:
     for total in (None, len(values) + more):
         low, high = mean_bounds(values, total=total, alpha=0.1)
-        above = Bets(mark=mark, alpha=0.05, total=total).placed(values)
+        above = Bets(mark=mark, alpha=0.05, total=total).place(values)
         if above.won_after is not None:
             assert low > mark - 1e-6
         elif total is None:
             assert low < mark + 1e-6
-        below = Bets(mark=1 - mark, alpha=0.05, total=total).placed([1 - each for each in values])
+        below = Bets(mark=1 - mark, alpha=0.05, total=total).place([1 - each for each in values])
         if below.won_after is not None:
             assert high < mark + 1e-6
 
@@ -110,8 +110,8 @@ def test_a_bet_is_won_where_the_bounds_leave_the_mark_out(
 @given(values=populations, cut=st.integers(0, 40))
 def test_values_may_come_in_parts(values: list[float], cut: int) -> None:
     start = Bets(mark=0.4, alpha=0.1, total=len(values) + 5)
-    whole = start.placed(values)
-    parts = start.placed(values[:cut]).placed(values[cut:])
+    whole = start.place(values)
+    parts = start.place(values[:cut]).place(values[cut:])
     assert (parts.seen, parts.won_after) == (whole.seen, whole.won_after)
     assert parts.capital == pytest.approx(whole.capital)
 
@@ -132,7 +132,7 @@ def test_nothing_seen_says_nothing() -> None:
 
 def test_all_right_is_soon_enough() -> None:
     """Against 90 %, by endless draws: who knew that all are right would win with the 36th."""
-    after = Bets(mark=0.9, alpha=0.025).placed([1] * 100).won_after
+    after = Bets(mark=0.9, alpha=0.025).place([1] * 100).won_after
     assert after is not None
     assert 36 <= after <= 60
 
@@ -150,7 +150,7 @@ def test_wrong_at_any_look_at_most_as_often_as_said(share: float, *, endless: bo
         values = np.where(np.arange(size) < ones, 1.0, 0.0)
         values = (rng.random(size) < share).astype(float) if endless else rng.permutation(values)
         total = None if endless else size
-        above = Bets(mark=share, alpha=alpha / 2, total=total).placed(values)
-        below = Bets(mark=1 - share, alpha=alpha / 2, total=total).placed(1 - values)
+        above = Bets(mark=share, alpha=alpha / 2, total=total).place(values)
+        below = Bets(mark=1 - share, alpha=alpha / 2, total=total).place(1 - values)
         wrong += above.won_after is not None or below.won_after is not None
     assert wrong / runs <= alpha + 2 * np.sqrt(alpha * (1 - alpha) / runs)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from calipers.statistics import bootstrap as module
-from calipers.statistics.bootstrap import bca, block, blocks, weights
+from calipers.statistics.bootstrap import bca, count_blocks, draw_block, draw_weights
 
 Floats = NDArray[np.float64]
 
 
 def drawn(clusters: int, resamples: int, seed: Any = 0) -> Floats:
-    return np.concatenate(list(weights(clusters, resamples, seed)))
+    return np.concatenate(list(draw_weights(clusters, resamples, seed)))
 
 
 # Weights
@@ -69,9 +69,9 @@ def test_more_resamples_begin_with_the_fewer(few: int, more: int, cells: int) ->
 
 def test_blocks_are_drawn_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CELLS", 64)
-    count = blocks(10, 33)
+    count = count_blocks(10, 33)
     assert count == 6
-    backwards = [block(10, 33, 1, number) for number in reversed(range(count))]
+    backwards = [draw_block(10, 33, 1, number) for number in reversed(range(count))]
     assert [len(each) for each in backwards] == [3, 6, 6, 6, 6, 6]
     assert np.array_equal(np.concatenate(backwards[::-1]), drawn(10, 33, 1))
     first, second = backwards[-1], backwards[-2]

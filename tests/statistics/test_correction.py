@@ -11,10 +11,10 @@ from benchmarks.judge_coverage import PAGE, row_of
 from calipers.statistics.correction import (
     Moments,
     Verdicts,
-    misclassified,
-    moments,
-    prediction_powered,
-    verdicts,
+    compute_moments,
+    correct_share,
+    correct_with_ratings,
+    count_verdicts,
 )
 from tests.statistics.correction_shapes import AT_LEAST, PROMISED, SHAPES, Scores, Shape, coverage
 
@@ -45,7 +45,7 @@ def test_intervals_cover_on_every_shape(shape: Shape) -> None:
 def test_the_page_shows_every_shape() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for shape in SHAPES:
-        assert row_of(shape) in page, "write it anew: python -m benchmarks.judge_coverage"
+        assert row_of(shape) in page, "write it again: python -m benchmarks.judge_coverage"
 
 
 def test_prediction_powered_is_what_the_paper_says() -> None:
@@ -58,8 +58,8 @@ def test_prediction_powered_is_what_the_paper_says() -> None:
     power = covariance[0, 1] / (covariance[1, 1] + 80 / 1000 * other.var(ddof=1))
     expected = power * other.mean() + (people - power * judge).mean()
     error = other.std(ddof=1) / np.sqrt(1000)
-    found = prediction_powered(
-        other.mean(), error, 1000, moments(judge, people, np.arange(80)), confidence=0.95
+    found = correct_with_ratings(
+        other.mean(), error, 1000, compute_moments(judge, people, np.arange(80)), confidence=0.95
     )
     assert found.value == pytest.approx(expected)
     variance = power**2 * error**2 + (people - power * judge).var(ddof=2) / 80
@@ -71,15 +71,15 @@ def test_a_judge_that_knows_nothing_leaves_peoples_mean() -> None:
         n=50, clusters=50, judge=0.9, people=0.4,
         judge_spread=1e-3, both_spread=-1e-4, people_spread=1e-3,
     )  # fmt: skip
-    found = prediction_powered(0.95, 0.01, 500, told, confidence=0.95)
+    found = correct_with_ratings(0.95, 0.01, 500, told, confidence=0.95)
     assert found.value == 0.4
 
 
 def test_where_all_say_the_same_there_is_no_interval() -> None:
     """Its width would be a rounding error."""
     same = np.full(30, 0.9)
-    told = moments(same, same, np.arange(30))
-    found = prediction_powered(float(same.mean()), 1e-17, 30, told, confidence=0.95)
+    told = compute_moments(same, same, np.arange(30))
+    found = correct_with_ratings(float(same.mean()), 1e-17, 30, told, confidence=0.95)
     assert found.value == pytest.approx(0.9)
     assert (found.low, found.high, found.stderr) == (None, None, None)
 
@@ -89,12 +89,13 @@ def test_clusters_widen() -> None:
     tasks = np.repeat(np.arange(30), 5)
     people = rng.normal(size=30)[tasks]
     judge = people + rng.normal(size=30)[tasks]
-    apart = moments(judge, people, np.arange(150))
-    together = moments(judge, people, tasks)
+    apart = compute_moments(judge, people, np.arange(150))
+    together = compute_moments(judge, people, tasks)
     widths = [
         (found.high or 0) - (found.low or 0)
         for found in (
-            prediction_powered(0.0, 0.01, 900, told, confidence=0.95) for told in (apart, together)
+            correct_with_ratings(0.0, 0.01, 900, told, confidence=0.95)
+            for told in (apart, together)
         )
     ]
     assert widths[1] > 1.8 * widths[0]
@@ -104,7 +105,7 @@ def test_a_perfect_judge_needs_no_correction() -> None:
     told = Verdicts(
         passed=500, both_passed=500, failed=500, both_failed=500, passed_size=500, failed_size=500
     )
-    found = misclassified(0.7, 1000, told, confidence=0.95)
+    found = correct_share(0.7, 1000, told, confidence=0.95)
     assert found.value == pytest.approx(0.7)
     assert found.low is not None
     assert found.high is not None
@@ -114,10 +115,10 @@ def test_a_perfect_judge_needs_no_correction() -> None:
 def test_verdicts_are_counted() -> None:
     people = np.array([1.0, 1, 1, 0, 0, 1])
     judge = np.array([1.0, 0, 1, 0, 1, 1])
-    found = verdicts(judge, people, np.arange(6))
+    found = count_verdicts(judge, people, np.arange(6))
     assert (found.passed, found.both_passed, found.failed, found.both_failed) == (4, 3, 2, 1)
     assert (found.passed_size, found.failed_size) == (4, 2)
-    clustered = verdicts(judge, people, np.array([0, 0, 1, 1, 2, 2]))
+    clustered = count_verdicts(judge, people, np.array([0, 0, 1, 1, 2, 2]))
     assert clustered.passed_size < 4
 
 
@@ -141,7 +142,7 @@ def test_what_cannot_be_corrected_says_why(
         passed_size=passed,
         failed_size=failed,
     )
-    found = misclassified(0.5, 100, told, confidence=0.95)
+    found = correct_share(0.5, 100, told, confidence=0.95)
     assert found.value is None
     assert said in (found.reason or "")
 
@@ -159,7 +160,7 @@ def test_a_corrected_share_is_a_share(
         passed=30, both_passed=right, failed=30, both_failed=right_too, passed_size=30,
         failed_size=30,
     )  # fmt: skip
-    found = misclassified(share, size, told, confidence=0.95)
+    found = correct_share(share, size, told, confidence=0.95)
     if found.value is None:
         assert found.reason
     else:
@@ -173,14 +174,14 @@ def test_rated_records_among_the_scored_ones_have_the_variance_of_what_they_shar
     rng = np.random.default_rng(5)
     people = rng.random(200)
     judge = np.clip(people + 0.1 * rng.normal(size=200), 0, 1)
-    told = moments(judge, people, np.arange(200))
+    told = compute_moments(judge, people, np.arange(200))
     error = float(judge.std(ddof=1) / np.sqrt(200))
-    found = prediction_powered(
+    found = correct_with_ratings(
         float(judge.mean()), error, 200, told, confidence=0.95, n=200, overlap=200
     )
     assert found.value == pytest.approx(people.mean())
     assert found.stderr == pytest.approx(people.std(ddof=1) / np.sqrt(200), rel=0.02)
-    apart = prediction_powered(float(judge.mean()), error, 200, told, confidence=0.95)
+    apart = correct_with_ratings(float(judge.mean()), error, 200, told, confidence=0.95)
     assert (apart.stderr or 0) < (found.stderr or 0)
 
 
@@ -188,7 +189,7 @@ def test_verdicts_of_the_scored_records_themselves_are_prediction_powered() -> N
     told = Verdicts(
         passed=80, both_passed=76, failed=20, both_failed=16, passed_size=80, failed_size=20
     )
-    found = misclassified(0.8, 100, told, confidence=0.95, n=100, overlap=100)
+    found = correct_share(0.8, 100, told, confidence=0.95, n=100, overlap=100)
     assert found.value == pytest.approx(0.8)
     assert found.interval == "prediction-powered"
     assert found.assumes is not None

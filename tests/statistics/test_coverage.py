@@ -58,7 +58,7 @@ def test_the_page_shows_every_shape() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for shape in (*EVERY, *LIMITS, *RARE):
         row = f"| `{shape.metric}` | {shape.name} | {shape.method} |"
-        assert row in page, f"write it anew: python -m benchmarks.coverage; lacks {row}"
+        assert row in page, f"write it again: python -m benchmarks.coverage; lacks {row}"
 
 
 def test_every_metric_that_has_an_interval_is_simulated() -> None:

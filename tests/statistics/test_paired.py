@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calipers.statistics import sign_flips as module
-from calipers.statistics.paired import Comparison, holm, paired
+from calipers.statistics.paired import Comparison, compare_paired, holm
 from calipers.statistics.paired_shares import bonett_price, mcnemar
-from calipers.statistics.sign_flips import sign_flip
+from calipers.statistics.sign_flips import permute_signs
 from tests.examples import examples
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
@@ -29,7 +29,7 @@ binary_pairs = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40)
 def of_pairs(pairs: Sequence[tuple[float, float]], **options: Any) -> Comparison:
     base, candidate = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     given_options = {"binary": False, "higher_is_better": True, "resamples": 99} | options
-    return paired(base, candidate, **given_options)
+    return compare_paired(base, candidate, **given_options)
 
 
 # Zeros and ones
@@ -97,7 +97,7 @@ def test_binary_coverage_by_simulation() -> None:
     for _ in range(2000):
         skill = rng.random(80)
         first, second = rng.random(80) < skill, rng.random(80) < np.minimum(1, skill + 0.1)
-        found = paired(first, second, binary=True, higher_is_better=True)
+        found = compare_paired(first, second, binary=True, higher_is_better=True)
         assert found.low is not None
         assert found.high is not None
         covered += found.low <= 0.1 - 0.1**2 / 2 <= found.high  # the mean of min(1, U + 0.1) − U
@@ -175,7 +175,7 @@ def coverage(draw: Any, truth: float, datasets: int = 1500) -> float:
     covered = 0
     for _ in range(datasets):
         differences, clusters = draw()
-        found = paired(
+        found = compare_paired(
             np.zeros(len(differences)),
             differences,
             binary=False,
@@ -229,7 +229,7 @@ def flipped_p(differences: Sequence[float]) -> float:
 @examples(40)
 @given(differences=st.lists(st.integers(-20, 20).map(lambda value: value / 10), max_size=8))
 def test_few_flips_are_all_tried(differences: list[float]) -> None:
-    found = sign_flip(np.array(differences, dtype=float), seed=0, resamples=1)
+    found = permute_signs(np.array(differences, dtype=float), seed=0, resamples=1)
     assert found == pytest.approx(flipped_p(differences))
 
 
@@ -241,14 +241,14 @@ def test_flips_agree_with_scipy() -> None:
         permutation_type="samples",
         n_resamples=2**12,  # no more than there are: all of them
     )
-    assert sign_flip(differences, seed=0, resamples=1) == pytest.approx(expected.pvalue)
+    assert permute_signs(differences, seed=0, resamples=1) == pytest.approx(expected.pvalue)
 
 
 def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.random.default_rng(4).normal(0.5, 1, size=15)
-    exact = sign_flip(differences, seed=0, resamples=1)
+    exact = permute_signs(differences, seed=0, resamples=1)
     monkeypatch.setattr(module, "EXACT", 0)
-    drawn = [sign_flip(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
+    drawn = [permute_signs(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert drawn[0] == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
 
@@ -256,8 +256,10 @@ def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> No
 def test_zeros_do_not_count_as_flips() -> None:
     differences = np.array([1.0, 1.0, 1.0])
     padded = np.concatenate([differences, np.zeros(100)])
-    assert sign_flip(padded, seed=0, resamples=9) == sign_flip(differences, seed=0, resamples=9)
-    assert sign_flip(np.zeros(30), seed=0, resamples=9) == 1.0
+    assert permute_signs(padded, seed=0, resamples=9) == permute_signs(
+        differences, seed=0, resamples=9
+    )
+    assert permute_signs(np.zeros(30), seed=0, resamples=9) == 1.0
 
 
 @pytest.mark.parametrize("n", [12, 60])
@@ -265,7 +267,9 @@ def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
     rng = np.random.default_rng(n)
     found = np.array(
         [
-            sign_flip(rng.standard_t(2, size=n), seed=seed, resamples=199)  # heavy tails: no matter
+            permute_signs(
+                rng.standard_t(2, size=n), seed=seed, resamples=199
+            )  # heavy tails: no matter
             for seed in range(1500)
         ]
     )
@@ -278,7 +282,7 @@ def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
 def test_flips_fit_in_little_memory() -> None:
     differences = np.random.default_rng(0).normal(size=20_000)
     tracemalloc.start()
-    sign_flip(differences, seed=0, resamples=1000)  # 20 million flips, 160 MB as a matrix
+    permute_signs(differences, seed=0, resamples=1000)  # 20 million flips, 160 MB as a matrix
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5_000_000
@@ -298,14 +302,14 @@ def test_one_pair() -> None:
     found = of_pairs([(1.0, 3.0)])
     assert (found.difference, found.wins, found.stderr) == (2.0, 1, None)
     assert (found.low, found.high, found.p_value, found.effect) == (None, None, None, None)
-    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.reason == "a single value or cluster does not show how much others vary"
     assert found.permutation_p == 1.0
 
 
 def test_one_cluster() -> None:
     found = of_pairs([(1.0, 3.0), (1.0, 2.0)], clusters=["a", "a"])
     assert found.p_value is None
-    assert found.reason == "a single value or cluster does not tell how others vary"
+    assert found.reason == "a single value or cluster does not show how much others vary"
     assert found.effect is not None
 
 
@@ -334,7 +338,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="0 or 1"):
         of_pairs([(0.5, 1.0)], binary=True)
     with pytest.raises(ValueError, match="paired with"):
-        paired([1, 2], [1], binary=False, higher_is_better=True)
+        compare_paired([1, 2], [1], binary=False, higher_is_better=True)
 
 
 @given(pairs=value_pairs, clusters=st.none() | st.lists(st.integers(0, 4), min_size=25))

@@ -13,8 +13,8 @@ from scipy.stats import binom, multinomial
 
 from calipers.metrics import catalogue
 from calipers.metrics.declare.pairs import pair_scale
-from calipers.statistics.paired import RUN_ONCE, paired
-from calipers.statistics.paired_means import Repeats, fixed_tasks, sampled_tasks
+from calipers.statistics.paired import RUN_ONCE, compare_paired
+from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import bonett_price, share_difference
 
 counts = st.integers(0, 60)
@@ -69,7 +69,7 @@ def test_means_p_and_interval_agree(values: list[float], confidence: float, data
         candidate=np.array(data.draw(runs), float),
         squares=np.array(data.draw(runs), float) / 10,
     )
-    found = paired(
+    found = compare_paired(
         np.zeros(len(values)),
         values,
         binary=False,
@@ -92,7 +92,7 @@ def test_means_p_and_interval_agree(values: list[float], confidence: float, data
 @pytest.mark.parametrize("difference", [0.0, 0.25, -1.0])
 @pytest.mark.parametrize("n", [2, 20, 500])
 def test_differences_all_alike_have_an_interval(n: int, difference: float) -> None:
-    found = sampled_tasks(np.full(n, difference), confidence=0.95, reach=1.0, step=1.0)
+    found = bound_over_tasks(np.full(n, difference), confidence=0.95, reach=1.0, step=1.0)
     assert found.low <= difference <= found.high
     assert 2 / n < found.high - found.low
     if difference == 0:
@@ -101,8 +101,8 @@ def test_differences_all_alike_have_an_interval(n: int, difference: float) -> No
 
 def test_smooth_differences_have_students_interval() -> None:
     values = np.random.default_rng(0).normal(0.1, 0.1, 40)
-    found = sampled_tasks(values, confidence=0.95, reach=1.0, step=0.5)
-    plain = paired(np.zeros(40), values, binary=False, higher_is_better=True)
+    found = bound_over_tasks(values, confidence=0.95, reach=1.0, step=0.5)
+    plain = compare_paired(np.zeros(40), values, binary=False, higher_is_better=True)
     assert (found.low, found.high, found.p_value) == pytest.approx(
         (plain.low, plain.high, plain.p_value)
     )
@@ -111,7 +111,7 @@ def test_smooth_differences_have_students_interval() -> None:
 def test_few_tasks_that_differ_are_decided_by_flipped_signs() -> None:
     values = np.zeros(100)
     values[:5] = 25.0  # seconds, say: without a bound
-    found = paired(np.zeros(100), values, binary=False, higher_is_better=True)
+    found = compare_paired(np.zeros(100), values, binary=False, higher_is_better=True)
     assert (found.test, found.p_value) == ("sign-flip permutation", 0.0625)
     assert found.low == 0
 
@@ -122,7 +122,7 @@ def test_fixed_tasks_vary_by_their_runs_only() -> None:
     base, candidate = (rng.random((50, 8)) < ease[:, None] for _ in range(2))
     repeats = of_runs(base.astype(float), candidate.astype(float))
     differences = candidate.mean(1) - base.mean(1)
-    found = fixed_tasks(differences, confidence=0.95, reach=1.0, step=1.0, repeats=repeats)
+    found = bound_over_runs(differences, confidence=0.95, reach=1.0, step=1.0, repeats=repeats)
     assert found is not None
     variance = sum(np.var(side, axis=1, ddof=1).sum() / 8 for side in (base, candidate))
     assert found.stderr == pytest.approx(np.sqrt(variance) / 50, rel=1e-3)
@@ -130,7 +130,7 @@ def test_fixed_tasks_vary_by_their_runs_only() -> None:
 
 def test_fixed_tasks_with_one_run_each_say_why_not() -> None:
     once = Repeats(base=np.ones(4), candidate=np.ones(4), squares=np.zeros(4))
-    found = paired(
+    found = compare_paired(
         [0, 1, 0, 1], [1, 1, 0, 1], binary=True, higher_is_better=True, repeats=once, fixed=True
     )
     assert (found.low, found.p_value, found.reason) == (None, None, RUN_ONCE)
@@ -158,7 +158,7 @@ def test_tasks_that_fell_from_one_end_to_the_other(metric: str, n: int, share: f
     covered = 0.0
     for lost in range(n + 1):
         differences = np.where(np.arange(n) < lost, 0.98, 0.0)
-        found = paired(
+        found = compare_paired(
             np.zeros(n),
             differences,
             binary=False,
@@ -202,7 +202,7 @@ def test_runs_of_systems_that_are_alike(draw: Callable[..., Any], n: int) -> Non
     rejected = 0
     for _ in range(2000):
         base, candidate = draw(rng, n)
-        found = sampled_tasks(
+        found = bound_over_tasks(
             np.nanmean(candidate, axis=1) - np.nanmean(base, axis=1),
             confidence=0.95,
             reach=1.0,
@@ -222,6 +222,6 @@ def test_ratings_of_which_a_few_got_worse(n: int, share: float) -> None:
     held = 0
     for _ in range(2000):
         differences = np.where(rng.random(n) < share, -0.5, 0.0)
-        found = sampled_tasks(differences, confidence=0.95, reach=1.0, step=0.5)
+        found = bound_over_tasks(differences, confidence=0.95, reach=1.0, step=0.5)
         held += found.low <= -0.5 * share <= found.high
     assert held / 2000 >= 0.93

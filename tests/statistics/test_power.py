@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.statistics.paired import paired
+from calipers.statistics.paired import compare_paired
 from calipers.statistics.power import (
     PowerPlan,
     Spread,
-    assumed_difference,
-    detectable,
-    difference_spread,
-    plans,
-    score_spread,
-    tasks_needed,
+    assume_difference,
+    count_tasks_needed,
+    estimate_difference_spread,
+    estimate_spread,
+    find_detectable,
+    list_plans,
 )
 from calipers.support.errors import DataError
 
@@ -56,10 +56,10 @@ def test_components_are_the_moments(pairs: list[tuple[str, float]]) -> None:
     tasks, values = [task for task, _ in pairs], [score for _, score in pairs]
     if len(set(tasks)) == 1:
         with pytest.raises(DataError, match="needs two tasks"):
-            score_spread(values, tasks)
+            estimate_spread(values, tasks)
         return
     between, within = slow_spread(pairs)
-    found = score_spread(values, tasks)
+    found = estimate_spread(values, tasks)
     assert found.between == pytest.approx(between, rel=1e-6, abs=1e-6)
     assert found.between >= 0
     assert (found.within is None) == (within is None)
@@ -74,13 +74,13 @@ def test_components_have_no_bias() -> None:
     found = []
     for _ in range(1000):
         noise = rng.choice([0.5, 1.5], size=60)[tasks] * rng.normal(size=tasks.size)
-        found.append(score_spread(rng.normal(0, 0.8, size=60)[tasks] + noise, tasks))
+        found.append(estimate_spread(rng.normal(0, 0.8, size=60)[tasks] + noise, tasks))
     assert np.mean([each.between for each in found]) == pytest.approx(0.64, rel=0.03)
     assert np.mean([each.within or 0 for each in found]) == pytest.approx(1.25, rel=0.03)
 
 
 def test_one_run_per_task_holds_both() -> None:
-    found = score_spread([0, 1, 1, 0], list("abcd"))
+    found = estimate_spread([0, 1, 1, 0], list("abcd"))
     assert found == Spread(between=pytest.approx(1 / 3), within=None, tasks=4)  # type: ignore[arg-type]
     assert found.per_task(1) == found.between
     with pytest.raises(ValueError, match="unknown"):
@@ -90,7 +90,7 @@ def test_one_run_per_task_holds_both() -> None:
 def test_differences_are_measured_over_common_tasks() -> None:
     base = [("a", 0.0), ("a", 2.0), ("b", 4.0), ("b", 6.0), ("x", 1.0)]
     candidate = [("b", 9.0), ("b", 9.0), ("a", 1.0), ("a", 5.0), ("y", 3.0), ("c", 0.0)]
-    found = difference_spread(
+    found = estimate_difference_spread(
         [score for _, score in base],
         [task for task, _ in base],
         [score for _, score in candidate],
@@ -101,10 +101,10 @@ def test_differences_are_measured_over_common_tasks() -> None:
 
 
 def test_differences_with_one_run() -> None:
-    found = difference_spread([0, 1, 1], list("abc"), [1, 1, 0], list("abc"))
+    found = estimate_difference_spread([0, 1, 1], list("abc"), [1, 1, 0], list("abc"))
     assert found == Spread(between=1.0, within=None, tasks=3)
     with pytest.raises(DataError, match="0 can be used"):
-        difference_spread([0, 1], ["a", "b"], [0, 1], ["c", "d"])
+        estimate_difference_spread([0, 1], ["a", "b"], [0, 1], ["c", "d"])
 
 
 # Sizes
@@ -113,15 +113,15 @@ def test_differences_with_one_run() -> None:
 def test_millers_figures() -> None:
     # Section 5, by the normal quantiles: ω² = 1/9, no noise, 3 points, 80 %: 969 questions. With
     # σ² = 1/6 of each system, 198 questions run 10 times see 7.5 points. The t test asks for more.
-    assert tasks_needed(0.03, Spread(between=1 / 9, within=0.0, tasks=9)) == 969 + 2
-    seen = detectable(198, Spread(between=1 / 9, within=1 / 3, tasks=198), runs=10)
+    assert count_tasks_needed(0.03, Spread(between=1 / 9, within=0.0, tasks=9)) == 969 + 2
+    seen = find_detectable(198, Spread(between=1 / 9, within=1 / 3, tasks=198), runs=10)
     assert seen == pytest.approx(0.0757 * math.sqrt(198 / 196.08), abs=1e-4)
 
 
 @pytest.mark.parametrize("delta", [1.5, 1.0, 0.5, 0.2, 0.05])
 @pytest.mark.parametrize("power", [0.8, 0.9])
 def test_the_noncentral_t_agrees(delta: float, power: float) -> None:
-    n = tasks_needed(delta, Spread(between=1.0, within=None, tasks=9), power=power)
+    n = count_tasks_needed(delta, Spread(between=1.0, within=None, tasks=9), power=power)
 
     def reached(tasks: int) -> float:
         critical = stats.t.ppf(0.975, tasks - 1)
@@ -133,17 +133,17 @@ def test_the_noncentral_t_agrees(delta: float, power: float) -> None:
 
 @given(spread=spreads, delta=st.floats(0.01, 2), runs=st.integers(1, 20))
 def test_sizes_and_differences_are_inverse(spread: Spread, delta: float, runs: int) -> None:
-    n = tasks_needed(delta, spread, runs=runs)
-    seen, missed = detectable(n, spread, runs=runs), detectable(n - 1, spread, runs=runs)
+    n = count_tasks_needed(delta, spread, runs=runs)
+    seen, missed = find_detectable(n, spread, runs=runs), find_detectable(n - 1, spread, runs=runs)
     assert seen is not None
     assert seen <= delta * (1 + 1e-9)
     assert missed is None or missed >= delta * (1 - 1e-9)
-    assert tasks_needed(-delta, spread, runs=runs) == n
+    assert count_tasks_needed(-delta, spread, runs=runs) == n
 
 
 @given(spread=spreads, delta=st.floats(0.01, 2))
 def test_more_runs_need_fewer_tasks_and_more_calls(spread: Spread, delta: float) -> None:
-    found = plans(delta, spread)
+    found = list_plans(delta, spread)
     assert [plan.runs for plan in found] == [1, 2, 4, 8, 16]
     for few, many in pairwise(found):
         assert many.tasks <= few.tasks
@@ -153,18 +153,18 @@ def test_more_runs_need_fewer_tasks_and_more_calls(spread: Spread, delta: float)
 
 def test_edges() -> None:
     once = Spread(between=1.0, within=None, tasks=9)
-    assert plans(0.5, once) == (PowerPlan(runs=1, tasks=34, calls=34),)
-    assert detectable(1, once) is None
-    assert detectable(10, Spread(between=0.0, within=0.0, tasks=9)) == 0.0
+    assert list_plans(0.5, once) == (PowerPlan(runs=1, tasks=34, calls=34),)
+    assert find_detectable(1, once) is None
+    assert find_detectable(10, Spread(between=0.0, within=0.0, tasks=9)) == 0.0
     with pytest.raises(ValueError, match="zero"):
-        tasks_needed(0.0, once)
+        count_tasks_needed(0.0, once)
 
 
 def test_assumed_difference() -> None:
     score = Spread(between=0.2, within=0.1, tasks=9)
-    assert assumed_difference(score, correlation=0.0) == Spread(between=0.4, within=0.2, tasks=9)
-    assert assumed_difference(score).between == pytest.approx(0.2)
-    assert assumed_difference(score, correlation=1.0).between == 0.0
+    assert assume_difference(score, correlation=0.0) == Spread(between=0.4, within=0.2, tasks=9)
+    assert assume_difference(score).between == pytest.approx(0.2)
+    assert assume_difference(score, correlation=1.0).between == 0.0
 
 
 # The power that is reached
@@ -180,7 +180,7 @@ def power_reached(first: Any, second: Any) -> float:
 def test_power_with_an_assumed_correlation(runs: int, correlation: float) -> None:
     score = Spread(between=0.09, within=0.16, tasks=9)
     delta = 0.1
-    n = tasks_needed(delta, assumed_difference(score, correlation=correlation), runs=runs)
+    n = count_tasks_needed(delta, assume_difference(score, correlation=correlation), runs=runs)
     rng = np.random.default_rng(runs)
     shared = rng.normal(size=(3000, n)) * math.sqrt(correlation)
 
@@ -204,20 +204,22 @@ def test_power_from_two_finished_runs_of_zeros_and_ones(runs: int) -> None:
 
     pilot = experiment(20_000, 4)
     labels = np.tile(np.arange(20_000), 4)
-    difference = difference_spread(pilot[0].ravel(), labels, pilot[1].ravel(), labels)
-    n = tasks_needed(delta, difference, runs=runs)
+    difference = estimate_difference_spread(pilot[0].ravel(), labels, pilot[1].ravel(), labels)
+    n = count_tasks_needed(delta, difference, runs=runs)
     means = [[each.mean(axis=0) for each in experiment(n, runs)] for _ in range(2000)]
     reached = power_reached([first for first, _ in means], [second for _, second in means])
     assert reached == pytest.approx(0.8, abs=0.03)
     if runs == 1:  # the exact McNemar test is more cautious than t
-        found = [paired(*pair, binary=True, higher_is_better=True).p_value for pair in means]
+        found = [
+            compare_paired(*pair, binary=True, higher_is_better=True).p_value for pair in means
+        ]
         exact = np.mean([p is not None and p < 0.05 for p in found])
         assert 0.75 <= exact <= reached
 
 
 def test_power_of_independent_samples() -> None:
     score = Spread(between=0.2, within=0.05, tasks=9)
-    n = tasks_needed(0.2, assumed_difference(score, correlation=0.0), runs=2)
+    n = count_tasks_needed(0.2, assume_difference(score, correlation=0.0), runs=2)
     rng = np.random.default_rng(3)
     first, second = rng.normal(0, math.sqrt(0.225), size=(2, 4000, n))
     p_values = stats.ttest_ind(second + 0.2, first, axis=1, equal_var=False).pvalue

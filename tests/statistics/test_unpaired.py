@@ -16,11 +16,11 @@ from scipy import stats
 
 from calipers.statistics.unpaired import (
     cliff_delta,
+    compare_unpaired,
     fisher,
     kruskal_wallis,
     mann_whitney,
     newcombe,
-    unpaired,
 )
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
@@ -82,7 +82,7 @@ def test_fisher_counts_the_tables_as_unlikely(first: int, n: int, second: int, m
 
 
 def test_proportions() -> None:
-    found = unpaired([1, 0, 0, 0, 0], [1, 1, 1, 0], binary=True)
+    found = compare_unpaired([1, 0, 0, 0, 0], [1, 1, 1, 0], binary=True)
     assert found.difference == pytest.approx(0.55)
     assert found.stderr == pytest.approx(math.sqrt(0.2 * 0.8 / 5 + 0.75 * 0.25 / 4))
     assert found.effect == pytest.approx(2 * math.asin(0.75**0.5) - 2 * math.asin(0.2**0.5))
@@ -96,7 +96,7 @@ def test_proportions() -> None:
 
 @pytest.mark.parametrize("bit", [0, 1])
 def test_all_alike_still_has_an_interval(bit: int) -> None:
-    found = unpaired([bit] * 10, [bit] * 12, binary=True)
+    found = compare_unpaired([bit] * 10, [bit] * 12, binary=True)
     assert (found.difference, found.p_value, found.reason) == (0.0, 1.0, None)
     assert found.low is not None
     assert found.high is not None
@@ -109,7 +109,7 @@ def test_all_alike_still_has_an_interval(bit: int) -> None:
 @pytest.mark.filterwarnings("ignore:Precision loss")  # of scipy
 @given(base=samples, candidate=samples)
 def test_welch_is_that_of_scipy(base: list[float], candidate: list[float]) -> None:
-    found = unpaired(base, candidate, binary=False, confidence=0.9)
+    found = compare_unpaired(base, candidate, binary=False, confidence=0.9)
     if found.reason:
         return
     expected = stats.ttest_ind(candidate, base, equal_var=False)
@@ -124,7 +124,7 @@ def test_clusters_are_the_units() -> None:
     """Equal clusters: the test of their means."""
     rng = np.random.default_rng(0)
     base, candidate = rng.normal(size=(7, 4)), rng.normal(0.5, 2, size=(9, 3))
-    found = unpaired(
+    found = compare_unpaired(
         base.ravel(),
         candidate.ravel(),
         binary=False,
@@ -143,9 +143,11 @@ def test_clusters_are_the_units() -> None:
 
 
 def test_one_sample_alone_may_have_clusters() -> None:
-    grouped = unpaired([1.0, 2.0, 4.0, 5.0], [0.0, 1.0], binary=False, base_clusters=list("aabb"))
+    grouped = compare_unpaired(
+        [1.0, 2.0, 4.0, 5.0], [0.0, 1.0], binary=False, base_clusters=list("aabb")
+    )
     assert grouped.stderr == pytest.approx(math.hypot(1.5, 0.5))
-    zeros_and_ones = unpaired([0, 1, 1, 1], [0, 1], binary=True, base_clusters=list("aabb"))
+    zeros_and_ones = compare_unpaired([0, 1, 1, 1], [0, 1], binary=True, base_clusters=list("aabb"))
     assert zeros_and_ones.test == "clustered Welch t"
 
 
@@ -153,7 +155,7 @@ def coverage(draw: Callable[[], Any], truth: float, datasets: int = 1000) -> flo
     covered = 0
     for _ in range(datasets):
         base, candidate, base_clusters, candidate_clusters = draw()
-        found = unpaired(
+        found = compare_unpaired(
             base,
             candidate,
             binary=False,
@@ -323,21 +325,21 @@ def test_kruskal_wallis_of_one_sample() -> None:
     ("base", "candidate", "reason"),
     [
         ([], [1.0], "a sample is empty"),
-        ([1.0], [1.0, 2.0], "a single value or cluster does not tell how others vary"),
+        ([1.0], [1.0, 2.0], "a single value or cluster does not show how much others vary"),
         ([1.0, 1.0], [2.0, 2.0], "nothing varies, so the role of chance is unknown"),
         ([0.0, 0.0], [0.0, 0.0], "nothing varies, so the role of chance is unknown"),
     ],
 )
 def test_missing(base: list[float], candidate: list[float], reason: str) -> None:
-    found = unpaired(base, candidate, binary=False)
+    found = compare_unpaired(base, candidate, binary=False)
     assert (found.low, found.high, found.p_value, found.reason) == (None, None, None, reason)
 
 
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
-        unpaired([1.0, math.inf], [1.0], binary=False)
+        compare_unpaired([1.0, math.inf], [1.0], binary=False)
     with pytest.raises(ValueError, match="0 or 1"):
-        unpaired([0.5], [1.0], binary=True)
+        compare_unpaired([0.5], [1.0], binary=True)
 
 
 @given(
@@ -349,9 +351,9 @@ def test_nothing_is_nan_and_the_roles_mirror(
     base: list[float], candidate: list[float], clusters: list[int] | None
 ) -> None:
     labels = clusters[: len(base)] if clusters else None
-    found = unpaired(base, candidate, binary=False, base_clusters=labels)
+    found = compare_unpaired(base, candidate, binary=False, base_clusters=labels)
     assert not any(isinstance(value, float) and math.isnan(value) for value in astuple(found))
-    mirrored = unpaired(candidate, base, binary=False, candidate_clusters=labels)
+    mirrored = compare_unpaired(candidate, base, binary=False, candidate_clusters=labels)
     assert mirrored.p_value == pytest.approx(found.p_value)
     assert mirrored.rank_p == pytest.approx(found.rank_p)
     if found.effect is not None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.patterns import groups_in, last_match
-from calipers.systems.answers import AnswerRule, stated_confidence
+from calipers.support.patterns import count_groups, find_last
+from calipers.systems.answers import AnswerRule, read_confidence
 
 PATTERNS = [
     *(r"(\d+)", r"ANSWER: (.*)", r"ANSWER: (.*)$", r"(?m)^A(.*)$", r"(?is)a(.*)b", r"\b(\w+)\b"),
@@ -20,7 +20,7 @@ PATTERNS = [
 
 @given(text=st.text(alphabet="aAbcdx0 1<>\n:"), pattern=st.sampled_from(PATTERNS))
 def test_it_finds_what_pythons_own_engine_finds(text: str, pattern: str) -> None:
-    found = last_match(pattern, text)
+    found = find_last(pattern, text)
     theirs = [each for each in re.finditer(pattern, text) if each.group()]
     if found is not None and found.start == found.end:
         return  # engines differ in which of the places where nothing is they call a match
@@ -32,7 +32,7 @@ def test_it_finds_what_pythons_own_engine_finds(text: str, pattern: str) -> None
 
 @given(text=st.text(alphabet="ANSWER: 4\n", max_size=30))
 def test_the_end_of_a_text_may_be_followed_by_a_line_break(text: str) -> None:
-    ours = last_match(r"ANSWER: (.*)$", f"{text}ANSWER: 4\n")
+    ours = find_last(r"ANSWER: (.*)$", f"{text}ANSWER: 4\n")
     assert ours is not None
     assert ours.group == "4"
 
@@ -49,7 +49,7 @@ def test_no_text_can_hang_it(pattern: str) -> None:
 )
 def test_no_text_can_hang_the_search_for_confidence(text: str) -> None:
     began = process_time()
-    assert stated_confidence(text) == (text, None)
+    assert read_confidence(text) == (text, None)
     assert process_time() - began < 5
 
 
@@ -61,9 +61,9 @@ def test_texts_that_are_none_of_unicodes() -> None:
 
 def test_what_it_cannot_do_is_told() -> None:
     with pytest.raises(ValueError, match="look-around"):
-        groups_in(r"(?<=a)(b)")
+        count_groups(r"(?<=a)(b)")
     with pytest.raises(ValueError, match="unclosed group"):
-        groups_in("(")
+        count_groups("(")
     with pytest.raises(ValueError, match="size limit"):
-        groups_in("(((a{999}){999}){999})")
-    assert groups_in(r"(?P<x>a)(?:b)(c)") == 2
+        count_groups("(((a{999}){999}){999})")
+    assert count_groups(r"(?P<x>a)(?:b)(c)") == 2

@@ -67,7 +67,7 @@ def test_the_librarys_own_names_stay_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "1st", "x\n", "a" * 90, "<b>"])
 def test_names_are_words(name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a metric"):
+    with pytest.raises(UsageError, match="not a name of a metric"):
         declared(name)
 
 
@@ -80,7 +80,7 @@ def test_a_registry_for_any_kind() -> None:
     things: Registry[int] = Registry("thing")
     things.add("one", 1, "here")
     things.add("one", 1, "there")
-    assert (things.get("one"), list(things), things.origin_of("one")) == (1, ["one"], "there")
+    assert (things.get("one"), list(things), things.find_origin("one")) == (1, ["one"], "there")
     with pytest.raises(UsageError, match="no thing is called ones") as told:
         things.get("ones")
     assert told.value.fix == "did you mean one?"
@@ -216,7 +216,7 @@ def test_a_log_reader_of_ones_own_goes_first(tmp_path: Path) -> None:
     path.write_text("header x y z", encoding="utf-8")
     assert cal.read(path)["id"].to_list() == ["x", "y", "z"]
     assert cal.score(path).inputs[0].format == "mine"
-    assert "mine" in READERS.all()
+    assert "mine" in READERS.read_all()
 
 
 def test_a_system_of_a_plug_in_runs_in_a_suite(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from calipers.support.errors import UsageError
-from calipers.support.whole_files import whole, write_whole
+from calipers.support.whole_files import stage_file, write_whole
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("old")
-    with whole(path) as beside:
+    with stage_file(path) as beside:
         beside.write_text("half")
         assert path.read_text() == "old"
         assert beside.suffix == ".json"
@@ -22,7 +22,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     path.write_text("old")
 
     def stopped() -> None:
-        with whole(path) as beside:
+        with stage_file(path) as beside:
             beside.write_text("half")
             raise KeyboardInterrupt
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.systems.answers import AnswerRule, stated_confidence, token_confidence
+from calipers.systems.answers import AnswerRule, average_confidence, read_confidence
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_a_mark_divides_any_text(before: str, answer: str) -> None:
     ],
 )
 def test_stated_confidence(line: str, value: float | None) -> None:
-    assert stated_confidence(f"ANSWER: 4\n{line}") == ("ANSWER: 4", value)
+    assert read_confidence(f"ANSWER: 4\n{line}") == ("ANSWER: 4", value)
 
 
 @pytest.mark.parametrize("text", ["no", "CONFIDENCE: high", "my confidence: 0.3 is low"])
 def test_no_confidence_leaves_the_text_alone(text: str) -> None:
-    assert stated_confidence(text) == (text, None)
+    assert read_confidence(text) == (text, None)
 
 
 def test_token_confidence_is_of_the_answers_tokens() -> None:
     tokens = [("a", -5.0), ("4", math.log(0.5)), ("2", math.log(0.5))]
-    assert token_confidence("42", tokens) == pytest.approx(0.5)
-    assert token_confidence("elsewhere", [("a", 0.0)]) == 1.0
-    assert token_confidence(None, tokens) is None
-    assert token_confidence("42", []) is None
+    assert average_confidence("42", tokens) == pytest.approx(0.5)
+    assert average_confidence("elsewhere", [("a", 0.0)]) == 1.0
+    assert average_confidence(None, tokens) is None
+    assert average_confidence("42", []) is None

@@ -30,7 +30,7 @@ from calipers.support.version import __version__
 
 
 class KindGroup(click.Group):
-    """Commands whose errors are a message and a way out, never a traceback."""
+    """Commands whose errors are a message with a fix, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; give its errors the contract's exit codes."""
@@ -55,18 +55,18 @@ class KindGroup(click.Group):
 
 
 def _say_error(error: CalipersError) -> None:
-    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
-    message, fix = (printable(_without_keys(text)) for text in (error.message, error.fix))
+    message, fix = (strip_controls(_mask_keys(text)) for text in (error.message, error.fix))
     click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
     click.echo(f"  {fix}", err=True)
 
 
-def _without_keys(text: str) -> str:
+def _mask_keys(text: str) -> str:
     """Return a text without the keys in the environment, whatever brought them there."""
     from calipers.systems.secrets import mask_for  # noqa: PLC0415 (only where something is wrong)
 
-    return mask_for().exact(text)
+    return mask_for().mask_text(text)
 
 
 @click.group(cls=KindGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,11 +91,11 @@ for command in (
 
 
 def main() -> None:
-    """Run the command line; what nobody foresaw is still a message, with a way to report it."""
+    """Run the command line; an unexpected error is shown with how to report it."""
     try:
         app(standalone_mode=True)
     except Exception as error:  # the last line of defence
-        said = _without_keys(f"error: {type(error).__name__}: {error}")
+        said = _mask_keys(f"error: {type(error).__name__}: {error}")
         click.echo(said, err=True)
         click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
         if os.environ.get("CALIPERS_DEBUG"):

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from calipers.cli.output import output_options, put
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty
 
 
-def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+def _split_names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
@@ -21,13 +21,13 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 @limit_options
 @click.option(
     "--raters",
-    callback=_names,
+    callback=_split_names,
     metavar="A,B,…",
     help="Columns with one rater's ratings each, or names of judges; by default all judges.",
 )
 @click.option(
     "--unit",
-    callback=_names,
+    callback=_split_names,
     metavar="FIELD,…",
     help="The fields that identify what was rated; by default each row is one unit.",
 )
@@ -54,14 +54,14 @@ def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
 )
 @click.option(
     "--cluster",
-    callback=_names,
+    callback=_split_names,
     metavar="FIELD,…",
     help="Treat units that share FIELD as dependent; by default the runs of an id.",
 )
 @click.option(
     "--seed", default=0, show_default=True, help="Recorded in the output; nothing is resampled."
 )
-@output_options
+@add_output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""
     from calipers.comparisons.api import agree as measure  # noqa: PLC0415 (loads Polars)

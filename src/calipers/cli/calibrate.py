@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from calipers.cli.shared import console, limit_options, write
+from calipers.cli.shared import limit_options, open_console, write
 
 
 @click.command()
@@ -54,7 +54,7 @@ def calibrate(
     else:
         from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
 
-        show(result, console())
+        show(result, open_console())
     if result.exit_code:
         click.echo(
             f"{click.style('empty', fg='yellow')}: no record of {judged} is in {human}", err=True

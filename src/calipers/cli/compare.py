@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_notices
 
 
@@ -16,45 +16,45 @@ from calipers.cli.shared import limit_options, say_notices
     cls=GroupedCommand, first=("metrics", "margin", "between", "output_format", "output")
 )
 @click.argument("files", nargs=-1, required=True, metavar="BASE CANDIDATE…")
-@declared_options("compare")
+@add_declared_options("compare")
 @limit_options
-@own_option(
+@add_own_option(
     "selection",
     "--between",
     metavar="FIELD",
-    help="Compare the parts of one file that FIELD tells apart.",
+    help="Compare the parts of one file, one per value of FIELD.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--unpaired",
     is_flag=True,
     help="Treat the runs as independent samples: rank tests, Cliff's delta.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--attribute",
     is_flag=True,
     help="Split the change: model, scorer, tasks added and removed.",
 )
-@own_option(
+@add_own_option(
     "metrics",
     "--base-normalize",
     type=click.Choice(("numeric", "text")),
     help="With --attribute: how the base's answers were compared when it was scored.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--flips",
     type=click.Path(path_type=Path),
     help="Write the tasks that flipped to a .jsonl.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--margin",
     metavar="M",
     help="Test whether CANDIDATE is worse by more than M, and whether both are equivalent.",
 )
-@output_options
+@add_output_options
 def compare(
     files: tuple[str, ...],
     output_format: str,

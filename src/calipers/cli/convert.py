@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import declared_options
-from calipers.cli.shared import limit_options, progress, say_empty, say_notices
+from calipers.cli.options import add_declared_options
+from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
 
 
 @click.command()
@@ -21,13 +21,13 @@ from calipers.cli.shared import limit_options, progress, say_empty, say_notices
     metavar="FILE",
     help="Where to write the records: a .parquet or .jsonl file.",
 )
-@declared_options("convert")
+@add_declared_options("convert")
 @limit_options
 def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""
     from calipers.records.api import convert as write_records  # noqa: PLC0415 (loads Polars)
 
-    with progress() as show:
+    with show_progress() as show:
         written = write_records(list(files), output, progress=show, **options)
     say_notices(written.notices)
     left_out = f", {written.skipped:,} bad rows left out" if written.skipped else ""

@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices
 
 
 @click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@declared_options("doctor")
+@add_declared_options("doctor")
 @limit_options
-@own_option(
+@add_own_option(
     "output", "--strict", is_flag=True, help="Exit with 1 where a problem or a warning was found."
 )
-@output_options
+@add_output_options
 def doctor(
     files: tuple[str, ...],
     output_format: str,

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.shared import console, limit_options, say_empty
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.shared import limit_options, open_console, say_empty
 
 
 @click.command(cls=GroupedCommand, first=("rows", "by", "map", "normalize", "policy"))
 @click.argument("metric")
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@declared_options("explain")
+@add_declared_options("explain")
 @limit_options
-@own_option(
+@add_own_option(
     "output",
     "--rows",
     default=5,
@@ -29,7 +29,7 @@ def explain(metric: str, files: tuple[str, ...], rows: int, options: dict[str, A
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
     result = explain_metric(metric, list(files), rows=rows, **options)
-    show(result, console())
+    show(result, open_console())
     if not result.groups:
         say_empty(files)
     sys.exit(result.exit_code)

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
-from calipers.cli.shared import limit_options, progress, say_empty, say_notices
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
+from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
 from calipers.cli.verdicts import write_verdict
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@own_option(
+@add_own_option(
     "input",
     "--policy",
     required=True,
@@ -24,42 +24,42 @@ from calipers.cli.verdicts import write_verdict
     metavar="FILE",
     help="The policy to decide by, YAML or JSON; `calipers init` writes one to start from.",
 )
-@own_option(
+@add_own_option(
     "selection",
     "--release",
     metavar="NAME",
     help="Apply the progressive thresholds of release NAME.",
 )
-@own_option(
+@add_own_option(
     "input",
     "--against",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Compare with the baseline in FILE: no worse by more than the policy's margins.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--save-baseline",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Record this run as a baseline.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--ratchet",
     is_flag=True,
     help="Raise the baseline where a run that passes is significantly better.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--junit",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write JUnit XML too.",
 )
-@declared_options("gate")
+@add_declared_options("gate")
 @limit_options
-@output_options
+@add_output_options
 def gate(
     files: tuple[str, ...],
     junit: Path | None,
@@ -68,14 +68,14 @@ def gate(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Decide on FILES: green or red, with a reason for every red line.
+    """Decide whether FILES pass a policy, with a reason for every failed check.
 
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
     is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
     """
     from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
-    with progress() as show:
+    with show_progress() as show:
         result = decide(list(files), progress=show, **own, **options)
     say_notices(result.notices)
     write_verdict(result, junit)

@@ -26,9 +26,9 @@ def init(folder: Path, *, template: str, force: bool) -> None:
 
     The suite runs as it is and needs no key: calipers run suite.yaml.
     """
-    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
     from calipers.runs.starter import write_starter  # noqa: PLC0415
 
     for path in write_starter(folder, template, force=force):
-        click.echo(f"wrote {printable(path)}")
-    click.echo(f"next: calipers run {printable(folder / 'suite.yaml')}", err=True)
+        click.echo(f"wrote {strip_controls(path)}")
+    click.echo(f"next: calipers run {strip_controls(folder / 'suite.yaml')}", err=True)

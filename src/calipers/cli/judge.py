@@ -11,8 +11,8 @@ import click
 
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
 
@@ -40,7 +40,7 @@ class JudgeGroup(click.Group):
 
 @click.group(cls=JudgeGroup)
 def judge() -> None:
-    """Have records judged (`judge FILES…`, as `judge files FILES…`); calibrate and audit judges."""
+    """Judge records (`judge FILES…`, as `judge files FILES…`); calibrate and audit judges."""
 
 
 judge.add_command(judge_files, "files")
@@ -49,16 +49,16 @@ judge.add_command(calibrate)
 
 @judge.command(cls=GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@declared_options("audit")
+@add_declared_options("audit")
 @limit_options
-@own_option(
+@add_own_option(
     "input",
     "--weights",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--worst",
     default=5,
@@ -66,13 +66,13 @@ judge.add_command(calibrate)
     metavar="N",
     help="How many of the scores that differ from the sum of their rubric items to list per judge.",
 )
-@own_option(
+@add_own_option(
     "input",
     "--before",
     metavar="FILE",
     help="Judgments of the same answers by an earlier run: say whether a judge has changed.",
 )
-@output_options
+@add_output_options
 def audit(
     files: tuple[str, ...],
     output_format: str,

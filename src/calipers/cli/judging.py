@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import declared_options
-from calipers.cli.shared import console, limit_options, say_notices
+from calipers.cli.options import add_declared_options
+from calipers.cli.shared import limit_options, open_console, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_settings(
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="The judged records, JSON lines; run again to finish what is missing. Without it they go "
-    "to standard output, and judging again begins anew.",
+    "to standard output, and judging again starts over.",
 )
 @click.option(
     "--limit",
@@ -160,7 +160,7 @@ def read_settings(
     help="Time limit of one attempt.",
 )
 @click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
-@declared_options("judge")
+@add_declared_options("judge")
 @limit_options
 def files(
     files: tuple[str, ...],
@@ -182,9 +182,9 @@ def files(
             _estimate(files, path, judging | options)
             return
         from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
-        from calipers.reports.run import watched  # noqa: PLC0415
+        from calipers.reports.run import watch_run  # noqa: PLC0415
 
-        result = judge_records(list(files), path, watch=watched, **judging, **options)
+        result = judge_records(list(files), path, watch=watch_run, **judging, **options)
         if output is None and path.exists():
             with path.open("rb") as lines:
                 copyfileobj(lines, sys.stdout.buffer)
@@ -194,17 +194,17 @@ def files(
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
-    from calipers.judges.options import work_of  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.options import make_work  # noqa: PLC0415 (loads Polars)
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    estimate = estimate_judging(work_of(list(files), output, options))
-    show_document(estimate_document(estimate), console())
+    estimate = estimate_judging(make_work(list(files), output, options))
+    show_document(estimate_document(estimate), open_console())
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:
-    from calipers.reports.figures import printable  # noqa: PLC0415
-    from calipers.reports.run import dollars  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
+    from calipers.reports.run import format_dollars  # noqa: PLC0415
 
     say_notices(result.notices)
     what = "records" if result.pairs is None else "comparisons"
@@ -220,20 +220,21 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
     said += [f"{count:,} {what}" for what, count in counts.items() if count]
     said.append(f"{result.tokens:,.0f} tokens")
     if result.cost_usd is not None:
-        said.append(dollars(result.cost_usd))
-    where = f"{printable(result.output)}: " if kept else ""
+        said.append(format_dollars(result.cost_usd))
+    where = f"{strip_controls(result.output)}: " if kept else ""
     click.echo(f"{where}{', '.join(said)}", err=True)
     if (pairs := result.pairs) is not None:
-        won = f"{printable(pairs.a)} wins {pairs.a_wins:,}, {printable(pairs.b)} {pairs.b_wins:,}"
+        a, b = strip_controls(pairs.a), strip_controls(pairs.b)
+        won = f"{a} wins {pairs.a_wins:,}, {b} {pairs.b_wins:,}"
         differ = f" ({pairs.inconsistent:,} differ with the order)" if pairs.inconsistent else ""
         lost = f", {pairs.undecided:,} undecided" if pairs.undecided else ""
         click.echo(f"  {won}, {pairs.ties:,} ties{differ}{lost}", err=True)
     for each in result.by_model if len(result.by_model) > 1 else ():
-        cost = "" if each.cost_usd is None else f", {dollars(each.cost_usd)}"
+        cost = "" if each.cost_usd is None else f", {format_dollars(each.cost_usd)}"
         of = f"{each.judgments:,} judgments, {each.tokens:,.0f} tokens{cost}"
-        click.echo(f"  {printable(each.model)}: {of}", err=True)
+        click.echo(f"  {strip_controls(each.model)}: {of}", err=True)
     for count, message in result.failures:
-        click.echo(f"  {count:,} × {printable(message)}", err=True)
+        click.echo(f"  {count:,} × {strip_controls(message)}", err=True)
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
         why = " (the budget is spent)" if result.spent else why

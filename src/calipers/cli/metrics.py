@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from calipers.cli.shared import console
+from calipers.cli.shared import open_console
 from calipers.metrics import PROFILES
 
 
@@ -25,15 +25,15 @@ def list_metrics(name: str | None, profile: str | None, output_format: str) -> N
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
     from calipers.reports.catalogue import (  # noqa: PLC0415
-        catalogue_document,
-        catalogue_json,
-        catalogue_markdown,
+        dump_catalogue,
+        make_catalogue_document,
+        write_catalogue,
     )
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
     chosen = metrics_of(profile) if name is None else [metric_named(name)]
     if output_format == "table":
-        show_document(catalogue_document(chosen, whole=name is not None), console())
+        show_document(make_catalogue_document(chosen, whole=name is not None), open_console())
     else:
-        written = catalogue_json if output_format == "json" else catalogue_markdown
+        written = dump_catalogue if output_format == "json" else write_catalogue
         click.echo(written(chosen), nl=False)

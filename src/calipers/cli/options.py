@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from calipers.scores.options import options_of
+from calipers.scores.options import list_options
 from calipers.support.errors import UsageError
 from calipers.support.options import GROUPS, Option
 
@@ -53,17 +53,17 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(lines)
 
 
-def own_option(group: str, *names: str, **attrs: Any) -> Callable[[F], F]:
-    """Return an option of one command, which `--help` shows in a group."""
+def add_own_option(group: str, *names: str, **attrs: Any) -> Callable[[F], F]:
+    """Add an option of one command, which `--help` shows in a group."""
     return click.option(*names, cls=GroupedOption, group=group, **attrs)
 
 
-def declared_options(command: str) -> Callable[[F], F]:
-    """Add the declared options of a command; its function gets those that were given, `options`.
+def add_declared_options(command: str) -> Callable[[F], F]:
+    """Add the declared options of a command; its function gets the given ones as `options`.
 
     Whatever a user leaves out is not passed on: a policy or a suite may say it.
     """
-    known = options_of(command)
+    known = list_options(command)
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -75,27 +75,27 @@ def declared_options(command: str) -> Callable[[F], F]:
 
         decorated: Any = call
         for option in reversed(known.values()):
-            decorated = _option(option, command)(decorated)
+            decorated = _make_option(option, command)(decorated)
         return decorated  # type: ignore[no-any-return]
 
     return decorate
 
 
-def _option(option: Option, command: str) -> Callable[[F], F]:
-    make = partial(own_option, option.group, option.flag, option.keyword, help=option.help)
+def _make_option(option: Option, command: str) -> Callable[[F], F]:
+    make = partial(add_own_option, option.group, option.flag, option.keyword, help=option.help)
     if option.kind == "flag":
         return make(is_flag=True)
     more: dict[str, Any] = {}
     if option.kind in ("texts", "paths", "map"):
         more = {"multiple": True}
-    elif (default := option.default_of(command)) is not None:
+    elif (default := option.get_default(command)) is not None:
         more = {"default": str(default) if option.kind == "any" else default, "show_default": True}
     if option.kind == "map":
-        more["callback"] = _pairs
-    return make(type=_type(option), metavar=option.metavar, **more)
+        more["callback"] = _parse_pairs
+    return make(type=_find_type(option), metavar=option.metavar, **more)
 
 
-def _type(option: Option) -> Any:
+def _find_type(option: Option) -> Any:
     if option.choices:
         return click.Choice(option.choices)
     if option.kind in ("path", "paths"):
@@ -103,7 +103,7 @@ def _type(option: Option) -> Any:
     return _TYPES.get(option.kind)
 
 
-def _pairs(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+def _parse_pairs(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, theirs = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Where a command's result goes, and in which format."""
+"""Output of a command: its destination and format."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import F, own_option
-from calipers.cli.shared import console, write
+from calipers.cli.options import F, add_own_option
+from calipers.cli.shared import open_console, write
 
 _FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 
-def output_options(command: F) -> F:
+def add_output_options(command: F) -> F:
     """Add the options of every command whose result has several formats."""
-    to_file = own_option(
+    to_file = add_own_option(
         "output",
         "-o",
         "--output",
@@ -23,7 +23,7 @@ def output_options(command: F) -> F:
         metavar="FILE",
         help="Write the result to FILE instead of standard output.",
     )
-    in_format = own_option(
+    in_format = add_own_option(
         "output",
         "--format",
         "output_format",
@@ -42,7 +42,7 @@ def put(result: Any, output_format: str, output: Path | None) -> None:
     elif output_format == "table":
         from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
 
-        show(result, console())
+        show(result, open_console())
     else:
         click.echo(_as_text(result, output_format), nl=False)
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices
 from calipers.support.errors import UsageError
 
 
-def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
+def _parse_numbers(
+    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
+) -> tuple[int, ...]:
     words = [word.strip() for text in texts for word in text.split(",")]
     try:
         return tuple(sorted({int(word) for word in words}))
@@ -27,21 +29,21 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
 @click.command(cls=GroupedCommand, first=("delta", "runs", "metrics", "output_format", "output"))
 @click.argument("base")
 @click.argument("candidate", required=False)
-@own_option(
+@add_own_option(
     "statistics",
     "--delta",
     type=float,
     metavar="D",
     help="The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--width",
     type=float,
     metavar="W",
     help="Also plan for an interval of the value that is W wide, from low to high.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--power",
     default=0.8,
@@ -49,7 +51,7 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     metavar="P",
     help="Probability of detecting the difference.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--confidence",
     default=0.95,
@@ -57,7 +59,7 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     metavar="C",
     help="Confidence level of the test that is planned.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--correlation",
     default=0.5,
@@ -65,19 +67,19 @@ def _numbers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     metavar="R",
     help="Correlation of the two systems' task scores, without CANDIDATE.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--runs",
     multiple=True,
     default=("1,2,4,8,16",),
     show_default=True,
-    callback=_numbers,
+    callback=_parse_numbers,
     metavar="K,…",
     help="Runs of each task to plan for (repeatable).",
 )
-@declared_options("power")
+@add_declared_options("power")
 @limit_options
-@output_options
+@add_output_options
 def power(
     base: str,
     candidate: str | None,
@@ -86,7 +88,7 @@ def power(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """How many tasks and runs it takes to see a difference, and what the run BASE could see.
+    """Compute how many tasks and runs detect a difference, and what the run BASE could detect.
 
     With CANDIDATE, a run of another system on the same tasks, the variance of their difference is
     measured; without it, it is assumed from BASE.

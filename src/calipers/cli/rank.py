@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.output import output_options, put
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_notices
 
 _AUTO = "auto"  # as calipers.rank(tasks="auto")
@@ -16,9 +16,9 @@ _AUTO = "auto"  # as calipers.rank(tasks="auto")
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "tasks", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@declared_options("rank")
+@add_declared_options("rank")
 @limit_options
-@own_option(
+@add_own_option(
     "output",
     "--tasks",
     metavar="[FIELD]",
@@ -28,19 +28,19 @@ _AUTO = "auto"  # as calipers.rank(tasks="auto")
     help="Add a column per value of FIELD, a field of the tasks: category or id, for example. "
     "Without FIELD, per category where tasks have one, otherwise per task.",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--better",
     type=click.Choice(("higher", "lower")),
     help="Which values are better, for metrics that do not say so, such as mean(FIELD).",
 )
-@own_option(
+@add_own_option(
     "statistics",
     "--bradley-terry",
     is_flag=True,
     help="Add each system's strength by its wins on common tasks.",
 )
-@output_options
+@add_output_options
 def rank(
     files: tuple[str, ...],
     output_format: str,

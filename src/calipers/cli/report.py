@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options, own_option
-from calipers.cli.shared import limit_options, progress, say_empty, say_notices, write
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress, write
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 @click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@own_option(
+@add_own_option(
     "output",
     "-o",
     "--output",
@@ -29,27 +29,27 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     metavar="FILE",
     help="File to write; by default report.html in the result folder, or here.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--format",
     "output_format",
     type=click.Choice((_HTML, _MARKDOWN)),
     help="HTML page or Markdown; by default by the ending of FILE.",
 )
-@own_option(
+@add_own_option(
     "input",
     "--policy",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Decide by this policy; without it, the result folder's verdict is shown.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--title",
     metavar="TEXT",
     help="Title of the report; by default the name of the suite or file.",
 )
-@own_option(
+@add_own_option(
     "output",
     "--samples",
     type=click.IntRange(min=0),
@@ -58,7 +58,7 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     metavar="N",
     help="Number of records to show, failures first.",
 )
-@declared_options("report")
+@add_declared_options("report")
 @limit_options
 def report(
     files: tuple[str, ...],
@@ -67,21 +67,21 @@ def report(
     options: dict[str, Any],
     **own: Any,
 ) -> None:
-    """Show FILES, or a result FOLDER of `calipers run`, to a person who has two minutes.
+    """Show FILES, or a result FOLDER of `calipers run`, as a page to read in two minutes.
 
     One HTML file that needs no network: the verdict, every metric with its interval, figures, what
     failed, and the samples worth reading. With `-o -` it goes to standard output.
     """
-    kind = output_format or (_MARKDOWN if _ends_in_md(output) else _HTML)
-    place = output or _default_place(files, kind)
+    kind = output_format or (_MARKDOWN if _is_markdown(output) else _HTML)
+    place = output or _choose_place(files, kind)
     if kind == _HTML:
-        from calipers.runs.report_data import need_report  # noqa: PLC0415
+        from calipers.runs.report_data import require_report  # noqa: PLC0415
 
-        need_report("calipers report")
+        require_report("calipers report")
     _check_place(place)
     from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
 
-    with progress() as show:
+    with show_progress() as show:
         made = make(list(files), progress=show, **own, **options)
     say_notices(made.notices)
     if not made.score.records:
@@ -100,14 +100,14 @@ def _put(made: Report, kind: str, place: Path) -> None:
     click.echo(f"{place}: {made.score.records:,} records", err=True)
 
 
-def _ends_in_md(output: Path | None) -> bool:
+def _is_markdown(output: Path | None) -> bool:
     return output is not None and output.suffix.lower() in (".md", ".markdown")
 
 
-def _default_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.records.result_folder import result_folder  # noqa: PLC0415
+def _choose_place(files: tuple[str, ...], kind: str) -> Path:
+    from calipers.records.result_folder import find_folder  # noqa: PLC0415
 
-    folder = result_folder(list(files))
+    folder = find_folder(list(files))
     return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]
 
 

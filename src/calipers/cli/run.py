@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.shared import console, limit_options, say_notices
+from calipers.cli.shared import limit_options, open_console, say_notices
 from calipers.cli.verdicts import write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
@@ -85,10 +85,10 @@ def run(
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
         return
-    from calipers.reports.run import watched  # noqa: PLC0415
+    from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _again(suite, output, checks, seed if until_decided else None)
+    again = _make_command(suite, output, checks, seed if until_decided else None)
     try:
         result = run_suite(
             suite,
@@ -97,7 +97,7 @@ def run(
             until_decided=until_decided,
             seed=seed,
             report=not no_report,
-            watch=watched,
+            watch=watch_run,
             checks=checks,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
@@ -109,9 +109,9 @@ def run(
     elif junit is not None:
         say_notices([f"{junit}: not written, since there is no verdict"])
     _show(result)
-    _say_how_to_go_on(result, again, _again(suite, output, checks))
+    _say_how_to_go_on(result, again, _make_command(suite, output, checks))
     if result.score is not None:
-        _say_what_next(result.folder, _metric_to_explain(result.score, result.gate))
+        _say_next(result.folder, _metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
 
 
@@ -119,14 +119,14 @@ def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import deciding_course, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import make_deciding, prepare_file  # noqa: PLC0415
 
     ready = prepare_file(suite)
     say_notices(ready.notices)
     if until_decided:
-        say_notices(tuple(deciding_course(ready, seed).notices()))
+        say_notices(tuple(make_deciding(ready, seed).notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=until_decided), console())
+    show_document(estimate_document(estimate, may_end_early=until_decided), open_console())
 
 
 def _show(result: RunResult) -> None:
@@ -134,17 +134,17 @@ def _show(result: RunResult) -> None:
 
     for part in (result.score, result.gate):
         if part is not None:
-            show(part, console())
+            show(part, open_console())
             click.echo()
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
-    from calipers.reports.run import failures, reuse_line, run_summary  # noqa: PLC0415
+    from calipers.reports.run import list_failures, reuse_line, run_summary  # noqa: PLC0415
 
     click.echo(run_summary(result), err=True)
     if (reused := reuse_line(result)) is not None:
         click.echo(reused, err=True)
-    for line in failures(result):
+    for line in list_failures(result):
         click.echo(f"  {line}", err=True)
     if result.was_decided_early and not result.is_incomplete:
         saved = f"{result.missing:,} of {result.calls:,} calls were not needed"
@@ -170,8 +170,8 @@ def _metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
     return next(iter([*asked, *known]), None)
 
 
-def _say_what_next(folder: Path, metric: str | None) -> None:
-    """Where to look closer, by the commands that there are."""
+def _say_next(folder: Path, metric: str | None) -> None:
+    """Say which commands show more of the results."""
     root = click.get_current_context().find_root().command
     there = root.commands if isinstance(root, click.Group) else {}
     page = folder / REPORT
@@ -189,7 +189,7 @@ def _say_what_next(folder: Path, metric: str | None) -> None:
             click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
 
 
-def _again(
+def _make_command(
     suite: Path, output: Path | None, checks: Path | None, order_seed: int | None = None
 ) -> str:
     to = ["-o", str(output)] if output else []

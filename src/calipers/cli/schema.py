@@ -10,11 +10,11 @@ import click
 @click.command()
 @click.argument("what", type=click.Choice(("policy", "suite")))
 def schema(what: str) -> None:
-    """Print the JSON Schema of a policy or a suite file, for editors to complete and check by."""
+    """Print the JSON Schema of a suite or policy file, for completion and checks in editors."""
     if what == "policy":
-        from calipers.gates.policy import policy_model  # noqa: PLC0415 (loads Polars)
+        from calipers.gates.policy import make_model  # noqa: PLC0415 (loads Polars)
 
-        found = policy_model().model_json_schema()
+        found = make_model().model_json_schema()
     else:
         from calipers.runs.suite import Suite  # noqa: PLC0415 (loads Polars)
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, declared_options
-from calipers.cli.output import output_options, put
-from calipers.cli.shared import limit_options, progress, say_empty, say_notices
+from calipers.cli.options import GroupedCommand, add_declared_options
+from calipers.cli.output import add_output_options, put
+from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@declared_options("score")
+@add_declared_options("score")
 @limit_options
-@output_options
+@add_output_options
 def score(
     files: tuple[str, ...],
     output_format: str,
@@ -26,12 +26,12 @@ def score(
 ) -> None:
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
 
-    Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are known
-    by what is in them.
+    Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are
+    recognized by their content.
     """
     from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)
 
-    with progress() as show:
+    with show_progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)
     put(result, output_format, output)

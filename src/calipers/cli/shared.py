@@ -1,4 +1,4 @@
-"""What the commands share: limits of reading, progress, and where the output goes."""
+"""What the commands share: limits of reading, progress, and output."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.options import F, own_option
-from calipers.support.errors import unwritable
+from calipers.cli.options import F, add_own_option
+from calipers.support.errors import make_write_error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def limit_options(command: F) -> F:
         ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
         ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
     ):
-        option = own_option(
+        option = add_own_option(
             "input",
             name,
             type=float,
@@ -69,10 +69,10 @@ def add_plugin_option(command: click.Command) -> None:
 
 def say_notices(notices: Sequence[str]) -> None:
     """Say on stderr what the user should know about the data, whose names may be hostile."""
-    from calipers.reports.figures import printable  # noqa: PLC0415
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
     for notice in notices:
-        click.echo(f"{click.style('note', fg='yellow')}: {printable(notice)}", err=True)
+        click.echo(f"{click.style('note', fg='yellow')}: {strip_controls(notice)}", err=True)
 
 
 def say_empty(files: tuple[str, ...], what: str = "records") -> None:
@@ -80,11 +80,11 @@ def say_empty(files: tuple[str, ...], what: str = "records") -> None:
     click.echo(f"{click.style('empty', fg='yellow')}: no {what} in {', '.join(files)}", err=True)
 
 
-def console() -> Console:
-    """Where a table is printed."""
-    from calipers.reports.terminal import stdout_console  # noqa: PLC0415
+def open_console() -> Console:
+    """Return the console on which tables are printed."""
+    from calipers.reports.terminal import open_stdout  # noqa: PLC0415
 
-    return stdout_console()
+    return open_stdout()
 
 
 def write(path: Path, text: str) -> None:
@@ -92,12 +92,12 @@ def write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise make_write_error(path, error) from error
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[float], None]]:
-    """A bar on stderr once the work has taken a second, if somebody is looking."""
+def show_progress() -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr once the work has taken a second, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

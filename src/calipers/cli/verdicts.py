@@ -17,9 +17,9 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 def write_verdict(result: GateResult, junit: Path | None) -> None:
     """Write JUnit XML where asked for, and the summary of the step where GitHub wants one."""
     if junit is not None:
-        from calipers.reports.junit import gate_junit  # noqa: PLC0415
+        from calipers.reports.junit import write_junit  # noqa: PLC0415
 
-        write(junit, gate_junit(result))
+        write(junit, write_junit(result))
     if summary := os.environ.get(_SUMMARY):
         from calipers.reports.step_summary import append_summary  # noqa: PLC0415
 

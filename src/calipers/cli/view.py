@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import declared_options
+from calipers.cli.options import add_declared_options
 from calipers.cli.shared import limit_options
-from calipers.support.errors import UsageError, need_extra
+from calipers.support.errors import UsageError, require_extra
 
 DEFAULT_PORT = 7575
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx")
@@ -38,7 +38,7 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx"
     metavar="FILE",
     help="Apply the checks in FILE, YAML or JSON, to the replies.",
 )
-@declared_options("view")
+@add_declared_options("view")
 @limit_options
 @click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
 def view(
@@ -56,7 +56,7 @@ def view(
     """
     if not folder.exists():
         raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
-    need_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
+    require_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
     from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415
     from calipers.records.sources import is_readable  # noqa: PLC0415 (loads Polars)
@@ -68,12 +68,12 @@ def view(
 
     applied = None if checks is None else read_checks(checks)
 
-    def ready(address: str) -> None:
+    def announce(address: str) -> None:
         click.echo(f"{address}")
         click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     names = options.get("map")
-    serve(folder, host=host, port=port, ready=ready, field_map=names, checks=applied)
+    serve(folder, host=host, port=port, ready=announce, field_map=names, checks=applied)
     click.echo("ended", err=True)

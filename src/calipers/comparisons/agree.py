@@ -1,4 +1,4 @@
-"""How far raters agree: every measure that their ratings allow, for all of them and each pair."""
+"""Agreement of raters: every measure that their ratings allow, for all of them and each pair."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from calipers.statistics.agreement import Level
 from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, metric_rows
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.agree/1"
@@ -75,7 +75,7 @@ class RaterPair:
         return self.measures["percent_agreement"].n
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one pair."""
+        """Return the JSON of one pair."""
         return {"raters": list(self.raters), "n": self.n, **as_dicts(self.measures)}
 
 
@@ -100,7 +100,7 @@ class Agreement(Printed, Tabular):
         return EXIT_PASS if self.units else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON, as Python values."""
+        """Return the contract's JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -118,20 +118,20 @@ class Agreement(Printed, Tabular):
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per measure, of all raters and of each pair."""
-        yield from metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
+        yield from list_metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
         for pair in self.pairs:
-            yield from metric_rows({"raters": ", ".join(pair.raters)}, as_dicts(pair.measures))
+            yield from list_metric_rows({"raters": ", ".join(pair.raters)}, as_dicts(pair.measures))
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The contract's JSON: strict, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return the contract's strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
 
 def agree_data(data: Any, options: AgreeOptions) -> Agreement:
-    """How far the raters in `data` agree."""
+    """Return the agreement of the raters in `data`."""
     found = read_ratings(data, options.where)
     raters = found.raters
-    measure = partial(_measured, found=found, options=options)
+    measure = partial(_measure, found=found, options=options)
     of_all = {n: m for n, m in _OF_ALL.items() if len(raters) > 2 or n != "cohen_kappa_mean"}  # noqa: PLR2004
     return Agreement(
         raters=raters,
@@ -152,13 +152,13 @@ def agree_data(data: Any, options: AgreeOptions) -> Agreement:
     )
 
 
-def _measured(
+def _measure(
     measures: Mapping[str, tuple[Level, _Measure]],
     table: Floats,
     found: Ratings,
     options: AgreeOptions,
 ) -> dict[str, Estimate]:
-    """The measures that suit the level asked for; labels have no order and no distance."""
+    """Return the measures that suit the level asked for; labels have no order and no distance."""
     sampling = Sampling(clusters=found.clusters, confidence=options.confidence)
     no_numbers = Estimate(value=None, n=0, reason=f"ratings are labels, such as {found.label}")
     return {

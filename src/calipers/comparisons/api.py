@@ -17,10 +17,10 @@ from calipers.comparisons.runs import CompareOptions, compare_data
 from calipers.comparisons.sizing import REPEATS, Aim
 from calipers.records.sinks import check_folder
 from calipers.scores.choices import read_options
-from calipers.scores.results import need_figures
-from calipers.scores.signatures import takes_options
+from calipers.scores.results import require_figures
+from calipers.scores.signatures import declare_signature
 from calipers.statistics.power import CORRELATION
-from calipers.support.arguments import names, path_of
+from calipers.support.arguments import as_names, as_path
 
 if TYPE_CHECKING:
     from calipers.scores.keywords import CompareKeywords, PowerKeywords, RankKeywords
@@ -60,17 +60,17 @@ def agree(
     0.5
     """
     where = Where(
-        raters=names(raters),
-        unit=names(unit),
+        raters=as_names(raters),
+        unit=as_names(unit),
         rater_field=rater_field,
         value=value,
-        cluster=names(cluster),
+        cluster=as_names(cluster),
     )
     options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
     return agree_data(data, options)
 
 
-@takes_options("compare")
+@declare_signature("compare")
 def compare(
     *data: Any,
     unpaired: bool = False,
@@ -108,13 +108,13 @@ def compare(
         between=between,
         attribute=attribute,
         base_normalize=base_normalize,
-        flips=path_of(flips),
+        flips=as_path(flips),
         margin=margin,
     )
     return compare_data(data, read_options("compare", options, data), asked)
 
 
-@takes_options("rank")
+@declare_signature("rank")
 def rank(
     *data: Any,
     better: Better | None = None,
@@ -151,7 +151,7 @@ def rank(
     asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry)
     chosen = read_options("rank", options, list(data))
     if chosen.figures is not None:
-        need_figures("--figures")
+        require_figures("--figures")
         check_folder(chosen.figures, "--figures")
     ranking = rank_data(data, replace(chosen, figures=None), asked)
     if chosen.figures is not None:
@@ -159,7 +159,7 @@ def rank(
     return ranking
 
 
-@takes_options("power")
+@declare_signature("power")
 def power(
     data: Any,
     candidate: Any = None,

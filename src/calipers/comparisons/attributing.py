@@ -1,7 +1,7 @@
-"""Why a number moved: the model, the scorer, or the tasks. The parts sum to the whole change.
+"""Causes of a change: the model, the scorer, or the tasks. The parts sum to the whole change.
 
 Five steps lead from the base to the candidate, each changing one thing: the base's own tasks are
-cut down to the common ones (tasks removed), these are scored anew by one scorer (scorer), the
+cut down to the common ones (tasks removed), these are scored again by one scorer (scorer), the
 answers change (model), the candidate's own scores come back (scorer), and its other tasks join
 (tasks added).
 """
@@ -18,7 +18,7 @@ from calipers.comparisons.results import Attribution, Pair
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
-from calipers.scores.tasks import VALUE, TaskRows, per_task, read_tasks
+from calipers.scores.tasks import VALUE, TaskRows, measure_tasks, read_tasks
 
 _SCORED = "correct"
 _NOWHERE = "\0"  # a name that no field has: the recorded scores are not read
@@ -44,18 +44,18 @@ class Sides:
                 options,
                 settings=replace(options.settings, normalize=base_normalize),  # type: ignore[arg-type]
             )
-        anew = replace(options, map={**options.map, _SCORED: _NOWHERE})
+        again = replace(options, map={**options.map, _SCORED: _NOWHERE})
         return cls(
             base=read_tasks(base, own),
             candidate=read_tasks(candidate, options),
-            base_rescored=read_tasks(base, anew),
-            candidate_rescored=read_tasks(candidate, anew),
+            base_rescored=read_tasks(base, again),
+            candidate_rescored=read_tasks(candidate, again),
         )
 
 
-def attributed(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
-    """The comparison with the parts of each change, where the metric is a mean."""
-    shares = {metric.name: _attribution(sides, metric) for metric in metrics}
+def attribute_changes(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
+    """Return the comparison with the parts of each change, if the metric is a mean."""
+    shares = {metric.name: _attribute(sides, metric) for metric in metrics}
     return replace(
         pair,
         metrics={
@@ -64,12 +64,14 @@ def attributed(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
     )
 
 
-def _attribution(sides: Sides, metric: Metric) -> Attribution | None:
-    """The parts of the change; None where the metric is no mean, or a side has no value."""
-    own = [per_task(side, metric) for side in (sides.base, sides.candidate)]
-    anew = [per_task(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)]
+def _attribute(sides: Sides, metric: Metric) -> Attribution | None:
+    """Return the parts of the change; None if the metric is not a mean or a side has no value."""
+    own = [measure_tasks(side, metric) for side in (sides.base, sides.candidate)]
+    again = [
+        measure_tasks(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)
+    ]
     base, candidate = own
-    base_anew, candidate_anew = anew
+    base_anew, candidate_anew = again
     if base is None or candidate is None or base_anew is None or candidate_anew is None:
         return None
     if not base.height or not candidate.height:
@@ -77,19 +79,19 @@ def _attribution(sides: Sides, metric: Metric) -> Attribution | None:
     common = base.join(candidate, on=TASK, how="semi").select(TASK)
     if not common.height:
         return None
-    before, after = _mean(base), _mean(candidate)
-    old, new = _mean(base, common), _mean(candidate, common)
+    before, after = _average(base), _average(candidate)
+    old, new = _average(base, common), _average(candidate, common)
     rescored = all(
         table.join(common, on=TASK, how="semi").height == common.height
         for table in (base_anew, candidate_anew)
     )
     if rescored:
-        model = _mean(candidate_anew, common) - _mean(base_anew, common)
+        model = _average(candidate_anew, common) - _average(base_anew, common)
         scorer: float | None = (new - old) - model
         reason = None
     else:
         model, scorer = new - old, None
-        reason = "not every common task can be scored anew: the scorer's part is in the model's"
+        reason = "not every common task can be scored again: the scorer's part is in the model's"
     return Attribution(
         base=before,
         candidate=after,
@@ -101,7 +103,7 @@ def _attribution(sides: Sides, metric: Metric) -> Attribution | None:
     )
 
 
-def _mean(tasks: pl.DataFrame, among: pl.DataFrame | None = None) -> float:
+def _average(tasks: pl.DataFrame, among: pl.DataFrame | None = None) -> float:
     if among is not None:
         tasks = tasks.join(among, on=TASK, how="semi")
     return float(tasks[VALUE].mean())  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import TASK, Feature
 from calipers.scores.tasks import TaskRows
-from calipers.support.errors import UsageError, unwritable
+from calipers.support.errors import UsageError, make_write_error
 
 LOST, WON = "base right, candidate wrong", "base wrong, candidate right"
 _OCCURRENCE = "_occurrence"
@@ -19,16 +19,16 @@ _RUN = "_run"
 
 
 def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mapping[str, int]:
-    """How many rows flipped, in the first yes-or-no metric; written to a file if one is named.
+    """Return how many rows flipped in the first binary metric; write them to a file if named.
 
     Rows are paired by id, and by run where both sides have runs; else in their order.
     """
-    feature = _yes_or_no(base, candidate)
+    feature = _find_binary(base, candidate)
     if feature is None:
         if path is not None:
             raise UsageError("--flips needs a metric of right or wrong", fix="--metric accuracy")
         return {}
-    sides = [_known(side.rows, feature) for side in (base, candidate)]
+    sides = [_select_known(side.rows, feature) for side in (base, candidate)]
     by_run = all(side[_RUN].null_count() == 0 for side in sides)
     keys = (TASK, _RUN) if by_run else (TASK,)
     # A run may be there twice, of two models say: the first is paired with the first.
@@ -46,25 +46,25 @@ def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mappi
     return {"lost": lost, "won": both.height - lost}
 
 
-def _yes_or_no(*sides: TaskRows) -> str | None:
-    """The first feature of yes or no of which one is better."""
+def _find_binary(*sides: TaskRows) -> str | None:
+    """Return the first binary feature of which one value is better, or None."""
     for metric in sides[0].plan.metrics:
         averaged = metric.averaged
         yes_or_no = isinstance(averaged, Feature) and averaged.dtype == pl.Boolean
-        if yes_or_no and metric.better and all(side.measures(metric) for side in sides):
+        if yes_or_no and metric.better and all(side.has_fields(metric) for side in sides):
             assert isinstance(averaged, Feature)
             return averaged.name
     return None
 
 
-def _known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
+def _select_known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
     known = rows.filter(pl.col(feature).is_not_null())
     run = pl.col("run").cast(pl.String).str.replace(r"\.0$", "")  # 1.0 is the "1" of a CSV
     return known.select(TASK, "id", feature, "run", run.alias(_RUN), "target", "answer")
 
 
-def _whole(run: Any) -> Any:
-    """A run's number as it was written."""
+def _format_run(run: Any) -> Any:
+    """Return a run's number as it was written."""
     return int(run) if isinstance(run, float) and run.is_integer() else run
 
 
@@ -74,7 +74,7 @@ def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
             for row in both.iter_rows(named=True):
                 line = {
                     "id": row["id"],
-                    "run": _whole(row["run"]),
+                    "run": _format_run(row["run"]),
                     "flip": LOST if row[feature] else WON,
                     "target": row["target"],
                     "base": row["answer"],
@@ -82,4 +82,4 @@ def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise make_write_error(path, error) from error

@@ -1,4 +1,4 @@
-"""Runs as independent samples: no task is paired with another."""
+"""Runs compared as independent samples: no task is paired with another."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 from calipers.comparisons.results import Across, MetricComparison, Pair
 from calipers.comparisons.sides import (
     TOO_LARGE,
-    clusters_of,
+    explain_missing,
     is_binary,
-    lacking,
-    nothing,
-    too_large,
+    is_too_large,
+    list_clusters,
+    make_null,
 )
 from calipers.metrics import Metric
 from calipers.scores.options import Options
-from calipers.scores.tasks import VALUE, TaskRows, per_task
-from calipers.statistics.unpaired import kruskal_wallis, unpaired
+from calipers.scores.tasks import VALUE, TaskRows, measure_tasks
+from calipers.statistics.unpaired import compare_unpaired, kruskal_wallis
 
 
-def independent_runs(
+def compare_independent(
     base: TaskRows, candidate: TaskRows, metrics: Sequence[Metric], options: Options
 ) -> Pair:
     """Compare two runs, whatever tasks they have."""
@@ -30,28 +30,30 @@ def independent_runs(
         n_pairs=0,
         only_base=(),
         only_candidate=(),
-        metrics={metric.name: _compared(base, candidate, metric, options) for metric in metrics},
+        metrics={
+            metric.name: _compare_metric(base, candidate, metric, options) for metric in metrics
+        },
     )
 
 
-def _compared(
+def _compare_metric(
     base: TaskRows, candidate: TaskRows, metric: Metric, options: Options
 ) -> MetricComparison:
-    values, others = per_task(base, metric), per_task(candidate, metric)
+    values, others = measure_tasks(base, metric), measure_tasks(candidate, metric)
     if values is None or others is None:
-        return nothing("no value per task: its intervals are in calipers score")
-    if reason := lacking(base, candidate, metric):
-        return nothing(reason)
+        return make_null("no value per task: its intervals are in calipers score")
+    if reason := explain_missing(base, candidate, metric):
+        return make_null(reason)
     before, after = values[VALUE].to_numpy(), others[VALUE].to_numpy()
-    if too_large(before, after):
-        return nothing(TOO_LARGE)
+    if is_too_large(before, after):
+        return make_null(TOO_LARGE)
     clusters: dict[str, Any] = {}
     if options.cluster:
         clusters = {
-            "base_clusters": clusters_of(values, base),
-            "candidate_clusters": clusters_of(others, candidate),
+            "base_clusters": list_clusters(values, base),
+            "candidate_clusters": list_clusters(others, candidate),
         }
-    found = unpaired(
+    found = compare_unpaired(
         before,
         after,
         binary=is_binary(metric, before, after),
@@ -79,12 +81,14 @@ def _compared(
     )
 
 
-def across(sides: Sequence[TaskRows], metrics: Sequence[Metric]) -> Iterator[tuple[str, Across]]:
-    """By metric, whether any of the runs differs from the others."""
+def compare_across(
+    sides: Sequence[TaskRows], metrics: Sequence[Metric]
+) -> Iterator[tuple[str, Across]]:
+    """Yield, by metric, whether any of the runs differs from the others."""
     for metric in metrics:
-        tables = [per_task(side, metric) for side in sides]
+        tables = [measure_tasks(side, metric) for side in sides]
         samples = [table[VALUE].to_numpy() for table in tables if table is not None]
-        if len(samples) == len(sides) and not too_large(*samples):
+        if len(samples) == len(sides) and not is_too_large(*samples):
             found = kruskal_wallis(samples)
             yield (
                 metric.name,

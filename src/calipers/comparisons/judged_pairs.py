@@ -16,7 +16,7 @@ from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.ratings import read_fields
 from calipers.comparisons.task_wins import estimate_strengths
 from calipers.records.sources import Source
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
 from calipers.statistics.bradley_terry import Comparisons, fit_strengths
 from calipers.support.errors import DataError, EmptyError, UsageError
@@ -40,7 +40,7 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
 
     Raises:
         DataError: A judgment names neither of its systems, or one system twice.
-        EmptyError: There is no judgment.
+        EmptyError: There is not a judgment.
         UsageError: A metric is asked for, or no chain of judgments joins all systems.
     """
     if options.metrics or options.by:
@@ -56,7 +56,7 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
     if not judged.height:
         raise EmptyError("no pairwise judgment has a winner", fix="check the file")
     texts = judged.select(pl.col(*sides, WINNER).cast(pl.String))
-    systems = sorted({*texts[sides[0]], *texts[sides[1]]}, key=natural_key)
+    systems = sorted({*texts[sides[0]], *texts[sides[1]]}, key=split_natural)
     place = {name: number for number, name in enumerate(systems)}
     met = Comparisons(
         first=[place[name] for name in texts[sides[0]]],

@@ -14,16 +14,16 @@ import polars as pl
 
 from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import Floats
-from calipers.engines.resampling import WeightedValues, cluster_influences
+from calipers.engines.resampling import WeightedValues, measure_influences
 from calipers.metrics.declare.declaration import Rank
-from calipers.statistics.bootstrap import too_few_carry
+from calipers.statistics.bootstrap import explain_too_few
 from calipers.statistics.paired import student
 
 MANY = 2_000  # units from which on the linearised error is as good as a resampled one
 _NUDGE = 1e-4  # how much the weights of tasks change to find the factor
 
 
-def linearised(
+def linearize(
     found: MetricComparison, effects: Sequence[Floats | None], confidence: float
 ) -> MetricComparison | None:
     """Return the comparison with interval and test from what each unit moves the sides' values by.
@@ -31,7 +31,7 @@ def linearised(
     None where that is not known, or where too few units carry the difference's variance.
     """
     base, candidate = effects
-    if base is None or candidate is None or too_few_carry(candidate - base):
+    if base is None or candidate is None or explain_too_few(candidate - base):
         return None
     assert found.difference is not None
     moved = candidate - base
@@ -63,7 +63,7 @@ def find_effects(rows: pl.DataFrame, values: WeightedValues) -> Floats | None:
     units = values.clusters
     if units < MANY or metric.influence is None:
         return None
-    effects = cluster_influences(rows, metric, values.totals(), units)
+    effects = measure_influences(rows, metric, values.totals(), units)
     largest = float(np.abs(effects).max())
     if not np.isfinite(largest) or not largest:
         return None

@@ -6,32 +6,32 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from calipers.comparisons.resampled import resampled
+from calipers.comparisons.resampled import compare_resampled
 from calipers.comparisons.results import MetricComparison, Pair, ValuesByWeight
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
-    clusters_of,
-    lacking,
-    nothing,
-    resamples,
-    too_large,
+    count_resamples,
+    explain_missing,
+    is_too_large,
+    list_clusters,
+    make_null,
 )
 from calipers.comparisons.weighing import pair_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.options import Options
-from calipers.scores.tasks import TaskRows, per_task
+from calipers.scores.tasks import TaskRows, measure_tasks
 from calipers.statistics.paired import Comparison
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
-from calipers.statistics.power import Spread, detectable
+from calipers.statistics.power import Spread, find_detectable
 
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 300_000_000  # resamples × tasks: bounds the time
 
 
-def paired_runs(
+def compare_pairs(
     base: TaskRows, candidate: TaskRows, metrics: Sequence[Metric], options: Options
 ) -> Pair:
     """Compare two runs on the tasks that both have."""
@@ -41,34 +41,35 @@ def paired_runs(
         base=base.name,
         candidate=candidate.name,
         n_pairs=common.height,
-        only_base=_ids_without(ours, common),
-        only_candidate=_ids_without(theirs, common),
+        only_base=_list_unpaired(ours, common),
+        only_candidate=_list_unpaired(theirs, common),
         metrics={
-            metric.name: _compared(base, candidate, metric, common, options) for metric in metrics
+            metric.name: _compare_metric(base, candidate, metric, common, options)
+            for metric in metrics
         },
     )
 
 
-def _ids_without(tasks: pl.DataFrame, common: pl.DataFrame) -> tuple[str, ...]:
+def _list_unpaired(tasks: pl.DataFrame, common: pl.DataFrame) -> tuple[str, ...]:
     return tuple(tasks.join(common, on=TASK, how="anti")["id"].sort())
 
 
-def _compared(
+def _compare_metric(
     base: TaskRows,
     candidate: TaskRows,
     metric: Metric,
     common: pl.DataFrame,
     options: Options,
 ) -> MetricComparison:
-    values = per_task(base, metric)
-    others = per_task(candidate, metric)
+    values = measure_tasks(base, metric)
+    others = measure_tasks(candidate, metric)
     if values is None or others is None:
-        return _without_values(base, candidate, metric, common, options)
+        return _compare_without_values(base, candidate, metric, common, options)
     both, tasks = pair_tasks(values, others)
     if not both.height:
-        return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    if too_large(tasks.base, tasks.candidate):
-        return nothing(TOO_LARGE, n_pairs=both.height)
+        return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
+    if is_too_large(tasks.base, tasks.candidate):
+        return make_null(TOO_LARGE, n_pairs=both.height)
     weight = options.weight or "task"
     found = compare_tasks(
         tasks,
@@ -76,11 +77,11 @@ def _compared(
         weight=weight,
         confidence=options.confidence,
         seed=options.seed,
-        resamples=resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
+        resamples=count_resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
         fixed=options.tasks == "fixed",
-        clusters=clusters_of(both, base, candidate) if options.cluster else None,
+        clusters=list_clusters(both, base, candidate) if options.cluster else None,
     )
-    weights = _weights(tasks, options)
+    weights = _weigh_tasks(tasks, options)
     before, after = tasks.by_task
     if weights is not None and weight == "row":
         before, after = weights.by_row
@@ -101,36 +102,36 @@ def _compared(
         n_pairs=found.n_pairs,
         effect=found.effect,
         effect_name=found.effect_name,
-        detectable=_detectable(found, options.confidence),
+        detectable=_find_detectable(found, options.confidence),
         reason=found.reason,
         weights=weights,
     )
 
 
-def _weights(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
-    """Return both values of each side, where rows and tasks give different ones."""
+def _weigh_tasks(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
+    """Return both values of each side, if rows and tasks give different ones."""
     by_row = tasks.by_row
     if by_row is None or not tasks.weights_matter:
         return None
     return ValuesByWeight(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
 
 
-def _without_values(
+def _compare_without_values(
     base: TaskRows,
     candidate: TaskRows,
     metric: Metric,
     common: pl.DataFrame,
     options: Options,
 ) -> MetricComparison:
-    """Return the comparison of a metric that no single task has."""
+    """Return the comparison of a metric that has no value per task."""
     if options.tasks == "fixed":
-        return nothing("no value per task, so its runs cannot be told apart: --tasks sampled")
-    return resampled(base, candidate, metric, common, options)
+        return make_null("no value per task, so its runs cannot be told apart: --tasks sampled")
+    return compare_resampled(base, candidate, metric, common, options)
 
 
-def _detectable(found: Comparison, confidence: float) -> float | None:
-    """The smallest difference that these pairs could have shown."""
+def _find_detectable(found: Comparison, confidence: float) -> float | None:
+    """Return the smallest difference that these pairs could have detected."""
     if not found.stderr:
         return None
     spread = Spread(between=found.stderr**2 * found.n_pairs, within=None, tasks=found.n_pairs)
-    return detectable(found.n_pairs, spread, confidence=confidence)
+    return find_detectable(found.n_pairs, spread, confidence=confidence)

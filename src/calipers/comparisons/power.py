@@ -1,4 +1,4 @@
-"""From a finished run to the next one: what it could have seen, and what it takes to see more."""
+"""Power analysis of a finished run: what it could detect, and what it takes to detect more."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.sizing import Aim, MetricPower, sized
+from calipers.comparisons.sizing import Aim, MetricPower, measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
 from calipers.records.sources import STDIN, open_sources
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.score import check_fields
 from calipers.scores.tasks import (
     TELL_SYSTEMS_APART,
     VALUE,
     TaskRows,
+    measure_tasks,
     note_pooled,
-    per_task,
     read_tasks,
 )
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, metric_rows, plain
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, keep_scalars, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.power/1"
@@ -48,7 +48,7 @@ class PowerGroup:
     metrics: Mapping[str, MetricPower]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group."""
+        """Return the JSON of one group."""
         return {
             "by": dict(self.by),
             "records": self.records,
@@ -77,7 +77,7 @@ class PowerAnalysis(Printed, Tabular):
         return EXIT_PASS if self.groups else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON, as Python values."""
+        """Return the JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -92,19 +92,19 @@ class PowerAnalysis(Printed, Tabular):
         """Yield a row per group, metric and number of runs."""
         for group in self.groups:
             for name, found in group.metrics.items():
-                [row] = metric_rows(group.by, {name: found.to_dict()})
-                yield from ({**row, **plain(asdict(plan))} for plan in found.plans)
+                [row] = list_metric_rows(group.by, {name: found.to_dict()})
+                yield from ({**row, **keep_scalars(asdict(plan))} for plan in found.plans)
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The JSON: strict, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
 
 def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:
-    """How large a comparison must be, judged by the run in `data`, or by both runs, paired."""
+    """Return how large a comparison must be, estimated from one run, or from two, paired."""
     if all(isinstance(each, str) and each == STDIN for each in (data, candidate)):
         raise UsageError("standard input can be read once", fix="name a file for one of the two")
-    metrics = _metrics(options.metrics)
+    metrics = _choose_metrics(options.metrics)
     reading = replace(options, metrics=tuple(metric.name for metric in metrics))
     sides = [_read(each, reading) for each in (data, candidate) if each is not None]
     result = partial(
@@ -116,14 +116,16 @@ def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAn
     )
     if not all(side.records for side in sides):
         return result(groups=())
-    groups = _groups(sides, metrics if options.metrics else _present(sides[0], metrics), aim)
-    groups = groups if options.metrics else _without_what_nobody_asked_for(groups, metrics)
-    notices = (*chain.from_iterable(map(note_pooled, sides)), *_alone(sides, groups))
+    groups = _measure_groups(
+        sides, metrics if options.metrics else _keep_present(sides[0], metrics), aim
+    )
+    groups = groups if options.metrics else _drop_empty(groups, metrics)
+    notices = (*chain.from_iterable(map(note_pooled, sides)), *_note_unmatched(sides, groups))
     return result(groups=tuple(groups.values()), notices=notices)
 
 
-def _metrics(names: Sequence[str]) -> list[Metric]:
-    """The metrics named, or all with a better direction; of two over one feature the first."""
+def _choose_metrics(names: Sequence[str]) -> list[Metric]:
+    """Return the metrics named, or all with a better direction; of two over one feature, one."""
     if names:
         return list(dict.fromkeys(map(metric_named, names)))
     found: dict[Any, Metric] = {}
@@ -140,8 +142,8 @@ def _read(data: Any, options: Options) -> TaskRows:
     return found
 
 
-def _present(side: TaskRows, metrics: Sequence[Metric]) -> list[Metric]:
-    present = [metric for metric in metrics if side.measures(metric)]
+def _keep_present(side: TaskRows, metrics: Sequence[Metric]) -> list[Metric]:
+    present = [metric for metric in metrics if side.has_fields(metric)]
     if not present:
         raise DataError(
             f"{side.name}: no metric finds the fields that it needs",
@@ -150,10 +152,10 @@ def _present(side: TaskRows, metrics: Sequence[Metric]) -> list[Metric]:
     return present
 
 
-def _without_what_nobody_asked_for(
+def _drop_empty(
     groups: Mapping[str, PowerGroup], metrics: Sequence[Metric]
 ) -> dict[str, PowerGroup]:
-    """Drop what no group has, as `score` does: pass@10 where tasks have four runs."""
+    """Drop metrics that no group has and nobody asked for, as `score` does."""
     missed = {
         metric.name
         for metric in metrics
@@ -171,18 +173,18 @@ def _without_what_nobody_asked_for(
     }
 
 
-def _groups(
+def _measure_groups(
     sides: Sequence[TaskRows], metrics: Sequence[Metric], aim: Aim
 ) -> dict[str, PowerGroup]:
-    """The groups that all sides have, each metric of each."""
+    """Return the groups that all sides have, with each metric."""
     tasks = [side.rows.select(GROUP, TASK).unique() for side in sides]
     paired = tasks[0].join(tasks[-1], on=[GROUP, TASK], how="semi")
-    of_base, of_candidate, of_both = (_sizes(each) for each in (tasks[0], tasks[-1], paired))
+    of_base, of_candidate, of_both = (_count_rows(each) for each in (tasks[0], tasks[-1], paired))
     shared = [text for text in of_base if text in of_candidate]
     if not of_both:
-        raise _unpaired(sides, by=() if shared else sides[0].plan.by)
-    records, errors = _sizes(sides[0].rows), _sizes(sides[0].rows.filter(FAILED))
-    values = {metric: [_values(side, metric) for side in sides] for metric in metrics}
+        raise _make_unpaired_error(sides, by=() if shared else sides[0].plan.by)
+    records, errors = _count_rows(sides[0].rows), _count_rows(sides[0].rows.filter(FAILED))
+    values = {metric: [_list_values(side, metric) for side in sides] for metric in metrics}
     return {
         text: PowerGroup(
             by=key,
@@ -192,34 +194,34 @@ def _groups(
             only_base=of_base[text] - of_both.get(text, 0),
             only_candidate=of_candidate[text] - of_both.get(text, 0),
             metrics={
-                metric.name: sized(metric, [side.get(text) for side in found], aim)
+                metric.name: measure_power(metric, [side.get(text) for side in found], aim)
                 for metric, found in values.items()
             },
         )
-        for text, key in sorted_keys(shared, sides[0].plan.by).items()
+        for text, key in sort_keys(shared, sides[0].plan.by).items()
     }
 
 
-def _sizes(rows: pl.DataFrame) -> dict[str, int]:
+def _count_rows(rows: pl.DataFrame) -> dict[str, int]:
     return dict(rows.group_by(GROUP).len().iter_rows())
 
 
-def _values(side: TaskRows, metric: Metric) -> dict[str, pl.DataFrame]:
-    """Each group's values: a row per record, or per task where only a task has one."""
+def _list_values(side: TaskRows, metric: Metric) -> dict[str, pl.DataFrame]:
+    """Return each group's values: a row per record, or per task if only tasks have one."""
     averaged = metric.averaged
     if isinstance(averaged, Feature):
         value = pl.col(averaged.name).cast(pl.Float64)
         value = 1 - value if metric.complement else value
         rows = side.rows.filter(pl.col(averaged.name).is_not_null())
         found = rows.select(GROUP, TASK, value.alias(VALUE), pl.lit(1).alias(RUNS))
-    elif (per := per_task(side, metric)) is not None:
+    elif (per := measure_tasks(side, metric)) is not None:
         found = per
     else:
         return {}
     return {str(text): rows for (text,), rows in found.partition_by(GROUP, as_dict=True).items()}
 
 
-def _unpaired(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
+def _make_unpaired_error(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
     where = " and ".join(side.name for side in sides)
     if by:
         return DataError(
@@ -228,14 +230,14 @@ def _unpaired(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
         )
     return DataError(
         f"no id is in both {where}",
-        fix="name the field that tells tasks apart: --map id=NAME; or leave CANDIDATE out, "
+        fix="name the field that identifies tasks: --map id=NAME; or leave CANDIDATE out, "
         "then --correlation says how alike the systems are taken to be",
     )
 
 
-def _alone(sides: Sequence[TaskRows], groups: Iterable[str]) -> Iterator[str]:
+def _note_unmatched(sides: Sequence[TaskRows], groups: Iterable[str]) -> Iterator[str]:
     for side in sides:
         if alone := set(side.rows[GROUP].unique()).difference(groups):
-            keys = sorted_keys(alone, side.plan.by).values()
+            keys = sort_keys(alone, side.plan.by).values()
             shown = "; ".join(", ".join(map(str, key.values())) for key in keys)
             yield f"only in {side.name}, and left out: {shown}"

@@ -14,8 +14,8 @@ from calipers.engines.plan import FAILED, group_text
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.records.sources import STDIN, Source, open_sources
-from calipers.records.unfinished import why_unfinished
-from calipers.scores.keys import sorted_keys
+from calipers.records.unfinished import explain_unfinished
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
@@ -135,7 +135,7 @@ def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) ->
     rows = whole.rows
     known = rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in by))
     known = known.with_columns(group_text(by).alias(GROUP))
-    keys = sorted_keys(known[GROUP].unique(), by)
+    keys = sort_keys(known[GROUP].unique(), by)
     if len(keys) < _FEWEST:
         raise UsageError(
             f"one system has nothing to be ranked against: all records have the same "
@@ -149,7 +149,7 @@ def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) ->
 
 def _notices(found: Systems, lost: int, sources: Sequence[Source]) -> Iterator[str]:
     for name in dict.fromkeys(source.name for source in sources):
-        yield from (f"{name}: {lack}" for lack in why_unfinished(Path(name)))
+        yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
     whole = found.rows
     if whole.skipped:
         yield f"{whole.skipped} bad rows were left out"
@@ -178,7 +178,7 @@ def choose_metrics(systems: Systems, options: Options) -> list[Metric]:
     whole = systems.rows
     if options.metrics:
         return [settle_metric(metric, [whole]) for metric in whole.plan.metrics]
-    measured = {metric.name: metric for metric in whole.plan.metrics if whole.measures(metric)}
+    measured = {metric.name: metric for metric in whole.plan.metrics if whole.has_fields(metric)}
     main = [measured[name] for name in MAIN_METRICS if name in measured]
     directed = [metric for metric in measured.values() if metric.better is not None]
     means = [metric for metric in directed if metric.averaged is not None]

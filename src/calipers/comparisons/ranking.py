@@ -12,9 +12,9 @@ from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
 from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
-from calipers.comparisons.sides import TOO_LARGE, too_large
+from calipers.comparisons.sides import TOO_LARGE, is_too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
-from calipers.comparisons.task_parts import break_down, field_of_tasks
+from calipers.comparisons.task_parts import break_down, choose_field
 from calipers.comparisons.task_wins import strengths_of_wins
 from calipers.metrics import Metric
 from calipers.metrics.declare.intervals import Wilson
@@ -47,7 +47,7 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
     sources = [source for several in sets for source in several]
     if has_judged_pairs(sources):
         return rank_judged_pairs(sources, options)
-    fields = field_of_tasks(sources, asked=asked.tasks)
+    fields = choose_field(sources, asked=asked.tasks)
     systems = read_systems(sets, options, keep=fields)
     return rank_systems(systems, choose_metrics(systems, options), options, asked, fields)
 
@@ -100,7 +100,7 @@ def _rank_metric(
         estimates, common = resample_systems(systems, metric, options)
         return rank_estimates(systems, metric, common, estimates, options), [*common.notices]
     matrix, common = made
-    if too_large(matrix.values):
+    if is_too_large(matrix.values):
         raise UsageError(f"{metric.name}: {TOO_LARGE}", fix="rank by another metric")
     notices = [*common.notices, *note_runs(matrix, metric)]
     names = [systems.names[text] for text in common.systems]

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calipers.scores.results import need_figures
+from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.rank/1"
@@ -57,11 +57,11 @@ class RankedSystem(RankedValue):
     tasks: Mapping[str, TaskPart] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one system."""
+        """Return the JSON of one system."""
         found = {
             "by": dict(self.by),
             "name": self.name,
-            **{name: finite_json(getattr(self, name)) for name in ("value", "low", "high")},
+            **{name: to_finite(getattr(self, name)) for name in ("value", "low", "high")},
             "rank": self.rank,
             "rank_low": self.rank_low,
             "rank_high": self.rank_high,
@@ -91,9 +91,9 @@ class RankedPair:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one pair."""
+        """Return the JSON of one pair."""
         return {
-            name: finite_json(value) if isinstance(value, float) else value
+            name: to_finite(value) if isinstance(value, float) else value
             for name in self.__slots__
             for value in (getattr(self, name),)
         }
@@ -129,7 +129,7 @@ class MetricRanking:
         return pair.p_adjusted is not None and pair.p_adjusted < 1 - self.confidence
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one metric."""
+        """Return the JSON of the ranking by one metric."""
         return {
             "metric": self.metric,
             "better": self.better,
@@ -170,7 +170,7 @@ class Ranking(Printed, Tabular):
         raise KeyError(metric)
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON: the first metric on top, the others as a list."""
+        """Return the contract's JSON, as Python values."""
         first, *others = (each.to_dict() for each in self.metrics)
         further = {"further": others, "notices": list(self.notices)}
         return {
@@ -192,23 +192,23 @@ class Ranking(Printed, Tabular):
                 yield {
                     **each.by,
                     "metric": ranked.metric,
-                    **plain(found),
-                    **{f"strength_{name}": value for name, value in plain(strength).items()},
+                    **keep_scalars(found),
+                    **{f"strength_{name}": value for name, value in keep_scalars(strength).items()},
                     **{f"{name}_value": part.value for name, part in each.tasks.items()},
                 }
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """Strict JSON, the same bytes for the same input and seed."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
     def charts(self) -> dict[str, Any]:
-        """The ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
-        need_figures("charts")
-        from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
-        from calipers.reports.charts.style import styled  # noqa: PLC0415
+        """Return the ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
+        require_figures("charts")
+        from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.style import apply_style  # noqa: PLC0415
 
         return {
-            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": styled(ranked_systems(each))
+            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": apply_style(draw_systems(each))
             for each in self.metrics
         }
 
@@ -219,6 +219,6 @@ class Ranking(Printed, Tabular):
         save_charts(self.charts(), Path(folder))
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import ranking_figures  # noqa: PLC0415 (only notebooks)
+        from calipers.reports.notebook import render_ranking_figures  # noqa: PLC0415 (only notebooks)
 
-        return Printed._repr_html_(self) + ranking_figures(self)
+        return Printed._repr_html_(self) + render_ranking_figures(self)

@@ -31,7 +31,7 @@ _SHOWN = 60  # characters of a text from outside
 _EXACT = 2**53  # below it a double holds every whole number
 _NEVER_POOLED = (
     "a unit is one rated thing, never several pooled or averaged: "
-    "name every field that tells units apart, as in --unit task,run"
+    "name every field that identifies units, as in --unit task,run"
 )
 
 
@@ -58,7 +58,7 @@ class Where:
             )
 
     def options(self, columns: set[str]) -> dict[str, str]:
-        """The fields to read from data with these columns, and the option that asks for each."""
+        """Return the fields to read from data with these columns, and the option of each."""
         more = dict.fromkeys(self.unit, "--unit") | dict.fromkeys(self.cluster, "--cluster")
         if self.rater_field is not None and self.value is not None:
             return {self.rater_field: "--rater-field", self.value: "--value"} | more
@@ -81,12 +81,12 @@ class Ratings:
     raters: tuple[str, ...]
     table: Floats  # a row per unit, a column per rater; NaN: no rating
     clusters: Whole  # of each unit: those that share one depend on each other
-    label: str | None  # a rating that is no number; if there is one, the table holds codes
+    label: str | None  # a rating that is not a number; if there is one, the table holds codes
     errors: int  # records whose call failed
 
 
 def read_ratings(data: Any, where: Where) -> Ratings:
-    """The ratings in `data`."""
+    """Return the ratings in `data`."""
     sources = open_sources(data)
     columns = {name for source in sources for name in source.columns()}
     options = where.options(columns) if columns else {}
@@ -97,8 +97,8 @@ def read_ratings(data: Any, where: Where) -> Ratings:
     called = frame
     if "error" in columns:
         called = frame.filter(pl.col("error").fill_null("").is_in(_NOT_AN_ERROR))
-    found = _ratings(_keyed(called, where), where) if options else _NOTHING
-    return _table(found, where, errors=frame.height - called.height)
+    found = _list_ratings(_add_keys(called, where), where) if options else _NOTHING
+    return _make_table(found, where, errors=frame.height - called.height)
 
 
 def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
@@ -109,14 +109,14 @@ def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFram
         for chunk in source.chunks(wanted):
             batch = chunk.exact()
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             frames.append(batch.frame)
     nothing = pl.DataFrame(schema=dict.fromkeys(wanted.fields, pl.String))
     return pl.concat(frames, how="diagonal_relaxed") if frames else nothing
 
 
-def _keyed(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
-    """The rows with the unit and the cluster that each belongs to."""
+def _add_keys(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """Return the rows with the unit and the cluster that each belongs to."""
     cluster = where.cluster
     if not cluster and "id" in frame.columns and not frame["id"].is_null().all():
         cluster = ("id",)
@@ -127,51 +127,51 @@ def _keyed(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
                 fix="give every record one, or name other fields: --unit FIELD, --cluster FIELD",
             )
     row = pl.int_range(pl.len()).cast(pl.String)
-    keyed = frame.with_columns(_key(frame, where.unit, row).alias(_UNIT))
-    keyed = keyed.with_columns(_key(frame, cluster, pl.col(_UNIT)).alias(_CLUSTER))
+    keyed = frame.with_columns(_join_fields(frame, where.unit, row).alias(_UNIT))
+    keyed = keyed.with_columns(_join_fields(frame, cluster, pl.col(_UNIT)).alias(_CLUSTER))
     if where.rater_field is None and keyed[_UNIT].is_duplicated().any():
         unit = keyed.filter(pl.col(_UNIT).is_duplicated())[_UNIT][0]
-        raise DataError(f"more than one row is {_named(unit, where)}", fix=_NEVER_POOLED)
+        raise DataError(f"more than one row is {_describe_unit(unit, where)}", fix=_NEVER_POOLED)
     return keyed
 
 
-def _key(frame: pl.DataFrame, fields: Sequence[str], default: pl.Expr) -> pl.Expr:
+def _join_fields(frame: pl.DataFrame, fields: Sequence[str], default: pl.Expr) -> pl.Expr:
     if not fields:
         return default
-    return pl.concat_str([_text(frame[name]) for name in fields], separator=_BETWEEN)
+    return pl.concat_str([_as_text(frame[name]) for name in fields], separator=_BETWEEN)
 
 
-def _text(column: pl.Series) -> pl.Series:
-    """The column as text; whole numbers as people write them."""
+def _as_text(column: pl.Series) -> pl.Series:
+    """Return the column as text; whole numbers without a point."""
     if column.dtype.is_float() and ((column == column.round()) & (column.abs() < _EXACT)).all():
         column = column.cast(pl.Int64)
     return column.cast(pl.String)
 
 
-def _named(unit: str, where: Where) -> str:
+def _describe_unit(unit: str, where: Where) -> str:
     if not where.unit:
         return f"record {int(unit) + 1}"
     values = zip(where.unit, unit.split(_BETWEEN), strict=True)
     return f"the unit {', '.join(f'{name}={value}' for name, value in values)}"
 
 
-def _ratings(keyed: pl.DataFrame, where: Where) -> pl.DataFrame:
-    """A row per rating: its unit, cluster and rater, and the rating as text."""
+def _list_ratings(keyed: pl.DataFrame, where: Where) -> pl.DataFrame:
+    """Return a row per rating: its unit, cluster and rater, and the rating as text."""
     ids = (_UNIT, _CLUSTER)
     if where.rater_field is not None and where.value is not None:
-        rater, rating = _text(keyed[where.rater_field]), _text(keyed[where.value])
+        rater, rating = _as_text(keyed[where.rater_field]), _as_text(keyed[where.value])
         return keyed.select(*ids, rater.alias(_RATER), rating.alias(_RATING))
     if JUDGMENTS in keyed.columns and JUDGMENTS not in where.raters:
-        rows = list(_judged(keyed.select(*ids, JUDGMENTS), where.value or JUDGED_VALUE))
+        rows = list(_read_judged(keyed.select(*ids, JUDGMENTS), where.value or JUDGED_VALUE))
         return pl.DataFrame(rows, schema=_NOTHING.schema, orient="row")
-    texts = keyed.select(*ids, *(_text(keyed[name]) for name in where.raters))
+    texts = keyed.select(*ids, *(_as_text(keyed[name]) for name in where.raters))
     return texts.unpivot(index=ids, variable_name=_RATER, value_name=_RATING)
 
 
-def _judged(rows: pl.DataFrame, value: str) -> Iterator[tuple[str, str, str, str | None]]:
+def _read_judged(rows: pl.DataFrame, value: str) -> Iterator[tuple[str, str, str, str | None]]:
     known: set[str] = set()
     for unit, cluster, text in rows.iter_rows():
-        for judgment in _judgments(text):
+        for judgment in _parse_judgments(text):
             scores = judgment.get("scores") or {}
             ratings = judgment | {f"scores.{name}": score for name, score in scores.items()}
             known |= ratings.keys() - {"judge", "scores"}
@@ -182,7 +182,7 @@ def _judged(rows: pl.DataFrame, value: str) -> Iterator[tuple[str, str, str, str
         raise UsageError(f"--value {value}: no judgment has it", fix=nearest(value, known))
 
 
-def _judgments(text: str | None) -> list[dict[str, Any]]:
+def _parse_judgments(text: str | None) -> list[dict[str, Any]]:
     try:
         found = [] if text is None else json.loads(text)
     except ValueError:
@@ -203,8 +203,8 @@ def _is_judgment(found: Any) -> bool:
     )
 
 
-def _table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
-    raters = _raters(found, where)
+def _make_table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
+    raters = _list_raters(found, where)
     found = found.filter(pl.col(_RATER).is_in(raters))
     units, first_rows = np.unique(found[_UNIT].to_numpy(), return_index=True)
     _, clusters = np.unique(found[_CLUSTER].to_numpy()[first_rows], return_inverse=True)
@@ -235,7 +235,7 @@ def _table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
 def _refuse(given: pl.DataFrame, where: Where) -> None:
     twice = given.filter(pl.struct(_UNIT, _RATER).is_duplicated())
     if twice.height:
-        unit = _named(twice[_UNIT][0], where)
+        unit = _describe_unit(twice[_UNIT][0], where)
         raise DataError(f"{twice[_RATER][0]} rates {unit} twice", fix=_NEVER_POOLED)
     endless = given.filter(pl.col(_NUMBER).is_infinite())
     if endless.height:
@@ -245,7 +245,7 @@ def _refuse(given: pl.DataFrame, where: Where) -> None:
         )
 
 
-def _raters(found: pl.DataFrame, where: Where) -> tuple[str, ...]:
+def _list_raters(found: pl.DataFrame, where: Where) -> tuple[str, ...]:
     if nameless := found[_RATER].null_count():
         raise DataError(
             f"{nameless} records have no {where.rater_field}", fix="name the rater in every record"

@@ -1,4 +1,4 @@
-"""A metric without a value per task, an entropy say: tasks are resampled, and swapped."""
+"""Comparison of metrics without a value per task, such as an entropy: tasks are resampled."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.linearised import MANY, find_effects, linearised
+from calipers.comparisons.linearised import MANY, find_effects, linearize
 from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
     Floats,
-    clusters_of,
-    lacking,
-    nothing,
-    resamples,
+    count_resamples,
+    explain_missing,
+    list_clusters,
+    make_null,
 )
 from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, select_counted
-from calipers.statistics.bootstrap import weights
+from calipers.statistics.bootstrap import draw_weights
 from calipers.statistics.intervals import t_quantile
 
 RESAMPLES = 2_000
@@ -45,7 +45,7 @@ class _Weighted:
 
     @classmethod
     def of(cls, base: pl.DataFrame, candidate: pl.DataFrame, metric: Metric, units: int) -> Self:
-        """Both sides' rows carry the `CODE` of their unit."""
+        """Return the weighted values; both sides' rows carry the `CODE` of their unit."""
 
         def values_of(rows: pl.DataFrame, units: int) -> Callable[[Floats], Floats]:
             under_weights = WeightedValues(rows, [metric], units)
@@ -60,26 +60,26 @@ class _Weighted:
         )
 
 
-def resampled(
+def compare_resampled(
     base: TaskRows,
     candidate: TaskRows,
     metric: Metric,
     common: pl.DataFrame,
     options: Options,
 ) -> MetricComparison:
-    """The difference over the common tasks, a bootstrap interval, and a permutation test."""
+    """Return the difference over common tasks, with a bootstrap interval and a permutation test."""
     counts = [select_counted(side, metric) for side in (base, candidate)]
     for rows in counts:
         common = common.filter(common[TASK].is_in(rows[TASK].implode()))
     if not common.height:
-        return nothing(lacking(base, candidate, metric) or NO_PAIR, n_pairs=0)
-    codes = code_units(common.sort(TASK), (base, candidate) if options.cluster else ())
+        return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
+    codes = number_units(common.sort(TASK), (base, candidate) if options.cluster else ())
     ours, theirs = (add_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
     units = codes[CODE].n_unique()
     values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
     before, after = (float(each(np.ones((1, units)))[metric.name][0]) for each in values)
     if np.isnan(after - before):
-        return nothing(metric.empty, n_pairs=common.height)
+        return make_null(metric.empty, n_pairs=common.height)
     rounding = _ROUNDING * max(abs(before), abs(after))
     difference = 0.0 if abs(after - before) <= rounding else after - before
     found = MetricComparison(
@@ -87,7 +87,7 @@ def resampled(
         candidate=after,
         difference=difference,
         n_pairs=common.height,
-        reason="a single value or cluster does not tell how others vary",
+        reason="a single value or cluster does not show how much others vary",
     )
     if units < _TWO:
         return found
@@ -95,20 +95,20 @@ def resampled(
         effects = [
             find_effects(rows, each) for rows, each in zip((ours, theirs), values, strict=True)
         ]
-        if (quick := linearised(found, effects, options.confidence)) is not None:
+        if (quick := linearize(found, effects, options.confidence)) is not None:
             return quick
     ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
-    return _bootstrapped(found, sides, options, rounding)
+    return _bootstrap(found, sides, options, rounding)
 
 
-def _bootstrapped(
+def _bootstrap(
     found: MetricComparison, sides: _Weighted, options: Options, rounding: float
 ) -> MetricComparison:
     """Return the comparison with the interval and the test that resamples give."""
     difference = found.difference
     assert difference is not None
-    drawn, swapped = _changes(sides, options, rounding)
+    drawn, swapped = _resample_changes(sides, options, rounding)
     if drawn.size < _TWO or np.ptp(drawn) <= rounding:
         return replace(found, reason="no resample differs")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -131,11 +131,11 @@ def _bootstrapped(
     )
 
 
-def code_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
-    """Each task with the number of its unit: its own, or that of its cluster on these sides."""
+def number_units(common: pl.DataFrame, clustered: Sequence[TaskRows]) -> pl.DataFrame:
+    """Return each task with the number of its unit: its own, or that of its cluster."""
     if not clustered:
         return common.with_row_index(CODE).with_columns(pl.col(CODE).cast(pl.Int64))
-    numbers = np.unique(clusters_of(common, *clustered), return_inverse=True)[1]
+    numbers = np.unique(list_clusters(common, *clustered), return_inverse=True)[1]
     return common.with_columns(pl.Series(CODE, numbers).cast(pl.Int64))
 
 
@@ -153,16 +153,16 @@ def put_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col(CODE) % MANY)
 
 
-def _changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
-    """The change in each resample of the units, and with each unit's sides swapped by chance."""
+def _resample_changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
+    """Return the change in each resample of the units, and with sides swapped at random."""
 
     def change(towards: Floats, away: Floats) -> Floats:
         return np.where(np.abs(towards - away) <= rounding, 0.0, towards - away)
 
     units = sides.units
     drawn, swapped = [], []
-    wanted = resamples(options, units, RESAMPLES, RESAMPLED_CELLS)
-    for number, block in enumerate(weights(units, wanted, (options.seed, 0))):
+    wanted = count_resamples(options, units, RESAMPLES, RESAMPLED_CELLS)
+    for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
         drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])
         swap = chance.integers(0, 2, size=(units, len(block))).astype(np.float64)

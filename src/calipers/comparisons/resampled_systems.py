@@ -15,17 +15,17 @@ from calipers.comparisons.resampled import (
     RESAMPLED_CELLS,
     RESAMPLES,
     add_codes,
-    code_units,
+    number_units,
     put_in_parcels,
 )
-from calipers.comparisons.sides import Floats, resamples
+from calipers.comparisons.sides import Floats, count_resamples
 from calipers.comparisons.task_matrix import CommonTasks, find_common
 from calipers.engines.resampling import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import select_counted
-from calipers.statistics.bootstrap import too_few_carry, weights
+from calipers.statistics.bootstrap import draw_weights, explain_too_few
 from calipers.support.errors import UsageError
 
 _TEST = "t on a paired bootstrap"
@@ -38,7 +38,7 @@ def resample_systems(
     """Return each system's value on the common tasks; all are drawn from the same resamples."""
     counted = select_counted(systems.rows, metric)
     common = find_common(systems, metric, counted.select(GROUP, TASK))
-    codes = code_units(common.tasks, (systems.rows,) if options.cluster else ())
+    codes = number_units(common.tasks, (systems.rows,) if options.cluster else ())
     units = codes[CODE].n_unique()
     coded = add_codes(counted, codes)
     rows = [
@@ -68,7 +68,7 @@ def resample_systems(
 def _linearised(rows: Sequence[pl.DataFrame], values: Sequence[WeightedValues]) -> Floats | None:
     """Return the covariance from what each of many tasks moves the values by, where it is known."""
     effects = [find_effects(*each) for each in zip(rows, values, strict=True)]
-    known = [each for each in effects if each is not None and not too_few_carry(each)]
+    known = [each for each in effects if each is not None and not explain_too_few(each)]
     if len(known) < len(effects):
         return None
     found: Floats = values[0].clusters * np.cov(np.stack(known))
@@ -85,11 +85,11 @@ def _resampled(
     parts = rows if units <= MANY else [put_in_parcels(each) for each in rows]
     drawn_units = min(units, MANY)
     values = [WeightedValues(each, [metric], drawn_units) for each in parts]
-    wanted = resamples(options, drawn_units, RESAMPLES, RESAMPLED_CELLS)
+    wanted = count_resamples(options, drawn_units, RESAMPLES, RESAMPLED_CELLS)
     drawn = np.concatenate(
         [
             np.stack([each(block)[metric.name] for each in values], axis=1)
-            for block in weights(drawn_units, wanted, (options.seed, 0))
+            for block in draw_weights(drawn_units, wanted, (options.seed, 0))
         ]
     )
     drawn = drawn[np.isfinite(drawn).all(axis=1)]

@@ -1,4 +1,4 @@
-"""What a comparison is: differences between runs with their evidence, nulls with reasons."""
+"""The comparison: differences between runs with their evidence, nulls with reasons."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from math import inf
 from typing import Any, Literal, Self
 
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
-from calipers.support.tabular import Tabular, metric_rows
+from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.compare/1"
@@ -35,7 +35,7 @@ class Attribution:
         return self.candidate - self.base
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the attribution as in JSON."""
         return {
             "base": self.base,
             "candidate": self.candidate,
@@ -57,7 +57,7 @@ class ValuesByWeight:
     by_row: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the values as in JSON."""
         values = {"task": self.by_task, "row": self.by_row}
         return {
             "used": self.used,
@@ -133,9 +133,9 @@ class MetricComparison:
     against: Margin | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one metric."""
+        """Return the contract's JSON of one metric."""
         numbers = {
-            name: finite_json(value) if isinstance(value, float) else value
+            name: to_finite(value) if isinstance(value, float) else value
             for name in self.__slots__
             if name not in _PARTS
             for value in (getattr(self, name),)
@@ -157,7 +157,7 @@ class Across:
     reason: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the test as in JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -175,7 +175,7 @@ class Pair:
     groups: tuple[Pair, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one comparison."""
+        """Return the contract's JSON of one comparison."""
         return {
             "base": self.base,
             "candidate": self.candidate,
@@ -203,7 +203,7 @@ class Compared(Printed, Tabular):
     notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON: one pair on top, or a list of all pairs."""
+        """Return the contract's JSON: one pair at the top level, or a list of all pairs."""
         first = self.pairs[0].to_dict()
         several = {"pairs": [pair.to_dict() for pair in self.pairs]}
         further = {
@@ -226,13 +226,15 @@ class Compared(Printed, Tabular):
         for whole in self.pairs:
             for pair in (whole, *whole.groups):
                 names = {"base_name": pair.base, "candidate_name": pair.candidate, **pair.by}
-                yield from metric_rows(names, {k: v.to_dict() for k, v in pair.metrics.items()})
+                yield from list_metric_rows(
+                    names, {k: v.to_dict() for k, v in pair.metrics.items()}
+                )
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """Strict JSON, the same bytes for the same input and seed."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return strict JSON; equal input and seed give equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import comparison_figures  # noqa: PLC0415 (only notebooks)
+        from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)
 
-        return Printed._repr_html_(self) + comparison_figures(self)
+        return Printed._repr_html_(self) + render_comparison_figures(self)

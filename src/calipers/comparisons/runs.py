@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.attributing import Sides, attributed
+from calipers.comparisons.attributing import Sides, attribute_changes
 from calipers.comparisons.flips import write_flips
-from calipers.comparisons.independent import across, independent_runs
-from calipers.comparisons.paired import paired_runs
+from calipers.comparisons.independent import compare_across, compare_independent
+from calipers.comparisons.paired import compare_pairs
 from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
-from calipers.metrics.thresholds import parse_margin, scale_of
+from calipers.metrics.thresholds import parse_margin, read_scale
 from calipers.records.sources import STDIN, open_sources
-from calipers.records.unfinished import why_unfinished
-from calipers.scores.keys import sorted_keys
+from calipers.records.unfinished import explain_unfinished
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
@@ -55,35 +55,35 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
     data = [list(each) if isinstance(each, Iterator) else each for each in data]
     _refuse(data, asked)
     read = _read(data, options, asked)
-    sides = read if asked.between is None else _parts(read[0], data[0], asked.between)
+    sides = read if asked.between is None else _split_sides(read[0], data[0], asked.between)
     two = len(sides) == _TWO
     if asked.flips is not None and not two:
         raise UsageError("--flips compares two runs", fix="name two files")
-    metrics = _metrics(sides, named=bool(options.metrics))
-    margins = _margins(asked.margin, metrics)
+    metrics = _choose_metrics(sides, named=bool(options.metrics))
+    margins = _read_margins(asked.margin, metrics)
     if not asked.unpaired:
         _check_common_tasks(sides)
-    of_two = independent_runs if asked.unpaired else paired_runs
+    of_two = compare_independent if asked.unpaired else compare_pairs
     pairs = [
-        _with_groups(base, candidate, metrics, options, of_two)
+        _compare_groups(base, candidate, metrics, options, of_two)
         for base, candidate in combinations(sides, 2)
     ]
     if asked.attribute:
         twice = Sides.read(data[0], data[1], options, base_normalize=asked.base_normalize)
-        pairs = [attributed(pair, twice, metrics) for pair in pairs]
+        pairs = [attribute_changes(pair, twice, metrics) for pair in pairs]
     return Compared(
-        pairs=tuple(_held_against(pair, margins) for pair in _corrected(pairs, metrics)),
+        pairs=tuple(_apply_margins(pair, margins) for pair in _adjust_p_values(pairs, metrics)),
         paired=not asked.unpaired,
         confidence=options.confidence,
         seed=options.seed,
-        across=dict(across(sides, metrics)) if asked.unpaired and not two else {},
+        across=dict(compare_across(sides, metrics)) if asked.unpaired and not two else {},
         flips=write_flips(sides[0], sides[1], asked.flips) if two and not asked.unpaired else {},
-        notices=(*_unfinished(data), *_notices(read, sides, asked.between)),
+        notices=(*_note_unfinished(data), *_list_notices(read, sides, asked.between)),
     )
 
 
 def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
-    """What makes no sense together, said before anything is read."""
+    """Raise UsageError for contradictory options, before anything is read."""
     piped = sum(isinstance(each, str) and each == STDIN for each in data)
     wanted = {"--flips": asked.flips is not None, "--attribute": asked.attribute}
     for option in (option for option, is_wanted in wanted.items() if is_wanted and asked.unpaired):
@@ -104,13 +104,13 @@ def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
         raise UsageError("--between splits one data set", fix="name one file")
     if asked.between is None and len(data) < _TWO:
         raise UsageError(
-            "one data set has nothing to be compared with",
+            "comparing needs two data sets",
             fix="name a second file, or split this one: --between model",
         )
 
 
 def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[TaskRows]:
-    """Each data set, measured; one that is empty, or a field that none has, is a mistake."""
+    """Return each data set, measured; raise if one is empty or none has a field asked for."""
     between = () if asked.between is None else (asked.between,)
     kept = ("answer", "target", "run", *TELL_SYSTEMS_APART, *between)
     read = [read_tasks(each, options, keep=kept, paired=not asked.unpaired) for each in data]
@@ -125,7 +125,7 @@ def _read(data: Sequence[Any], options: Options, asked: CompareOptions) -> list[
     return read
 
 
-def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
+def _split_sides(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
     found = split_rows(whole, field)
     if not found:
         columns = {column for source in open_sources(data) for column in source.columns()}
@@ -135,17 +135,17 @@ def _parts(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
     if len(found) < _TWO:
         raise UsageError(
             f"--between {field}: all records have the same value",
-            fix="name a field that tells the runs apart",
+            fix="name a field that distinguishes the runs",
         )
     return found
 
 
-def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
-    """The metrics that all sides have the fields for; those asked for by name in any case."""
+def _choose_metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
+    """Return the metrics whose fields all sides have; those asked for by name in any case."""
     planned = sides[0].plan.metrics
     common = (each for each in planned if all(each in side.plan.metrics for side in sides))
     every = [settle_metric(metric, sides) for metric in common]
-    measured = [metric for metric in every if all(side.measures(metric) for side in sides)]
+    measured = [metric for metric in every if all(side.has_fields(metric) for side in sides)]
     if not measured:
         raise UsageError(
             "no metric has its fields on every side", fix="see: calipers metrics, --map, --metric"
@@ -153,12 +153,12 @@ def _metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
     return list(every) if named else measured
 
 
-def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str, float]:
-    """Return the margin of each metric in its own unit; none where none was asked for."""
+def _read_margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str, float]:
+    """Return the margin of each metric in its own unit; none if none was asked for."""
     if written is None:
         return {}
     try:
-        margins = {metric.name: parse_margin(written, scale_of(metric)) for metric in metrics}
+        margins = {metric.name: parse_margin(written, read_scale(metric)) for metric in metrics}
     except UsageError as error:
         raise UsageError(
             f"--margin {written}: not a margin for every metric compared ({error.message})",
@@ -171,7 +171,7 @@ def _margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str
     return margins
 
 
-def _held_against(pair: Pair, margins: Mapping[str, float]) -> Pair:
+def _apply_margins(pair: Pair, margins: Mapping[str, float]) -> Pair:
     """Return the pair with the verdict on each metric's margin."""
     if not margins:
         return pair
@@ -182,7 +182,7 @@ def _held_against(pair: Pair, margins: Mapping[str, float]) -> Pair:
         )
         for name, each in pair.metrics.items()
     }
-    groups = tuple(_held_against(group, margins) for group in pair.groups)
+    groups = tuple(_apply_margins(group, margins) for group in pair.groups)
     return replace(pair, metrics=metrics, groups=groups)
 
 
@@ -196,14 +196,14 @@ def _check_common_tasks(sides: Sequence[TaskRows]) -> None:
             )
 
 
-def _unfinished(data: Sequence[Any]) -> Iterator[str]:
-    """Say of which run only a part is compared."""
+def _note_unfinished(data: Sequence[Any]) -> Iterator[str]:
+    """Yield which run is compared only in part."""
     names = [source.name for each in data for source in open_sources(each)]
     for name in dict.fromkeys(names):
-        yield from (f"{name}: {lack}" for lack in why_unfinished(Path(name)))
+        yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
 
 
-def _notices(
+def _list_notices(
     read: Sequence[TaskRows], sides: Sequence[TaskRows], between: str | None
 ) -> Iterator[str]:
     for side in read:
@@ -217,21 +217,21 @@ def _notices(
         yield from note_pooled(side)
 
 
-def _with_groups(
+def _compare_groups(
     base: TaskRows,
     candidate: TaskRows,
     metrics: Sequence[Metric],
     options: Options,
     of_two: Callable[[TaskRows, TaskRows, Sequence[Metric], Options], Pair],
 ) -> Pair:
-    """The comparison of all tasks and, where asked for, that of each group on both sides."""
+    """Return the comparison of all tasks and, if asked for, that of each group on both sides."""
     whole = of_two(base, candidate, metrics, options)
     if not options.by:
         return whole
     texts = set(base.rows[GROUP].unique()) & set(candidate.rows[GROUP].unique())
     groups = [
         replace(of_two(_group(base, text), _group(candidate, text), metrics, options), by=key)
-        for text, key in sorted_keys(texts, options.by).items()
+        for text, key in sort_keys(texts, options.by).items()
     ]
     return replace(whole, groups=tuple(groups))
 
@@ -240,8 +240,8 @@ def _group(side: TaskRows, text: str) -> TaskRows:
     return replace(side, rows=side.rows.filter(pl.col(GROUP) == text))
 
 
-def _corrected(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Pair]:
-    """Holm's correction over all pairs and metrics; 1 − accuracy is no further test."""
+def _adjust_p_values(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Pair]:
+    """Return the pairs with p adjusted over all pairs and metrics (Holm), complements once."""
     family = {metric.name: metric.averaged or metric.name for metric in metrics}
     tests: dict[tuple[int, Any], float | None] = {
         (number, family[name]): each.p_value
@@ -256,7 +256,7 @@ def _corrected(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Pair]:
                 name: replace(each, p_holm=adjusted[number, family[name]])
                 for name, each in pair.metrics.items()
             },
-            groups=tuple(_corrected(pair.groups, metrics)) if pair.groups else (),
+            groups=tuple(_adjust_p_values(pair.groups, metrics)) if pair.groups else (),
         )
         for number, pair in enumerate(pairs)
     ]

@@ -1,4 +1,4 @@
-"""What every way to compare asks of its two sides before it compares a metric."""
+"""Preconditions that every comparison checks on its two sides."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _LARGEST = 1e150  # squares of larger values are beyond a double
 _FEWEST_RESAMPLES = 1_000
 
 
-def nothing(reason: str, n_pairs: int | None = None) -> MetricComparison:
-    """A comparison without a difference, and why."""
+def make_null(reason: str, n_pairs: int | None = None) -> MetricComparison:
+    """Return a comparison without a difference, and why."""
     return MetricComparison(
         base=None, candidate=None, difference=None, n_pairs=n_pairs, reason=reason
     )
 
 
-def lacking(base: TaskRows, candidate: TaskRows, metric: Metric) -> str | None:
-    """Which side has not got the fields that the metric needs, if one has not."""
+def explain_missing(base: TaskRows, candidate: TaskRows, metric: Metric) -> str | None:
+    """Return which side lacks the fields that the metric needs, or None."""
     for word, side in (("base", base), ("candidate", candidate)):
-        if not side.measures(metric):
+        if not side.has_fields(metric):
             return f"{word}: {metric.empty}"
     return None
 
 
-def too_large(*samples: Floats) -> bool:
-    """Say whether squares, or already means, are beyond a double."""
+def is_too_large(*samples: Floats) -> bool:
+    """Say whether means, or their squares, exceed a double."""
     return any(not (np.abs(sample) < _LARGEST).all() for sample in samples)
 
 
@@ -48,8 +48,8 @@ def is_binary(metric: Metric, *values: Floats) -> bool:
     return a_share and all(bool(np.isin(each, (0.0, 1.0)).all()) for each in values)
 
 
-def clusters_of(tasks: pl.DataFrame, *sides: TaskRows) -> NDArray[np.int64]:
-    """The cluster of each task on the first side that has it, else one of its own."""
+def list_clusters(tasks: pl.DataFrame, *sides: TaskRows) -> NDArray[np.int64]:
+    """Return the cluster of each task on the first side that has it, else one of its own."""
     found = tasks.select(TASK)
     for number, side in enumerate(sides):
         known = side.rows.group_by(TASK).agg(pl.col(CLUSTER).min().alias(f"{CLUSTER}{number}"))
@@ -57,6 +57,6 @@ def clusters_of(tasks: pl.DataFrame, *sides: TaskRows) -> NDArray[np.int64]:
     return found.select(pl.coalesce(pl.exclude(TASK), TASK)).to_series().to_numpy()
 
 
-def resamples(options: Options, tasks: int, usual: int, cells: int) -> int:
-    """As many as asked for, else the usual number, or fewer where the tasks are many."""
+def count_resamples(options: Options, tasks: int, usual: int, cells: int) -> int:
+    """Return the number asked for, else the usual one, or fewer with many tasks."""
     return max(_FEWEST_RESAMPLES, options.resamples or min(usual, cells // tasks))

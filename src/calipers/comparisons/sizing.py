@@ -21,13 +21,13 @@ from calipers.statistics.power import (
     Components,
     PowerPlan,
     Spread,
-    assumed_difference,
-    components,
-    detectable,
-    difference_spread,
-    score_spread,
-    tasks_for_width,
-    tasks_needed,
+    assume_difference,
+    count_tasks_for_width,
+    count_tasks_needed,
+    estimate_difference_spread,
+    estimate_spread,
+    find_detectable,
+    split_variance,
 )
 from calipers.support.errors import UsageError, check_confidence
 
@@ -89,7 +89,7 @@ class Aim:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of what was asked."""
+        """Return the JSON of what was asked."""
         return {**asdict(self), "runs": list(self.runs)}
 
 
@@ -127,7 +127,7 @@ class MetricPower:
         return None if self.spread is None else self.spread.within
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one metric."""
+        """Return the JSON of one metric."""
         spread = self.difference
         return {
             "value": self.value,
@@ -149,26 +149,26 @@ class MetricPower:
         }
 
 
-def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> MetricPower:
-    """The power of one run, or of two on the tasks of both.
+def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> MetricPower:
+    """Return the power of one run, or of two on their common tasks.
 
     A side has a row per record with its `TASK` and `VALUE`, or, where only a task has a value, per
     task; `RUNS` counts the records behind a row. A side without a value is None.
     """
     if metric.averaged is None:
-        return _unknown("no mean over rows or tasks: no task has a value of its own")
+        return _make_unknown("no mean over rows or tasks: no task has a value of its own")
     values = [side for side in sides if side is not None]
     if len(values) < len(sides):
         whose = "" if not values else "BASE: " if sides[0] is None else "CANDIDATE: "
-        return _unknown(f"{whose}{metric.empty}")
+        return _make_unknown(f"{whose}{metric.empty}")
     values = [
         side.join(other, on=TASK, how="semi", maintain_order="left")
         for side, other in zip(values, reversed(values), strict=True)
     ]
     tasks = values[0][TASK].n_unique()
     if not tasks:
-        return _unknown("no task has a value in both files")
-    means = [_mean(side, of_tasks=len(values) > 1) for side in values]
+        return _make_unknown("no task has a value in both files")
+    means = [_average(side, of_tasks=len(values) > 1) for side in values]
     largest = max(float(np.abs(side[VALUE].to_numpy()).max()) for side in values)
     runs = float(np.mean([side[RUNS].sum() / tasks for side in values]))
     measured = partial(
@@ -179,39 +179,41 @@ def sized(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> Met
         runs=runs,
     )
     if tasks == 1 or not largest < _LARGEST:
-        why = "a single task does not tell how others vary" if tasks == 1 else "values too large"
+        why = (
+            "a single task does not show how much others vary" if tasks == 1 else "values too large"
+        )
         return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
 
-    spreads = [score_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
-    difference, variance = _difference(values, spreads, aim.correlation)
-    difference = _without_rounding(difference)
+    spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
+    difference, variance = _measure_difference(values, spreads, aim.correlation)
+    difference = _drop_rounding(difference)
     whole = None if isinstance(metric.averaged, Feature) else round(runs)
-    delta = _delta(metric, means[0], aim.delta)
+    delta = _read_delta(metric, means[0], aim.delta)
     if variance > (_ROUNDING * largest) ** 2:
-        plans = _plans(metric, delta, difference, aim, whole=whole)
-        seen = _seen(metric, tasks, variance, aim)
+        plans = _make_plans(metric, delta, difference, aim, whole=whole)
+        seen = _find_detected(metric, tasks, variance, aim)
     else:
         alike = f"every value is {means[0]:g}" if len(values) == 1 else "all tasks differ alike"
         plans = seen = f"nothing varies: {alike}"
     within = spreads[0].within
     found = {
-        "within": _why_unknown(whole) if within is None else within,
+        "within": _explain_unknown(whole) if within is None else within,
         "delta": delta,
         "plans": plans,
         "detectable": seen,
     }
     return measured(
-        spread=_without_rounding(spreads[0]),
+        spread=_drop_rounding(spreads[0]),
         difference=difference,
         delta=None if isinstance(delta, str) else delta,
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
-        components=components(spreads[0], _share(values[0])),
-        width_plans=_width_plans(metric, spreads[0], aim, whole=whole),
+        components=split_variance(spreads[0], _share(values[0])),
+        width_plans=_plan_width(metric, spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
         if isinstance(plans, str)
-        else tuple(_notes(metric, spreads, difference, plans, whole=whole)),
+        else tuple(_list_notes(metric, spreads, difference, plans, whole=whole)),
     )
 
 
@@ -220,7 +222,7 @@ def _share(side: pl.DataFrame) -> float:
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
-def _width_plans(
+def _plan_width(
     metric: Metric, spread: Spread, aim: Aim, *, whole: int | None
 ) -> tuple[PowerPlan, ...]:
     """Return the tasks for an interval as narrow as asked for, at each number of runs.
@@ -232,7 +234,7 @@ def _width_plans(
         return ()
     found = []
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
-        tasks = tasks_for_width(
+        tasks = count_tasks_for_width(
             aim.width, spread, runs=runs, confidence=aim.confidence, reach=reach
         )
         calls = runs if whole is None else whole
@@ -240,32 +242,32 @@ def _width_plans(
     return tuple(found)
 
 
-def _unknown(reason: str) -> MetricPower:
+def _make_unknown(reason: str) -> MetricPower:
     return MetricPower(reasons=dict.fromkeys(_NULLABLE, reason))
 
 
-def _mean(side: pl.DataFrame, *, of_tasks: bool) -> float:
-    """Over the rows, as a score; or over the tasks, as a comparison."""
+def _average(side: pl.DataFrame, *, of_tasks: bool) -> float:
+    """Return the mean over the rows, as in a score, or over the tasks, as in a comparison."""
     rows = side.group_by(TASK, maintain_order=True).agg(pl.col(VALUE).mean()) if of_tasks else side
     return float(np.mean(rows[VALUE].to_numpy()))
 
 
-def _why_unknown(whole: int | None) -> str:
+def _explain_unknown(whole: int | None) -> str:
     return "no task was run twice" if whole is None else "a task has one value, of all its runs"
 
 
-def _difference(
+def _measure_difference(
     values: Sequence[pl.DataFrame], spreads: Sequence[Spread], correlation: float
 ) -> tuple[Spread, float]:
-    """The spread of the difference, and its variance per task with the runs that there were."""
+    """Return the spread of the difference, and its variance per task with the present runs."""
     shares = [_share(side) for side in values]
     if len(values) == 1:
-        found = assumed_difference(spreads[0], correlation=correlation)
+        found = assume_difference(spreads[0], correlation=correlation)
         return found, found.between + (found.within or 0.0) * shares[0]
     base, base_tasks, candidate, candidate_tasks = (
         side[name].to_numpy() for side in values for name in (VALUE, TASK)
     )
-    found = difference_spread(base, base_tasks, candidate, candidate_tasks)
+    found = estimate_difference_spread(base, base_tasks, candidate, candidate_tasks)
     known = [spread.within for spread in spreads if spread.within is not None]
     if not known:
         return found, found.between
@@ -276,14 +278,14 @@ def _difference(
     return found, found.between + noise
 
 
-def _without_rounding(spread: Spread) -> Spread:
-    """A variance between tasks that is all rounding is none."""
+def _drop_rounding(spread: Spread) -> Spread:
+    """Return the spread with a variance between tasks that is only rounding set to 0."""
     lost = spread.within is not None and spread.between <= _ROUNDING * spread.within
     return replace(spread, between=0.0) if lost else spread
 
 
-def _delta(metric: Metric, value: float, asked: float | None) -> float | str:
-    """The difference to see, or why there is none."""
+def _read_delta(metric: Metric, value: float, asked: float | None) -> float | str:
+    """Return the difference to detect, or why there is none."""
     if asked is not None:
         return asked
     low, high = metric.range
@@ -294,10 +296,10 @@ def _delta(metric: Metric, value: float, asked: float | None) -> float | str:
     return DELTA * abs(value)
 
 
-def _plans(
+def _make_plans(
     metric: Metric, delta: float | str, difference: Spread, aim: Aim, *, whole: int | None
 ) -> tuple[PowerPlan, ...] | str:
-    """The ways to see it, or why there are none. `whole`: the runs behind a task's one value."""
+    """Return the plans that detect it, or why there are none; `whole`: runs behind one value."""
     if isinstance(delta, str):
         return delta
     low, high = metric.range
@@ -306,7 +308,7 @@ def _plans(
     found = []
     for runs in (1,) if difference.within is None else sorted(set(aim.runs)):
         try:
-            tasks = tasks_needed(
+            tasks = count_tasks_needed(
                 delta, difference, runs=runs, power=aim.power, confidence=aim.confidence
             )
         except OverflowError:
@@ -316,17 +318,17 @@ def _plans(
     return tuple(found)
 
 
-def _seen(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
-    """The smallest difference that the run could have seen, or why it could see none."""
+def _find_detected(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
+    """Return the smallest difference the run could have detected, or why there is none."""
     here = Spread(between=variance, within=None, tasks=tasks)
-    found = detectable(tasks, here, power=aim.power, confidence=aim.confidence)
+    found = find_detectable(tasks, here, power=aim.power, confidence=aim.confidence)
     low, high = metric.range
     if found is None or found > high - low:
         return f"{tasks} tasks are too few to see any difference that it can have"
     return found
 
 
-def _notes(
+def _list_notes(
     metric: Metric,
     spreads: Sequence[Spread],
     difference: Spread,
@@ -334,7 +336,7 @@ def _notes(
     *,
     whole: int | None,
 ) -> Iterator[str]:
-    """What to keep in mind about the plans."""
+    """Yield caveats about the plans."""
     once = whole is not None or any(plan.runs == 1 for plan in plans)
     if once and isinstance(metric.interval, Wilson):
         yield _CAUTIOUS

@@ -11,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calipers.comparisons.ranked_systems import Systems
-from calipers.comparisons.sides import Floats, clusters_of
+from calipers.comparisons.sides import Floats, list_clusters
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK
 from calipers.scores.options import Options
-from calipers.scores.tasks import SQUARES, VALUE, per_task
+from calipers.scores.tasks import SQUARES, VALUE, measure_tasks
 from calipers.statistics.paired_tasks import PairedTasks
 from calipers.support.errors import UsageError
 
@@ -110,7 +110,7 @@ def make_matrix(
     systems: Systems, metric: Metric, options: Options
 ) -> tuple[TaskMatrix, CommonTasks] | None:
     """Return the values of all systems on their common tasks; None if no task has a value."""
-    table = per_task(systems.rows, metric)
+    table = measure_tasks(systems.rows, metric)
     if table is None:
         return None
     common = find_common(systems, metric, table)
@@ -132,7 +132,7 @@ def make_matrix(
         values=dense(VALUE),
         runs=dense(RUNS),
         squares=dense(SQUARES) if SQUARES in table.columns else None,
-        clusters=clusters_of(common.tasks, systems.rows) if options.cluster else None,
+        clusters=list_clusters(common.tasks, systems.rows) if options.cluster else None,
     )
     return matrix, common
 

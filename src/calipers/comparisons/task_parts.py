@@ -16,7 +16,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.intervals import Wilson
 from calipers.records.sources import Source
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
 from calipers.statistics.task_means import mean_interval
 from calipers.support.errors import UsageError, nearest
@@ -28,7 +28,7 @@ _PART = "_part"
 _NONE = "(none)"
 
 
-def field_of_tasks(sources: Sequence[Source], *, asked: str | bool) -> tuple[str, ...]:
+def choose_field(sources: Sequence[Source], *, asked: str | bool) -> tuple[str, ...]:
     """Return the field to break tasks down by, if that was asked for: category, else the id."""
     if isinstance(asked, str) and asked != AUTO:
         return (asked,)
@@ -52,7 +52,7 @@ def break_down(
         UsageError: No record has the field.
     """
     labels = _labels(systems, common, field)
-    parts = sorted(set(labels), key=natural_key)
+    parts = sorted(set(labels), key=split_natural)
     notices = []
     if len(parts) > MOST_PARTS:
         notices.append(
@@ -60,7 +60,7 @@ def break_down(
         )
         apart = {each: _spread(matrix, labels == each) for each in parts}
         kept = sorted(parts, key=lambda each: -apart[each])[:MOST_PARTS]
-        parts = sorted(kept, key=natural_key)
+        parts = sorted(kept, key=split_natural)
     found = [
         {each: _part(row[labels == each], metric, options) for each in parts}
         for row in matrix.values

@@ -22,7 +22,7 @@ from calipers.dashboard.routes import (
     samples,
 )
 from calipers.dashboard.safety import LOOPBACK, Guard
-from calipers.dashboard.site import Site, site_of
+from calipers.dashboard.site import Site, get_site
 from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
@@ -36,40 +36,40 @@ def create_app(
     field_map: Mapping[str, str] | None = None,
     checks: Checks | None = None,
 ) -> Guard:
-    """The dashboard over a folder, as something that a server can run."""
+    """Return the dashboard over a folder, as an ASGI app."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map, checks)
     for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
         app.include_router(routes.router)
-    app.add_exception_handler(CalipersError, _told)
-    app.add_exception_handler(HTTPException, _not_found)
-    app.add_exception_handler(RequestValidationError, _not_found)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(CalipersError, _show_error)
+    app.add_exception_handler(HTTPException, _show_not_found)
+    app.add_exception_handler(RequestValidationError, _show_not_found)
+    app.add_exception_handler(Exception, _show_bug)
     return Guard(app, hosts=hosts, token=token)
 
 
-def _told(request: Request, error: Exception) -> Response:
-    """What is wrong with the address or the data, and the way out."""
+def _show_error(request: Request, error: Exception) -> Response:
+    """Return a page with what is wrong with the address or the data, and how to fix it."""
     assert isinstance(error, CalipersError)
-    site = site_of(request)
+    site = get_site(request)
     if isinstance(error, NotYet):
-        return site.page("not_yet.html", 503, message=error.message, fix=error.fix)
+        return site.render("not_yet.html", 503, message=error.message, fix=error.fix)
     status = 404 if isinstance(error, NotHere) else 400
     title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
     return _page(request, status, title, error.message, error.fix)
 
 
-def _not_found(request: Request, error: Exception) -> Response:
+def _show_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return _page(
         request, status, "Not here", "There is no such page.", "go back to the list of runs"
     )
 
 
-def _unforeseen(request: Request, error: Exception) -> Response:
-    """A mistake of ours: its name, and nothing of the machine it happened on."""
+def _show_bug(request: Request, error: Exception) -> Response:
+    """Return a page for an internal error: its name, and nothing about the machine."""
     said = f"{type(error).__name__}: a bug in calipers"
     return _page(request, 500, "Something went wrong", said, "the terminal shows where")
 
@@ -77,4 +77,4 @@ def _unforeseen(request: Request, error: Exception) -> Response:
 def _page(request: Request, status: int, title: str, message: str, fix: str) -> Response:
     part = request.headers.get("hx-request") == "true"
     name = "_error.html" if part else "error.html"
-    return site_of(request).page(name, status, title=title, message=message, fix=fix)
+    return get_site(request).render(name, status, title=title, message=message, fix=fix)

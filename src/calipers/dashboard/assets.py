@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from calipers.reports.pages.drawing_script import drawing_script
-from calipers.reports.pages.inlining import static
+from calipers.reports.pages.drawing_script import load_script
+from calipers.reports.pages.inlining import read_static
 from calipers.support.version import __version__
 
 ASSETS = (
@@ -16,20 +16,20 @@ ASSETS = (
 MEDIA = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-def asset(name: str) -> str:
-    """The address of a script or a style, another one with each version."""
+def locate_asset(name: str) -> str:
+    """Return the address of a script or a style, which differs by version."""
     return f"/static/{__version__}/{name}"
 
 
 @cache
-def asset_text(name: str) -> str:
-    """The text of one of them."""
+def read_asset(name: str) -> str:
+    """Return the text of a script or a style."""
     if name == "vega.js":
-        return drawing_script()
+        return load_script()
     if name == "htmx.js":
         place = files("js_lib_htmx").joinpath("static", "htmx", "htmx.min.js")
         return place.read_text(encoding="utf-8")
     if name.startswith("view."):
         own = files("calipers.dashboard").joinpath("static", name)
         return own.read_text(encoding="utf-8")
-    return static(name)
+    return read_static(name)

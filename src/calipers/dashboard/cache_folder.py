@@ -1,4 +1,4 @@
-"""Where indexes are kept: in the user's cache, never in the folder that is looked at.
+"""The folder of indexes: in the user's cache, never in the folder that is viewed.
 
 An index's folder has two names: of the source, and of the state the source was in. When a source
 has changed, the index of its new state takes the place of older ones.
@@ -22,20 +22,20 @@ _KEPT_STATES = 2  # of a source: somebody may still read the last one
 META = "index.json"
 
 
-def cache_home() -> Path:
-    """The folder of all indexes."""
+def find_cache() -> Path:
+    """Return the folder of all indexes."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "calipers" / "view"
 
 
-def index_folder(
+def locate_index(
     path: Path,
     files: Iterable[Path],
     field_map: Mapping[str, str] | None = None,
     settings: Settings | None = None,
     only_now: str = "",
 ) -> Path:
-    """Where the index of a source belongs, whose content is in these files, read in this way.
+    """Return the folder of the index of a source, given its files and how it is read.
 
     What `only_now` holds keeps an index from being found by others.
     """
@@ -45,7 +45,7 @@ def index_folder(
     for file in files:
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")
-    return cache_home() / _digest(str(path.resolve())) / _digest("\n".join(state))
+    return find_cache() / _hash(str(path.resolve())) / _hash("\n".join(state))
 
 
 def begin(place: Path) -> None:
@@ -62,8 +62,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def forget_older(place: Path) -> None:
-    """Of the states of a source only the last ones stay."""
-    states = sorted(_indexes(place.parent), key=_last_used, reverse=True)
+    """Remove all but the latest states of a source."""
+    states = sorted(_list_indexes(place.parent), key=_get_last_use, reverse=True)
     for old in states[_KEPT_STATES:]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -75,18 +75,20 @@ def touch(place: Path) -> None:
 
 def prune(most_bytes: int = MOST_BYTES) -> None:
     """Remove the indexes that nobody has used for the longest time, beyond a size in all."""
-    home = cache_home()
+    home = find_cache()
     if not home.is_dir():
         return
     kept = 0
-    every = [index for source in home.iterdir() if source.is_dir() for index in _indexes(source)]
-    for index in sorted(every, key=_last_used, reverse=True):
+    every = [
+        index for source in home.iterdir() if source.is_dir() for index in _list_indexes(source)
+    ]
+    for index in sorted(every, key=_get_last_use, reverse=True):
         kept += sum(file.stat().st_size for file in index.iterdir())
         if kept > most_bytes:
             shutil.rmtree(index, ignore_errors=True)
 
 
-def _indexes(source: Path) -> list[Path]:
+def _list_indexes(source: Path) -> list[Path]:
     return [
         folder
         for folder in source.iterdir()
@@ -94,9 +96,9 @@ def _indexes(source: Path) -> list[Path]:
     ]
 
 
-def _last_used(index: Path) -> float:
+def _get_last_use(index: Path) -> float:
     return (index / META).stat().st_mtime
 
 
-def _digest(text: str) -> str:
+def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()

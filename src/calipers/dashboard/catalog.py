@@ -1,4 +1,4 @@
-"""What there is to look at in a folder: results of runs, and files of records.
+"""The contents of a folder: results of runs, and files of records.
 
 Everything is named by an opaque id, made of its place in the folder. No page takes a path, and a
 link that leads out of the folder is as if it were not there.
@@ -21,8 +21,8 @@ from typing import Any
 
 from calipers.records.fields import FIELDS
 from calipers.records.logs import log_at
-from calipers.records.parquet_folder import parquet_parts
-from calipers.records.result_folder import MANIFEST, RECORDS, stored_json
+from calipers.records.parquet_folder import list_parts
+from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
 from calipers.records.sources import is_readable
 from calipers.support.errors import DataError
 
@@ -50,25 +50,25 @@ class Entry:
         return self.folder is not None
 
     def files(self) -> list[Path]:
-        """The files that hold the records."""
-        return parquet_parts(self.records) if self.records.is_dir() else [self.records]
+        """Return the files that hold the records."""
+        return list_parts(self.records) if self.records.is_dir() else [self.records]
 
-    def changed(self) -> float:
-        """When the records were last written to, as a time stamp."""
-        return max((found.st_mtime for found in self._stats()), default=0.0)
+    def read_mtime(self) -> float:
+        """Return when the records were last written to, as a time stamp."""
+        return max((found.st_mtime for found in self._read_stats()), default=0.0)
 
     def size(self) -> int:
-        """How many bytes the records take; none where they are not there, or no longer."""
-        return sum(found.st_size for found in self._stats())
+        """Return how many bytes the records take; 0 if they do not exist."""
+        return sum(found.st_size for found in self._read_stats())
 
-    def _stats(self) -> Iterator[os.stat_result]:
+    def _read_stats(self) -> Iterator[os.stat_result]:
         for file in self.files():
             with suppress(OSError):
                 yield file.stat()
 
 
 class Catalog:
-    """The entries of a folder, looked up anew when a moment has passed."""
+    """The entries of a folder, looked up again when a moment has passed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -76,38 +76,38 @@ class Catalog:
         self._until = 0.0
         self._lock = Lock()
 
-    def entries(self) -> list[Entry]:
-        """All there is, by name."""
+    def list_entries(self) -> list[Entry]:
+        """Return all entries, by name."""
         with self._lock:
             began = monotonic()
             if began > self._until:
-                found = sorted(islice(_found(self.root), MOST), key=lambda entry: entry.name)
+                found = sorted(islice(_walk_entries(self.root), MOST), key=lambda entry: entry.name)
                 self._entries = {entry.id: entry for entry in found}
                 ended = monotonic()
                 self._until = ended + max(FRESH, 10 * (ended - began))
             return list(self._entries.values())
 
-    def entry(self, id_: str) -> Entry:
-        """The entry of that id."""
+    def find_entry(self, id_: str) -> Entry:
+        """Return the entry of that id; raise UsageError if there is none."""
         with self._lock:
             known = self._entries.get(id_)
             if known is None:
                 self._until = 0.0  # it may have come just now
         if known is None:
-            known = next((entry for entry in self.entries() if entry.id == id_), None)
-        if known is None or not self._holds(known):
+            known = next((entry for entry in self.list_entries() if entry.id == id_), None)
+        if known is None or not self._contains(known):
             raise NotHere("nothing of that name is in the folder")
         return known
 
-    def _holds(self, entry: Entry) -> bool:
+    def _contains(self, entry: Entry) -> bool:
         """Say whether an entry is still in the folder; a run may not have a journal yet."""
         if entry.folder is not None and not entry.records.exists():
-            return inside(entry.folder, self.root)
-        return all(inside(file, self.root) for file in (entry.records, *entry.files()))
+            return is_inside(entry.folder, self.root)
+        return all(is_inside(file, self.root) for file in (entry.records, *entry.files()))
 
-    def stored(self, path: Path) -> dict[str, Any] | None:
-        """The object in a JSON file, if it is in the folder."""
-        return stored_json(path) if inside(path, self.root) else None
+    def read_stored(self, path: Path) -> dict[str, Any] | None:
+        """Return the object in a JSON file, if it is in the folder."""
+        return read_stored(path) if is_inside(path, self.root) else None
 
 
 class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
@@ -117,7 +117,7 @@ class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
         super().__init__(message, fix="go back to the list of runs")
 
 
-def inside(path: Path, root: Path) -> bool:
+def is_inside(path: Path, root: Path) -> bool:
     """Say whether a path, its links followed, is in the folder."""
     try:
         return path.resolve(strict=True).is_relative_to(root)
@@ -125,20 +125,20 @@ def inside(path: Path, root: Path) -> bool:
         return False
 
 
-def _found(root: Path) -> Iterator[Entry]:
+def _walk_entries(root: Path) -> Iterator[Entry]:
     if root.is_file():
-        yield _entry(root.parent, root)
+        yield _make_entry(root.parent, root)
         return
     for place, folders, files in islice(os.walk(root), MOST_FOLDERS):
         here = Path(place)
         if is_run_folder(here, root):
             folders[:] = sorted(name for name in folders if is_run_folder(here / name, root))
-            yield _entry(root, here / RECORDS, folder=here)
+            yield _make_entry(root, here / RECORDS, folder=here)
             continue
         if here != root and _is_one_table(here, folders, files):
             folders.clear()
-            if all(inside(part, root) for part in parquet_parts(here)):
-                yield _entry(root, here)
+            if all(is_inside(part, root) for part in list_parts(here)):
+                yield _make_entry(root, here)
             continue
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _PASSED_BY
@@ -146,11 +146,11 @@ def _found(root: Path) -> Iterator[Entry]:
         for name in files:
             path = here / name
             listed = not name.startswith(".") and is_readable(path)
-            if listed and inside(path, root) and path.is_file() and _holds_records(path):
-                yield _entry(root, path)
+            if listed and is_inside(path, root) and path.is_file() and _holds_records(path):
+                yield _make_entry(root, path)
 
 
-def _entry(root: Path, records: Path, *, folder: Path | None = None) -> Entry:
+def _make_entry(root: Path, records: Path, *, folder: Path | None = None) -> Entry:
     place = (folder or records).relative_to(root).as_posix()
     name = root.name if place == "." else place
     digest = blake2b(place.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
@@ -160,11 +160,11 @@ def _entry(root: Path, records: Path, *, folder: Path | None = None) -> Entry:
 def is_run_folder(folder: Path, root: Path) -> bool:
     """Say whether a run of ours has made the folder."""
     manifest = folder / MANIFEST
-    if not (manifest.is_file() and inside(manifest, root)):
+    if not (manifest.is_file() and is_inside(manifest, root)):
         return False
-    found = stored_json(manifest)
+    found = read_stored(manifest)
     journal_there = folder / RECORDS
-    outside = journal_there.exists() and not inside(journal_there, root)
+    outside = journal_there.exists() and not is_inside(journal_there, root)
     return found is not None and found.get("schema") == RUN and not outside
 
 
@@ -174,11 +174,11 @@ def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:
     others = [name for name in files if not name.startswith((".", "_")) and name not in parts]
     by_key = [name for name in folders if "=" in name]
     numbered = len(parts) > 1 and all(name.startswith("part-") for name in parts)
-    return not others and (numbered or bool(by_key)) and bool(parquet_parts(folder))
+    return not others and (numbered or bool(by_key)) and bool(list_parts(folder))
 
 
 def _holds_records(path: Path) -> bool:
-    """Of a `.json` file, whether it has a record per line or is a log; others say by name."""
+    """Say whether a `.json` file holds a record per line or a log; others are told by name."""
     if path.suffix.lower() != ".json":
         return True
     try:

@@ -9,28 +9,29 @@ from typing import Any
 import polars as pl
 
 from calipers.dashboard.index import Index
-from calipers.reports.spreadsheets import csv_text
+from calipers.reports.spreadsheets import write_csv
 
 AT_ONCE = 5_000
 
 
 def as_csv(index: Index, rows: pl.Series) -> Iterator[str]:
-    """A header, then a line per record: its number, its fields, what was measured."""
-    names = _names(index)
-    yield csv_text([["row", *names]])
-    for numbers, part in _parts(index, rows):
+    """Yield a header, then a line per record: its number, its fields, its measured values."""
+    names = _list_names(index)
+    yield write_csv([["row", *names]])
+    for numbers, part in _read_parts(index, rows):
         records = part.select(names).iter_rows()
-        yield csv_text(
-            [number, *map(_cell, record)] for number, record in zip(numbers, records, strict=True)
+        yield write_csv(
+            [number, *map(_as_json, record)]
+            for number, record in zip(numbers, records, strict=True)
         )
 
 
 def as_json(index: Index, rows: pl.Series) -> Iterator[str]:
-    """A list of objects, a line each."""
-    names = _names(index)
+    """Yield a list of objects, a line each."""
+    names = _list_names(index)
     yield "["
     first = True
-    for numbers, part in _parts(index, rows):
+    for numbers, part in _read_parts(index, rows):
         for number, record in zip(numbers, part.select(names).iter_rows(named=True), strict=True):
             found = {"row": number, **{n: v for n, v in record.items() if v is not None}}
             yield ("\n" if first else ",\n") + json.dumps(found, ensure_ascii=False, default=str)
@@ -38,19 +39,19 @@ def as_json(index: Index, rows: pl.Series) -> Iterator[str]:
     yield "\n]\n"
 
 
-def _names(index: Index) -> list[str]:
+def _list_names(index: Index) -> list[str]:
     return list(dict.fromkeys((*index.summary.fields, *index.summary.values)))
 
 
-def _parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.DataFrame]]:
+def _read_parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.DataFrame]]:
     for start in range(0, len(rows), AT_ONCE):
         numbers = rows.slice(start, AT_ONCE).to_list()
-        values = index.values(numbers)
-        records = index.records(numbers)
+        values = index.read_values(numbers)
+        records = index.read_records(numbers)
         own = [name for name in records.columns if name not in values.columns]
         yield numbers, pl.concat([records.select(own), values], how="horizontal")
 
 
-def _cell(value: Any) -> Any:
-    """As JSON has it."""
+def _as_json(value: Any) -> Any:
+    """Return a value as in JSON."""
     return str(value).lower() if isinstance(value, bool) else value

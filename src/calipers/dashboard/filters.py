@@ -1,4 +1,4 @@
-"""What a page shows, as its address says it: filters, a search, an order, a page.
+"""What a page shows, as encoded in its address: filters, a search, an order, a page.
 
 `model=a&model=b&correct=false&latency_ms>=500&answer~=sorry&q=text&sort=-latency_ms&page=3`
 
@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from calipers.dashboard.index import Index, kind_of
+from calipers.dashboard.index import Index, classify
 from calipers.support.errors import UsageError, nearest
 
 NONE = "(none)"
@@ -56,8 +56,8 @@ class Query:
     page: int = 1
     by: tuple[str, ...] = ()
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """The address again, in one order."""
+    def to_pairs(self) -> list[tuple[str, str]]:
+        """Return the names and values of the address, in one order."""
         found = [each.pair for each in self.filters]
         found += [("q", self.text)] if self.text else []
         found += [("sort", self.sort)] if self.sort else []
@@ -65,22 +65,22 @@ class Query:
         return found + ([("page", str(self.page))] if self.page > 1 else [])
 
     def to_url(self) -> str:
-        """The part of the address behind the question mark, with it; nothing where nothing is."""
-        pairs = self.pairs()
+        """Return the query string with its question mark; empty without any condition."""
+        pairs = self.to_pairs()
         return f"?{urlencode(pairs)}" if pairs else ""
 
     def with_filter(self, field: str, value: object, operator: str = "=") -> Query:
-        """A further condition, on the first page."""
-        further = Filter(field, operator, shown(value))
+        """Return the query with a further condition, on the first page."""
+        further = Filter(field, operator, format_value(value))
         return replace(self, filters=(*self.filters, further), page=1)
 
-    def only(self, field: str, value: object) -> Query:
-        """The same with this as the one condition on the field."""
+    def set_filter(self, field: str, value: object) -> Query:
+        """Return the query with this as the only condition on the field."""
         others = tuple(each for each in self.filters if each.field != field)
-        return replace(self, filters=(*others, Filter(field, "=", shown(value))), page=1)
+        return replace(self, filters=(*others, Filter(field, "=", format_value(value))), page=1)
 
-    def without(self, unwanted: Filter) -> Query:
-        """The same with one condition less."""
+    def drop_filter(self, unwanted: Filter) -> Query:
+        """Return the query without one condition."""
         kept = tuple(each for each in self.filters if each != unwanted)
         return replace(self, filters=kept, page=1)
 
@@ -95,8 +95,8 @@ class Query:
         return bool(self.filters or self.text)
 
 
-def shown(value: object) -> str:
-    """A field's value as an address has it."""
+def format_value(value: object) -> str:
+    """Return a field's value as in an address."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -107,7 +107,7 @@ def shown(value: object) -> str:
 
 
 def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
-    """What the pairs of an address say; empty values, as forms send them, say nothing."""
+    """Return the query of an address; empty values, as forms send them, are ignored."""
     filters: list[Filter] = []
     found: dict[str, str] = {}
     by: list[str] = []
@@ -119,13 +119,13 @@ def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
         elif value:
             filters.append(_filter(name, value))
     if found.get("add_field") and found.get("add_value"):
-        filters.append(_added(found))
+        filters.append(_read_added(found))
     if len(filters) > _MOST_FILTERS:
         raise UsageError(f"{len(filters)} filters at once", fix=f"at most {_MOST_FILTERS}")
     return Query(
         filters=tuple(dict.fromkeys(filters)),
-        text=_short(found.get("q", "").strip(), "q"),
-        sort=_short(found.get("sort", ""), "sort"),
+        text=_check_length(found.get("q", "").strip(), "q"),
+        sort=_check_length(found.get("sort", ""), "sort"),
         page=_page(found.get("page", "")),
         by=tuple(dict.fromkeys(by)),
     )
@@ -134,18 +134,20 @@ def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
 def _filter(name: str, value: str) -> Filter:
     operator = _SUFFIXES.get(name[-1:], "=")
     field = name if operator == "=" else name[:-1]
-    return Filter(_short(field, "a field"), operator, _short(value, field))
+    return Filter(_check_length(field, "a field"), operator, _check_length(value, field))
 
 
-def _added(found: Mapping[str, str]) -> Filter:
-    """What the form for a further filter says."""
+def _read_added(found: Mapping[str, str]) -> Filter:
+    """Return the filter from the form for a further one."""
     operator = found.get("add_op", "=")
     if operator not in OPERATORS:
         raise UsageError(f"no filter is called {operator}", fix=f"one of {' '.join(OPERATORS)}")
-    return Filter(found["add_field"], operator, _short(found["add_value"], found["add_field"]))
+    return Filter(
+        found["add_field"], operator, _check_length(found["add_value"], found["add_field"])
+    )
 
 
-def _short(text: str, name: str) -> str:
+def _check_length(text: str, name: str) -> str:
     if len(text) > _LONGEST:
         raise UsageError(f"{name}: {len(text)} characters", fix=f"at most {_LONGEST}")
     return text
@@ -160,7 +162,7 @@ def _page(text: str) -> int:
 
 
 def mask(query: Query, index: Index) -> pl.Series | None:
-    """Which rows the filters keep; None for all of them."""
+    """Return which rows the filters keep; None for all."""
     by_field: dict[tuple[str, str], list[Filter]] = {}
     for each in query.filters:
         # Alternatives are values that a field may have; what is excluded is excluded together.
@@ -169,20 +171,20 @@ def mask(query: Query, index: Index) -> pl.Series | None:
     if not by_field:
         return None
     groups = [
-        reduce(or_, (_matches(each, checked_column(each.field, index)) for each in alternatives))
+        reduce(or_, (_match(each, check_column(each.field, index)) for each in alternatives))
         for alternatives in by_field.values()
     ]
     return reduce(and_, groups)
 
 
-def checked_column(name: str, index: Index) -> pl.Series:
-    """A column that can be asked for, or an error that names the nearest."""
+def check_column(name: str, index: Index) -> pl.Series:
+    """Return a column that can be filtered by; raise UsageError with the nearest name."""
     if name not in index.columns:
         raise UsageError(f"no record has a field {name}", fix=nearest(name, index.columns))
-    return index.column(name)
+    return index.read_column(name)
 
 
-def _matches(condition: Filter, column: pl.Series) -> pl.Series:
+def _match(condition: Filter, column: pl.Series) -> pl.Series:
     operator, value = condition.operator, condition.value
     if value == NONE and operator in ("=", "!="):
         return column.is_null() if operator == "=" else column.is_not_null()
@@ -191,18 +193,18 @@ def _matches(condition: Filter, column: pl.Series) -> pl.Series:
         return column.cast(pl.String).str.contains(pattern).fill_null(value=False)
     if operator in (">=", "<="):
         number = _number(condition)
-        if kind_of(column.dtype) not in ("number", "whole"):
+        if classify(column.dtype) not in ("number", "whole"):
             raise UsageError(
                 f"{condition}: not a field of numbers", fix="compare texts with = or ~="
             )
         found = column >= number if operator == ">=" else column <= number
         return found.fill_null(value=False)
-    same = _same(condition, column).fill_null(value=False)
+    same = _equal(condition, column).fill_null(value=False)
     return same if operator == "=" else ~same
 
 
-def _same(condition: Filter, column: pl.Series) -> pl.Series:
-    kind = kind_of(column.dtype)
+def _equal(condition: Filter, column: pl.Series) -> pl.Series:
+    kind = classify(column.dtype)
     if kind == "boolean":
         word = condition.value.lower()
         if word not in (*_TRUE, *_FALSE):

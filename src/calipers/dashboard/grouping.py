@@ -1,10 +1,10 @@
-"""By what a view is grouped where its address does not say so."""
+"""The default grouping of a view whose address does not name one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from calipers.dashboard.filters import Query, checked_column
+from calipers.dashboard.filters import Query, check_column
 from calipers.dashboard.index import Index
 from calipers.support.errors import UsageError
 
@@ -12,26 +12,26 @@ _FEW = 12  # groups that can be taken in at once
 MOST = 200  # groups that a page has room for
 
 
-def few_values(index: Index, name: str, most: int = _FEW) -> bool:
+def has_few_values(index: Index, name: str, most: int = _FEW) -> bool:
     """Say whether a column has several values, and not too many to be groups."""
-    return name in index.columns and 1 < index.distinct(name) <= most
+    return name in index.columns and 1 < index.count_distinct(name) <= most
 
 
 def _refuse_many(index: Index, name: str) -> None:
-    checked_column(name, index)  # or says which there are
-    if index.distinct(name) > MOST:
+    check_column(name, index)  # or says which there are
+    if index.count_distinct(name) > MOST:
         raise UsageError(
-            f"{name} has {index.distinct(name):,} values: too many groups for a page",
+            f"{name} has {index.count_distinct(name):,} values: too many groups for a page",
             fix=f"at most {MOST}; calipers score --by {name} measures them all",
         )
 
 
-def with_groups(query: Query, index: Index) -> Query:
-    """The view grouped by what tells its records apart, where it does not say by what."""
+def add_groups(query: Query, index: Index) -> Query:
+    """Return the view grouped by what tells its records apart, unless it names a grouping."""
     if query.by:
         for name in query.by:
             _refuse_many(index, name)
         return query
     pinned = {each.field for each in query.filters if each.operator == "="}
-    by = [name for name in ("model", "tier") if name not in pinned and few_values(index, name)]
+    by = [name for name in ("model", "tier") if name not in pinned and has_few_values(index, name)]
     return replace(query, by=tuple(by[:1]))

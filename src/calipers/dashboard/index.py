@@ -41,7 +41,7 @@ class Summary:
     notices: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """As it is kept."""
+        """Return the summary as stored."""
         return json.dumps(
             {
                 "parts": self.parts,
@@ -55,7 +55,7 @@ class Summary:
 
     @staticmethod
     def read(text: str) -> Summary:
-        """As it was kept."""
+        """Return the summary from its stored form."""
         found = json.loads(text)
         return Summary(
             parts=tuple(found["parts"]),
@@ -76,8 +76,8 @@ _TYPES: dict[pl.DataType, str] = {
 _NAMED = {name: dtype for dtype, name in _TYPES.items()}
 
 
-def kind_of(dtype: pl.DataType) -> str:
-    """`text`, `boolean`, `number` or `whole`: what can be asked of a column."""
+def classify(dtype: pl.DataType) -> str:
+    """Return `text`, `boolean`, `number` or `whole`, which decides the operators of a column."""
     return _TYPES.get(dtype, "text")
 
 
@@ -94,7 +94,7 @@ class Index:
 
     @staticmethod
     def open(folder: Path) -> Index:
-        """The finished index in a folder."""
+        """Return the finished index in a folder."""
         return Index(folder, Summary.read((folder / META).read_text(encoding="utf-8")))
 
     @property
@@ -108,13 +108,13 @@ class Index:
         fields = {n: t for n, t in self.summary.fields.items() if n not in LONG_TEXTS}
         return {**fields, **self.summary.values}
 
-    def column(self, name: str) -> pl.Series:
-        """A whole column, kept in memory while there is room."""
+    def read_column(self, name: str) -> pl.Series:
+        """Return a whole column, kept in memory while it fits."""
         with self._lock:
             if name in self._held:
                 self._held.move_to_end(name)
                 return self._held[name]
-        return self._loaded([name])[name]
+        return self._load([name])[name]
 
     def hold(self, names: Sequence[str]) -> None:
         """Read several columns at once, which is sooner done than one by one."""
@@ -123,10 +123,10 @@ class Index:
             some = [name for name in missing if name in where]
             missing = [name for name in missing if name not in some]
             if some:
-                self._loaded(some)
+                self._load(some)
 
-    def _loaded(self, names: list[str]) -> dict[str, pl.Series]:
-        """Columns of one kind of file, from all parts, each in one piece."""
+    def _load(self, names: list[str]) -> dict[str, pl.Series]:
+        """Return columns of one kind of file, from all parts, each in one piece."""
         files = self.values_files if names[0] in self.summary.values else self.record_files
         parts = pl.collect_all([pl.scan_ipc(file).select(names) for file in files])
         empty = pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))
@@ -134,83 +134,86 @@ class Index:
         found = {name: whole[name] for name in names}
         with self._lock:
             self._held |= found
-            while len(self._held) > len(found) and self._size() > HELD_BYTES:
+            while len(self._held) > len(found) and self._measure_size() > HELD_BYTES:
                 self._held.popitem(last=False)
         return found
 
     def preload(self) -> None:
-        """Read the narrow columns before anybody asks for them, unless they are too large."""
+        """Read the narrow columns ahead of use, unless they are too large."""
         for names in (list(self.summary.values), list(self.columns)):
             if self.rows * len(names) * _CELL_BYTES > HELD_BYTES // 2:
                 return
             with suppress(OSError, pl.exceptions.PolarsError):  # a newer index may be in its place
                 self.hold(names)
 
-    def cells(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, list[Any]]:
-        """Some columns of some rows: of rows that follow each other no whole column is read."""
+    def read_cells(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, list[Any]]:
+        """Return some columns of some rows; for consecutive rows, without reading whole columns."""
         known = [name for name in names if name in self.columns]
         near = [name for name in known if name in self.summary.values and name not in self._held]
         found: dict[str, list[Any]] = {name: [None] * len(rows) for name in names}
-        if near and len(_runs(rows)) == 1:
-            found |= self._rows(rows, near, values_name).to_dict(as_series=False)
+        if near and len(_find_runs(rows)) == 1:
+            found |= self._read_rows(rows, near, name_values).to_dict(as_series=False)
             known = [name for name in known if name not in near]
         self.hold(known)
-        return found | {name: self.column(name).gather(list(rows)).to_list() for name in known}
+        return found | {name: self.read_column(name).gather(list(rows)).to_list() for name in known}
 
-    def distinct(self, name: str) -> int:
-        """How many values a column has, a null among them; counted once."""
+    def count_distinct(self, name: str) -> int:
+        """Return how many values a column has, null included; counted once."""
         if name not in self._distinct:
-            self._distinct[name] = self.column(name).n_unique()
+            self._distinct[name] = self.read_column(name).n_unique()
         return self._distinct[name]
 
     def order(self, name: str) -> pl.Series:
-        """The rows from the smallest value of a column to the largest, nulls last."""
-        path = self.folder / order_name(name)
+        """Return the rows from the smallest value of a column to the largest, nulls last."""
+        path = self.folder / name_order(name)
         if path.exists():
             return pl.read_ipc(path).to_series()
-        return ascending(self.column(name))
+        return sort_rows(self.read_column(name))
 
-    def _size(self) -> int:
+    def _measure_size(self) -> int:
         return int(sum(column.estimated_size() for column in self._held.values()))
 
     @property
     def record_files(self) -> list[Path]:
         """Each part's records."""
-        return [self.folder / records_name(part) for part in range(len(self.summary.parts))]
+        return [self.folder / name_records(part) for part in range(len(self.summary.parts))]
 
     @property
     def values_files(self) -> list[Path]:
         """Each part's measured values."""
-        return [self.folder / values_name(part) for part in range(len(self.summary.parts))]
+        return [self.folder / name_values(part) for part in range(len(self.summary.parts))]
 
-    def part_starts(self) -> list[int]:
-        """The number of each part's first row."""
+    def list_part_starts(self) -> list[int]:
+        """Return the number of each part's first row."""
         return [0, *self._ends][:-1]
 
-    def records(self, rows: Sequence[int], fields: Sequence[str] | None = None) -> pl.DataFrame:
-        """Some records, in the order asked for, or some fields of them."""
+    def read_records(
+        self, rows: Sequence[int], fields: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Return some records, in the order asked for, or some of their fields."""
         names = [name for name in (fields or self.summary.fields) if name in self.summary.fields]
-        return self._rows(rows, names, records_name)
+        return self._read_rows(rows, names, name_records)
 
-    def values(self, rows: Sequence[int]) -> pl.DataFrame:
-        """The measured values of some records."""
-        return self._rows(rows, list(self.summary.values), values_name)
+    def read_values(self, rows: Sequence[int]) -> pl.DataFrame:
+        """Return the measured values of some records."""
+        return self._read_rows(rows, list(self.summary.values), name_values)
 
-    def one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A record's fields that have a value, and what is measured of it."""
+    def read_one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a record's fields that have a value, and its measured values."""
         record, values = (
-            found.row(0, named=True) for found in (self.records([row]), self.values([row]))
+            found.row(0, named=True)
+            for found in (self.read_records([row]), self.read_values([row]))
         )
         return (
             {name: value for name, value in record.items() if value is not None},
             {name: value for name, value in values.items() if value is not None},
         )
 
-    def _rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
+    def _read_rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
         if not rows or not names:
             return pl.DataFrame(height=len(rows))
         wanted = []
-        for first, count in _runs(rows):
+        for first, count in _find_runs(rows):
             at = first
             while at < first + count:
                 part = bisect_right(self._ends, at)
@@ -222,29 +225,29 @@ class Index:
         return pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
 
 
-def records_name(part: int) -> str:
-    """The file of a part's records."""
+def name_records(part: int) -> str:
+    """Return the file of a part's records."""
     return f"records-{part:06}.arrow"
 
 
-def values_name(part: int) -> str:
-    """The file of a part's values."""
+def name_values(part: int) -> str:
+    """Return the file of a part's values."""
     return f"values-{part:06}.arrow"
 
 
-def order_name(column: str) -> str:
-    """The file of the rows in the order of a column."""
+def name_order(column: str) -> str:
+    """Return the file of the rows in the order of a column."""
     return f"order-{column.encode().hex()}.arrow"
 
 
-def ascending(column: pl.Series) -> pl.Series:
-    """The rows in the order of a column's values; equal ones stay in their order."""
+def sort_rows(column: pl.Series) -> pl.Series:
+    """Return the rows in the order of a column's values; equal ones stay in their order."""
     order = pl.arg_sort_by("value", nulls_last=True, maintain_order=True)
     return column.to_frame("value").select(order.cast(pl.UInt32)).to_series()
 
 
-def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Rows that follow each other as their first and their number."""
+def _find_runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Return consecutive rows as their first and their number."""
     found: list[tuple[int, int]] = []
     for row in rows:
         if found and row == sum(found[-1]):

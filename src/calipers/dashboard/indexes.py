@@ -1,4 +1,4 @@
-"""The indexes of all sources: opened where they are, built in the background where they are not."""
+"""The indexes of all sources: opened if they exist, built in the background otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Event, Lock, Timer
 from time import monotonic
 from uuid import uuid4
 
-from calipers.dashboard.cache_folder import META, begin, forget_older, index_folder, prune, touch
+from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune, touch
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
@@ -64,7 +64,7 @@ class _Job:
         return self.error is not None and monotonic() - self.since > _ANOTHER_TRY
 
     def wait(self, seconds: float) -> None:
-        """A moment for it to be done; a few more for something to be seen of what takes longer."""
+        """Wait briefly until it is done, or until something of a longer one can be shown."""
         spent = monotonic() - self.since
         self.done.wait(max(0.0, seconds - spent))
         if not self.done.is_set():
@@ -87,13 +87,13 @@ class Indexes:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index")
         self._pool.submit(prune)
 
-    def place(self, entry: Entry) -> Path:
-        """Where the index of an entry, as it is now, belongs."""
+    def locate(self, entry: Entry) -> Path:
+        """Return the folder of the index of an entry in its present state."""
         try:
-            return index_folder(
+            return locate_index(
                 entry.records,
                 entry.files(),
-                self._names(entry),
+                self._find_map(entry),
                 self._settings(entry),
                 self._only_now,
             )
@@ -102,12 +102,12 @@ class Indexes:
                 f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
             ) from error
 
-    def _names(self, entry: Entry) -> Mapping[str, str]:
-        """What the data calls the fields; in the results of runs they have their own names."""
+    def _find_map(self, entry: Entry) -> Mapping[str, str]:
+        """Return the data's names of fields; results of runs have the record's own."""
         return {} if entry.is_run else self._field_map
 
     def _settings(self, entry: Entry) -> Settings:
-        """What the records are measured by: the settings of their run, and further checks."""
+        """Return what the records are measured by: their run's settings and further checks."""
         settings = read_run_settings(entry.folder)
         if self._checks is None:
             return settings
@@ -117,21 +117,21 @@ class Indexes:
     def is_there(self, entry: Entry) -> bool:
         """Say whether the entry is indexed already."""
         try:
-            return entry.size() > 0 and (self.place(entry) / META).exists()
+            return entry.size() > 0 and (self.locate(entry) / META).exists()
         except UsageError:  # of its metric settings, which whoever opens it is told
             return False
 
     def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
-        """The index, or what there is of it by now."""
-        place = self.place(entry)
+        """Return the index, or the part of it that exists by now."""
+        place = self.locate(entry)
         if (place / META).exists():
-            return self._opened(place, entry)
-        job = self._job(entry, place)
+            return self._open_finished(place, entry)
+        job = self._start_job(entry, place)
         job.wait(wait)
         if job.error is not None:
             raise job.error
         if job.done.is_set():
-            return self._opened(place, entry)
+            return self._open_finished(place, entry)
         index = job.index
         if index is None:
             raise NotYet(entry.name)
@@ -142,15 +142,15 @@ class Indexes:
             settings=self._settings(entry),
         )
 
-    def _opened(self, place: Path, entry: Entry) -> Opened:
-        selector = self._open.get(place, lambda: _selector(place))
+    def _open_finished(self, place: Path, entry: Entry) -> Opened:
+        selector = self._open.get(place, lambda: _open_selector(place))
         return Opened(selector, key=str(place), settings=self._settings(entry))
 
     def close(self) -> None:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _job(self, entry: Entry, place: Path) -> _Job:
+    def _start_job(self, entry: Entry, place: Path) -> _Job:
         with self._lock:
             job = self._jobs.get(place)
             if job is None or job.is_worth_another_try:
@@ -161,13 +161,15 @@ class Indexes:
     def _build(self, entry: Entry, place: Path, job: _Job) -> None:
         from calipers.dashboard.indexing import build  # noqa: PLC0415 (loads what measures)
 
-        def progress(share: float, index: Index) -> None:
+        def report_progress(share: float, index: Index) -> None:
             job.share, job.index = share, index
             job.begun.set()
 
         try:
             begin(place)
-            build(entry.records, place, progress, self._names(entry), self._settings(entry))
+            build(
+                entry.records, place, report_progress, self._find_map(entry), self._settings(entry)
+            )
             forget_older(place)
         except CalipersError as error:
             job.error = error
@@ -186,7 +188,7 @@ class Indexes:
                     self._jobs.pop(place, None)
 
 
-def _selector(place: Path) -> Selector:
+def _open_selector(place: Path) -> Selector:
     touch(place)
     selector = Selector(Index.open(place))
     later = Timer(_PRELOAD_AFTER, selector.index.preload)

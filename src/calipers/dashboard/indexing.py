@@ -13,15 +13,15 @@ from calipers.dashboard.index import (
     LONG_TEXTS,
     Index,
     Summary,
-    ascending,
-    order_name,
-    records_name,
-    values_name,
+    name_order,
+    name_records,
+    name_values,
+    sort_rows,
 )
 from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch
-from calipers.engines.plan import FAILED, Plan, kept
-from calipers.engines.reading import measured_batches
+from calipers.engines.plan import FAILED, Plan, name_kept
+from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
@@ -34,7 +34,7 @@ FAILED_CALL = "failed"
 Progress = Callable[[float, Index], None]
 
 
-class MixedTypes(Exception):  # noqa: N818 (the index is built anew without the field)
+class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)
     """A field of the user's own that holds numbers here and texts there."""
 
     def __init__(self, name: str) -> None:
@@ -67,8 +67,8 @@ class Seen:
             f"row {row.row}: {row.problem}" for row in bad[: _PROBLEMS - len(self.problems)]
         )
 
-    def summary(self, order: list[str], notices: tuple[str, ...]) -> Summary:
-        """The same, frozen; fields in the record's order."""
+    def freeze(self, order: list[str], notices: tuple[str, ...]) -> Summary:
+        """Return the summary, fields in the record's order."""
         return Summary(
             parts=tuple(self.parts),
             fields={name: self.fields[name] for name in order if name in self.fields},
@@ -108,7 +108,7 @@ def _for_columns(settings: Settings, columns: Collection[str]) -> Settings:
     """Return the settings with checks that may look at these columns."""
     if settings.checks is None:
         return settings
-    return replace(settings, checks=settings.checks.seeing(tuple(columns)))
+    return replace(settings, checks=settings.checks.restrict(tuple(columns)))
 
 
 def _build(
@@ -123,41 +123,41 @@ def _build(
     own = [name for name in columns if name not in FIELDS and name not in left_out]
     fields = (*FIELDS, *(name for name in own if not name.startswith("_")))
     plan = replace(plan, kept=fields)
-    values = _values_of(plan)
+    values = _list_values(plan)
     notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
     seen = Seen()
     chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), field_map)))
     if "trace" in (*columns, *field_map):
         chunks = map(Exact, chunks)
-    wanted = [*map(kept, fields), *values.values()]
+    wanted = [*map(name_kept, fields), *values.values()]
     narrow: dict[str, str] | None = None
-    for batch in measured_batches(chunks, plan, columns=wanted):
+    for batch in measure_batches(chunks, plan, columns=wanted):
         _refuse_mixed(batch, own)
         seen.add_bad(batch.bad)
         if not batch.rows.height:
             continue
-        records = batch.rows.select(pl.col(kept(name)).alias(name) for name in fields)
-        narrow = {**_short_texts(records), **values} if narrow is None else narrow
+        records = batch.rows.select(pl.col(name_kept(name)).alias(name) for name in fields)
+        narrow = {**_find_short_texts(records), **values} if narrow is None else narrow
         measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
         part = len(seen.parts)
-        _write(records, folder / records_name(part), batch_rows=FEW_ROWS)
-        _write(measured, folder / values_name(part))
+        _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
+        _write(measured, folder / name_values(part))
         seen.add(records, measured)
-        progress(batch.done, Index(folder, seen.summary(list(fields), notices)))
-    return seen.summary(list(fields), notices)
+        progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
+    return seen.freeze(list(fields), notices)
 
 
-def _short_texts(records: pl.DataFrame) -> dict[str, str]:
-    """The fields that are as good to filter by as numbers are, by what the first part holds."""
+def _find_short_texts(records: pl.DataFrame) -> dict[str, str]:
+    """Return the text fields short enough to filter by, judged by the first part."""
     texts = (name for name in records.columns if name not in LONG_TEXTS)
     return {
-        name: kept(name)
+        name: name_kept(name)
         for name in texts
-        if records[name].dtype != pl.String or _mean_length(records[name]) <= _SHORT
+        if records[name].dtype != pl.String or _average_length(records[name]) <= _SHORT
     }
 
 
-def _mean_length(texts: pl.Series) -> float:
+def _average_length(texts: pl.Series) -> float:
     found = texts.str.len_chars().mean()
     return found if isinstance(found, float) else 0.0
 
@@ -166,19 +166,19 @@ def write_orders(folder: Path, summary: Summary) -> None:
     """Sort by each narrow column once, so that no page has to."""
     index = Index(folder, summary)
     for name in summary.values:
-        order = ascending(index.column(name)).to_frame("row")
-        write_whole(folder / order_name(name), order.write_ipc)
+        order = sort_rows(index.read_column(name)).to_frame("row")
+        write_whole(folder / name_order(name), order.write_ipc)
 
 
 def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> None:
-    """The rows as an Arrow file; a column without any value takes no room in it."""
+    """Write the rows as an Arrow file, without the columns that have no value."""
     empty = (column.name for column in rows.iter_columns() if column.null_count() == len(column))
     lean = rows.with_columns(pl.lit(None).alias(name) for name in empty)
     write_whole(path, lambda beside: lean.write_ipc(beside, record_batch_size=batch_rows))
 
 
-def _values_of(plan: Plan) -> dict[str, str]:
-    """The narrow columns, and where each comes from."""
+def _list_values(plan: Plan) -> dict[str, str]:
+    """Return the narrow columns, and where each comes from."""
     listed = {
         feature.label: feature.name
         for feature in plan.features
@@ -188,7 +188,7 @@ def _values_of(plan: Plan) -> dict[str, str]:
 
 
 def _refuse_mixed(batch: MeasuredBatch, own: list[str]) -> None:
-    """A field that no metric reads must not cost a row: better do without the field."""
+    """Drop a field of mixed types that no metric reads, instead of its rows."""
     for row in batch.bad:
         name = row.problem.partition(":")[0]
         if name in own:
@@ -207,14 +207,14 @@ class Exact:
         return self.chunk.done
 
     def lazy(self) -> pl.LazyFrame:
-        """Not this way."""
+        """Raise an error: these rows are only read one by one."""
         raise UnusualRows
 
-    def trusts(self, checks: pl.DataFrame) -> bool:
-        """Nothing was read that could be trusted."""
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Return False: nothing was read the fast way."""
         del checks
         return False
 
     def exact(self) -> Batch:
-        """The rows as they are."""
+        """Return the rows."""
         return self.chunk.exact()

@@ -1,4 +1,4 @@
-"""Results that take a while, kept for those who ask again."""
+"""A cache of results that take a while to compute."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kept(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made before, else made now."""
+        """Return the cached value, or make it now."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)

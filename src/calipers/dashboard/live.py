@@ -1,4 +1,4 @@
-"""How far a run is that goes on: its journal is followed, line by line, as it grows."""
+"""Progress of a run that is going on: its journal is followed, line by line, as it grows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from calipers.dashboard.catalog import Entry
-from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.result_folder import MANIFEST, RECORDS, count_planned, read_stored
 from calipers.systems.tally import Tally
 
 _LOCK = ".lock"
@@ -64,19 +64,19 @@ class Followed:
         assert entry.folder is not None
         self._folder = entry.folder
         self._at = 0
-        self._made: tuple[int, int] | None = None  # which file it is: a journal is written anew
+        self._made: tuple[int, int] | None = None  # which file it is: a journal is written again
         self._tally = Tally(0)
-        self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made anew
+        self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made again
         self._lock = Lock()
 
-    def progress(self) -> Progress:
-        """The counts up to now."""
+    def read_progress(self) -> Progress:
+        """Return the counts up to now."""
         with self._lock:
             self._read_on()
             tally = self._tally
             return Progress(
                 running=is_running(self._folder),
-                calls=planned_calls(stored_json(self._folder / MANIFEST)),
+                calls=count_planned(read_stored(self._folder / MANIFEST)),
                 done=tally.done,
                 errors=tally.errors,
                 truncated=tally.truncated,

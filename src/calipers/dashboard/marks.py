@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.cot_shape import corrections, steps_and_lines
+from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
 from calipers.metrics.reasoning.equation_values import Verdict
 from calipers.metrics.reasoning.equations import find_equations
 
@@ -44,21 +44,21 @@ class ThoughtLine:
     pieces: tuple[Piece, ...]
 
 
-def marked(cot: str, settings: Settings | None = None) -> list[ThoughtLine]:
+def mark_thought(cot: str, settings: Settings | None = None) -> list[ThoughtLine]:
     """Return the lines with their marks; the metrics' own functions decide what is marked."""
     if len(cot) > LONGEST:
         rest = Piece(f"… ({len(cot) - LONGEST:,} more characters)")
-        return [*marked(cot[:LONGEST], settings), ThoughtLine(None, (rest,))]
+        return [*mark_thought(cot[:LONGEST], settings), ThoughtLine(None, (rest,))]
     spans = [(start, end, _MARK[verdict]) for start, end, verdict in find_equations(cot)]
-    spans += [(start, end, CORRECTION) for start, end in corrections(cot, settings)]
-    spans = _apart(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
+    spans += [(start, end, CORRECTION) for start, end in find_corrections(cot, settings)]
+    spans = _resolve_overlaps(sorted(spans, key=lambda span: (span[0], -_WEIGHT[span[2]])))
     starts, ends = [span[0] for span in spans], [span[1] for span in spans]
     lines, at, step = [], 0, 0
-    for is_step, line in steps_and_lines(cot, settings):
+    for is_step, line in mark_steps(cot, settings):
         step += is_step
         end = at + len(line)
         here = spans[bisect_right(ends, at) : bisect_left(starts, end)]
-        pieces = tuple(_pieces(cot, at, end, here))
+        pieces = tuple(_cut_pieces(cot, at, end, here))
         lines.append(ThoughtLine(step if is_step else None, pieces))
         at = end + (2 if cot.startswith("\r\n", end) else 1)
     return lines
@@ -69,8 +69,8 @@ _WEIGHT = {RIGHT: 0, ROUNDED: 0, CORRECTION: 1, WRONG: 2}
 Span = tuple[int, int, str]
 
 
-def _apart(spans: Sequence[Span]) -> list[Span]:
-    """Spans that do not overlap: of two, what is wrong goes before what is right."""
+def _resolve_overlaps(spans: Sequence[Span]) -> list[Span]:
+    """Return spans that do not overlap: of two, a wrong one wins over a right one."""
     kept: list[Span] = []
     for span in spans:
         if not kept or span[0] >= kept[-1][1]:
@@ -83,7 +83,7 @@ def _apart(spans: Sequence[Span]) -> list[Span]:
     return kept
 
 
-def _pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Iterator[Piece]:
+def _cut_pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Iterator[Piece]:
     at = start
     for first, last, mark in spans:
         first, last = max(first, start), min(last, end)  # noqa: PLW2901 (cut to the line)

@@ -28,7 +28,7 @@ from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Decoded
-from calipers.records.columns import conformed
+from calipers.records.columns import conform_columns
 from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
@@ -46,12 +46,12 @@ class IndexedRecords:
         self._kept = kept
 
     def columns(self) -> list[str]:
-        """The fields that any record has."""
+        """Return the fields that any record has."""
         return list(self._index.summary.fields)
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
-        """Part by part, as they were read; those of which nothing is kept are not."""
-        starts = self._index.part_starts()
+        """Yield the records part by part; parts without a kept row are not read."""
+        starts = self._index.list_part_starts()
         for part, start in enumerate(starts):
             rows = self._index.summary.parts[part]
             if self._kept is not None and not self._kept.slice(start, rows).any():
@@ -66,14 +66,14 @@ class IndexedRecords:
         records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
         if self._kept is not None:
             records = records.filter(self._kept.slice(start, rows))
-        return conformed(records, wanted, self.name, start + 1, thorough=thorough)
+        return conform_columns(records, wanted, self.name, start + 1, thorough=thorough)
 
 
-def records_of(opened: Opened, query: Query, name: str) -> IndexedRecords:
-    """The records that a view shows."""
+def select_records(opened: Opened, query: Query, name: str) -> IndexedRecords:
+    """Return the records that a view shows."""
     if not query.narrows:
         return IndexedRecords(opened.index, name)
-    rows = opened.selector.whole(query)
+    rows = opened.selector.select_all(query)
     kept = pl.Series([False], dtype=pl.Boolean).new_from_index(0, opened.index.rows)
     return IndexedRecords(opened.index, name, kept.scatter(rows, values=True))
 
@@ -109,21 +109,23 @@ class Measuring:
         self._rankings: Kept[Ranking] = Kept()
 
     def score(self, opened: Opened, query: Query, name: str) -> Score:
-        """The score of the records in a view, grouped as it says, with all that figures need."""
+        """Return the score of the records in a view, grouped as it says, with data for figures."""
         options = ViewOptions(by=query.by, on_bad="skip", for_report=True, settings=opened.settings)
-        data = partial(records_of, opened, query, name)
+        data = partial(select_records, opened, query, name)
         key = opened.key, query.rows, query.by
         return self._scores.get(key, lambda: score_data(data(), options))
 
     def audit(self, opened: Opened, query: Query, name: str) -> Audit:
-        """What the judges of a view's records are worth."""
+        """Return the audit of the judges of a view's records."""
         options = ViewOptions(by=query.by, on_bad="skip")
         key = opened.key, query.rows, query.by
-        return self._audits.get(key, lambda: audit_data(records_of(opened, query, name), options))
+        return self._audits.get(
+            key, lambda: audit_data(select_records(opened, query, name), options)
+        )
 
     def diagnose(self, opened: Opened, query: Query, name: str, path: Path) -> Diagnosis:
-        """What a view's records hold and support, and what looks wrong in them."""
-        records = partial(records_of, opened, query, name)
+        """Return what a view's records hold and support, and what looks wrong in them."""
+        records = partial(select_records, opened, query, name)
         return self._diagnoses.get(
             (opened.key, query.rows),
             lambda: examine(records(), field_map={}, known_as=str(path)),
@@ -132,14 +134,14 @@ class Measuring:
     def compare(
         self, base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
     ) -> ComparedViews:
-        """Two views, task by task."""
+        """Return the comparison of two views, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
-        return self._comparisons.get(key, lambda: _compared(base, candidate))
+        return self._comparisons.get(key, lambda: _compare(base, candidate))
 
     def rank(
         self, views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
     ) -> Ranking:
-        """The systems of a view, or several views as one system each, from the best down."""
+        """Return the systems of a view, or several views as one system each, from the best down."""
         key = (*((opened.key, query.rows, name) for opened, query, name in views), metric, by)
         return self._rankings.get(key, lambda: _ranked(views, metric, by))
 
@@ -155,13 +157,13 @@ def _ranked(
         metrics=(metric,) if metric else (),
         settings=first if alike else Settings(),
     )
-    return rank_data([records_of(*view) for view in views], options, RankOptions())
+    return rank_data([select_records(*view) for view in views], options, RankOptions())
 
 
-def _compared(
+def _compare(
     base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
 ) -> ComparedViews:
-    sides = [records_of(*side) for side in (base, candidate)]
+    sides = [select_records(*side) for side in (base, candidate)]
     ours, theirs = (side[0].settings for side in (base, candidate))
     options = ViewOptions(on_bad="skip", settings=ours if ours == theirs else Settings())
     with TemporaryDirectory(prefix="calipers-") as folder:

@@ -1,4 +1,4 @@
-"""What the dashboard measures: all that needs no language model, which would take minutes."""
+"""The metrics of the dashboard: all that need no language model, which would take minutes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class ViewOptions(Options):
     """The options of a score whose plan asks no model."""
 
     def plan(self, sources: Sequence[Source] = ()) -> Plan:
-        """The plan without what stands on a model's similarity."""
+        """Return the plan without metrics that are based on a model's similarity."""
         plan = super().plan(sources)
         return replace(plan, metrics=tuple(filter(_needs_no_model, plan.metrics)))
 
 
 def needs_no_model(feature: Feature) -> bool:
-    """Say whether a feature can be had without a language model."""
-    return semantic_similarity not in feature.with_inputs() and not feature.name.startswith("_sem")
+    """Say whether a feature is available without a language model."""
+    return semantic_similarity not in feature.list_inputs() and not feature.name.startswith("_sem")
 
 
 def _needs_no_model(metric: Metric) -> bool:

@@ -29,9 +29,9 @@ def read_run_settings(folder: Path | None) -> Settings:
 @lru_cache(maxsize=10_000)
 def _read(folder: Path, changed: int) -> Settings:
     del changed
-    from calipers.scores.choices import Layer, options_from, run_layers  # noqa: PLC0415 (loads Polars)
+    from calipers.scores.choices import Layer, merge_layers, run_layers  # noqa: PLC0415 (loads Polars)
 
-    return options_from(
+    return merge_layers(
         Layer(each.source, {k: v for k, v in each.values.items() if k != _NEEDS_A_MODEL})
         for each in run_layers(folder)
     ).settings

@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answer.
+"""Access control, and what a browser may do with the answers.
 
 The app answers only to the names it was started under, so that no other site can reach it through
 a name of its own (DNS rebinding); it only ever reads; and pages may load nothing and run nothing
@@ -53,11 +53,11 @@ class Guard:
         return monotonic() - self._asked
 
     def close(self) -> None:
-        """Let go of what the app holds."""
+        """Release what the app holds."""
         self._app.state.site.close()  # type: ignore[attr-defined]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or say why not."""
+        """Answer a request, or refuse it with the reason."""
         self._asked = monotonic()
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -69,17 +69,17 @@ class Guard:
         }
         if scope["method"] not in ("GET", "HEAD"):
             await _refuse(send, 405, "this app only reads: GET and HEAD")
-        elif self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+        elif self._hosts is not None and _parse_host(headers.get("host", "")) not in self._hosts:
             await _refuse(send, 403, "this app does not answer to that name")
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            await self._from_elsewhere(scope, receive, send, headers)
+            await self._refuse_foreign(scope, receive, send, headers)
         else:
             await self._with_token(scope, receive, send, headers)
 
-    async def _from_elsewhere(
+    async def _refuse_foreign(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
     ) -> None:
-        """Another site may link to a page; it may not load anything into its own."""
+        """Refuse to be loaded into another site's page; links from there are allowed."""
         if (
             headers.get("sec-fetch-mode") == "navigate"
             and headers.get("sec-fetch-dest") == "document"
@@ -91,13 +91,13 @@ class Guard:
     async def _with_token(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
     ) -> None:
-        if self._token is None or _same(_cookie(headers.get("cookie", "")), self._token):
+        if self._token is None or _is_same(_read_cookie(headers.get("cookie", "")), self._token):
             # The server leaves the body of an answer to HEAD out.
             await self._app({**scope, "method": "GET"}, receive, _with_headers(send))
             return
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = next((value for name, value in pairs if name == TOKEN), "")
-        if not _same(given, self._token):
+        if not _is_same(given, self._token):
             await _refuse(
                 send, 401, "open the address that calipers view printed: it holds a token"
             )
@@ -109,13 +109,13 @@ class Guard:
         await _answer(send, 303, "", {"location": place, "set-cookie": cookie})
 
 
-def _host(header: str) -> str:
-    """The name in a Host header, without the port."""
+def _parse_host(header: str) -> str:
+    """Return the name in a Host header, without the port."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
     return name.strip("[]").lower()
 
 
-def _cookie(header: str) -> str:
+def _read_cookie(header: str) -> str:
     try:
         found = SimpleCookie(header).get(COOKIE)
     except CookieError:
@@ -123,13 +123,13 @@ def _cookie(header: str) -> str:
     return "" if found is None else found.value
 
 
-def _same(given: str, token: str) -> bool:
-    """Compare in a time that tells nothing."""
+def _is_same(given: str, token: str) -> bool:
+    """Compare in constant time."""
     return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: Any) -> None:
+    async def send_with_headers(message: Any) -> None:
         if message["type"] == "http.response.start":
             own = {name.lower() for name, _ in message.get("headers", ())}
             extra = [
@@ -140,7 +140,7 @@ def _with_headers(send: Send) -> Send:
             message = {**message, "headers": [*message.get("headers", ()), *extra]}
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:

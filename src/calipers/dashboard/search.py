@@ -1,4 +1,4 @@
-"""Full-text search that never makes anybody wait: it goes on from where it was left.
+"""Full-text search without waiting: it resumes where it stopped.
 
 Parts are searched in order, as many as fit into some time, or until there are enough hits. What
 was found stays; the next request goes on from there.
@@ -47,13 +47,13 @@ class Search:
                 if monotonic() > until:
                     break
 
-    def rows(self) -> pl.Series:
-        """The numbers of the rows found, in their order."""
+    def list_rows(self) -> pl.Series:
+        """Return the numbers of the rows found, in their order."""
         with self._lock:
             return pl.concat([pl.Series([], dtype=pl.UInt32), *self._found])
 
     def _search_part(self, part: int) -> None:
-        start = self._index.part_starts()[part]
+        start = self._index.list_part_starts()[part]
         count = self._index.summary.parts[part]
         among = None if self._among is None else self._among.slice(start, count)
         if among is not None and not among.any():

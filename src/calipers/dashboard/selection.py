@@ -1,4 +1,4 @@
-"""The rows of an index that a query selects, in its order: worked out once, then turned over."""
+"""The rows of an index that a query selects, in its order: computed once, then paged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calipers.dashboard.filters import Query, checked_column, mask
+from calipers.dashboard.filters import Query, check_column, mask
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.search import Search
@@ -29,7 +29,7 @@ class Selected:
         return self.searched >= self.of
 
     def page(self, number: int) -> list[int]:
-        """The rows of a page."""
+        """Return the rows of a page."""
         return self.rows.slice((number - 1) * PAGE_ROWS, PAGE_ROWS).to_list()
 
     @property
@@ -37,8 +37,8 @@ class Selected:
         """How many pages there are, at least one."""
         return max(1, -(-len(self.rows) // PAGE_ROWS))
 
-    def around(self, row: int) -> tuple[int | None, int | None, int | None]:
-        """Where a row stands, from 1, and the rows before and behind it."""
+    def find_neighbours(self, row: int) -> tuple[int | None, int | None, int | None]:
+        """Return the position of a row, from 1, and the rows before and after it."""
         found = self.rows.index_of(row)
         if found is None:
             return None, None, None
@@ -58,11 +58,11 @@ class Selector:
         self._selected: Kept[Selected] = Kept()
 
     def mask(self, query: Query) -> pl.Series | None:
-        """Which rows the filters keep, the search aside."""
+        """Return which rows the filters keep, regardless of the search."""
         return self._masks.get(query.filters, lambda: mask(query, self.index))
 
     def select(self, query: Query, *, seconds: float = SEARCH_SECONDS) -> Selected:
-        """The rows in order; of an unsorted search as many as the page needs."""
+        """Return the rows in order; of an unsorted search as many as the page needs."""
         key = query.rows, query.sort
         if not query.text:
             return self._selected.get(key, lambda: self._of_filters(query))
@@ -74,13 +74,13 @@ class Selector:
         return self._of_search(query, search)
 
     def search(self, query: Query) -> Search:
-        """The search for the query's text, as far as it has come."""
+        """Return the search for the query's text, in its present state."""
         return self._searches.get(
             query.rows, lambda: Search(self.index, query.text, self.mask(query))
         )
 
-    def whole(self, query: Query) -> pl.Series:
-        """Every row that the query keeps, in file order, however long the search takes."""
+    def select_all(self, query: Query) -> pl.Series:
+        """Return every row that the query keeps, in file order, however long the search takes."""
         plain = query.rows
         if query.text:
             self.search(plain).go_on(seconds=float("inf"))
@@ -90,28 +90,28 @@ class Selector:
         kept = self.mask(query)
         order = self._order(query.sort)
         if kept is None:
-            rows = _every(self.index) if order is None else order
+            rows = _list_all(self.index) if order is None else order
         else:
             rows = kept.arg_true() if order is None else order.filter(kept.gather(order))
         return Selected(rows, self.index.rows, self.index.rows)
 
     def _of_search(self, query: Query, search: Search) -> Selected:
-        rows = search.rows()
+        rows = search.list_rows()
         if query.sort:
             name, largest_first = _sort(query.sort)
-            values = checked_column(name, self.index).gather(rows)
+            values = check_column(name, self.index).gather(rows)
             rows = rows.gather(values.arg_sort(descending=largest_first, nulls_last=True))
         return Selected(rows, search.rows_done, self.index.rows)
 
     def _order(self, sort: str) -> pl.Series | None:
         if not sort:
             return None
-        return self._orders.get(sort, lambda: self._sorted(sort))
+        return self._orders.get(sort, lambda: self._sort(sort))
 
-    def _sorted(self, sort: str) -> pl.Series:
-        """From the smallest or the largest value on; rows without a value come last."""
+    def _sort(self, sort: str) -> pl.Series:
+        """Return rows by ascending or descending value; rows without a value come last."""
         name, largest_first = _sort(sort)
-        missing = checked_column(name, self.index).null_count()
+        missing = check_column(name, self.index).null_count()
         order = self.index.order(name)
         if not largest_first:
             return order
@@ -123,5 +123,5 @@ def _sort(text: str) -> tuple[str, bool]:
     return text.removeprefix("-"), text.startswith("-")
 
 
-def _every(index: Index) -> pl.Series:
+def _list_all(index: Index) -> pl.Series:
     return pl.int_range(index.rows, dtype=pl.UInt32, eager=True)

@@ -14,7 +14,7 @@ from time import sleep
 import uvicorn
 
 from calipers.dashboard.app import create_app
-from calipers.dashboard.assets import asset_text
+from calipers.dashboard.assets import read_asset
 from calipers.dashboard.safety import LOOPBACK, TOKEN, Guard
 from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import UsageError
@@ -37,7 +37,7 @@ def serve(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     local = host in LOOPBACK
     token = None if local else secrets.token_urlsafe(24)
-    listening = _listening(host, port)
+    listening = _listen(host, port)
     number = listening.getsockname()[1]
     hosts = LOOPBACK if local else None
     app = create_app(root, hosts=hosts, token=token, field_map=field_map, checks=checks)
@@ -50,7 +50,7 @@ def serve(
         timeout_graceful_shutdown=1,
         lifespan="off",
     )
-    server = _Server(config, lambda: ready(_address(host, number, token)))
+    server = _Server(config, lambda: ready(_make_address(host, number, token)))
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, then say so."""
+        """Start to answer, then say so."""
         await super().startup(sockets)
         self._ready()
         Thread(target=self._warm_up, daemon=True).start()
@@ -81,18 +81,18 @@ class _Server(uvicorn.Server):
             while app.idle_seconds < IDLE:
                 sleep(IDLE / 4)
             import_module(name)
-        asset_text("vega.js")
+        read_asset("vega.js")
 
 
-def _address(host: str, port: int, token: str | None) -> str:
+def _make_address(host: str, port: int, token: str | None) -> str:
     shown = f"[{host}]" if ":" in host else host
     if host in ("0.0.0.0", "::"):  # noqa: S104 (a name to print, nothing is bound to it)
         shown = socket.gethostname()
     return f"http://{shown}:{port}/" + (f"?{TOKEN}={token}" if token else "")
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket on the port asked for, so that two dashboards never share one."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket on the port asked for, so that two dashboards never share one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

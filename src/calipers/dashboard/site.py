@@ -15,11 +15,11 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
-from calipers.dashboard.assets import asset
+from calipers.dashboard.assets import locate_asset
 from calipers.dashboard.cache_folder import write_whole
 from calipers.dashboard.catalog import Catalog, Entry
-from calipers.dashboard.filters import OPERATORS, Query, read_query, shown
-from calipers.dashboard.grouping import with_groups
+from calipers.dashboard.filters import OPERATORS, Query, format_value, read_query
+from calipers.dashboard.grouping import add_groups
 from calipers.dashboard.indexes import Indexes
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.live import Followed, is_running
@@ -31,15 +31,15 @@ from calipers.records.result_folder import (
     GATE,
     MANIFEST,
     SCORE,
-    stored_json,
-    suite_name,
-    suite_parts,
-    why_incomplete,
+    explain_incomplete,
+    get_suite_name,
+    list_suite_parts,
+    read_stored,
 )
-from calipers.reports.figures import figure
-from calipers.reports.pages.environment import environment
-from calipers.reports.pages.texts import clipped
-from calipers.reports.pages.vega import PageFigure, page_figure
+from calipers.reports.figures import format_figure
+from calipers.reports.pages.environment import make_environment
+from calipers.reports.pages.texts import clip_text
+from calipers.reports.pages.vega import PageFigure, make_page_figure
 from calipers.scores.reading import read_score
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
@@ -71,7 +71,7 @@ class Run:
     @property
     def suite(self) -> str | None:
         """The name of the suite that was run."""
-        return suite_name(self.manifest)
+        return get_suite_name(self.manifest)
 
     @property
     def id(self) -> str:
@@ -91,17 +91,17 @@ class Run:
     @cached_property
     def when(self) -> str:
         """When the records were last written to."""
-        stamp = self.entry.changed()
+        stamp = self.entry.read_mtime()
         return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
 
     @property
     def tags(self) -> list[str]:
         """The systems and tiers, as far as they are known."""
         kinds = ("systems", "tiers", "judges")
-        parts = [part for kind in kinds for part in suite_parts(self.manifest, kind)]
+        parts = [part for kind in kinds for part in list_suite_parts(self.manifest, kind)]
         found = [str(part.get("name")) for part in parts]
         if not found and self.score is not None:
-            found = [shown(v) for group in self.score.groups for v in group.by.values()]
+            found = [format_value(v) for group in self.score.groups for v in group.by.values()]
         return list(dict.fromkeys(found))
 
 
@@ -131,68 +131,68 @@ class Site:
         self.indexes.close()
 
     def run(self, id_: str) -> Run:
-        """The run, or the file of records, of that id."""
-        return self.run_of(self.catalog.entry(id_))
+        """Return the run, or the file of records, of that id."""
+        return self.read_run(self.catalog.find_entry(id_))
 
-    def run_of(self, entry: Entry) -> Run:
-        """What an entry's folder says about it."""
+    def read_run(self, entry: Entry) -> Run:
+        """Return what an entry's folder says about it."""
         folder = entry.folder
         if folder is None:
             return Run(
-                entry=entry, manifest=None, score=self._kept(entry), gate=None, running=False
+                entry=entry, manifest=None, score=self._read_kept(entry), gate=None, running=False
             )
         run = Run(
             entry=entry,
-            manifest=self.catalog.stored(folder / MANIFEST),
-            score=read_score(self.catalog.stored(folder / SCORE)),
-            gate=read_gate(self.catalog.stored(folder / GATE)),
+            manifest=self.catalog.read_stored(folder / MANIFEST),
+            score=read_score(self.catalog.read_stored(folder / SCORE)),
+            gate=read_gate(self.catalog.read_stored(folder / GATE)),
             running=is_running(folder),
         )
         undecided = run.gate is None and not run.running
-        return replace(run, incomplete=self._lacking(run)) if undecided else run
+        return replace(run, incomplete=self._explain_incomplete(run)) if undecided else run
 
-    def _lacking(self, run: Run) -> str | None:
-        """What an ended run lacks: by its score, or, where it has none, by its journal."""
+    def _explain_incomplete(self, run: Run) -> str | None:
+        """Return what an ended run lacks, by its score or else by its journal; None if nothing."""
         if run.score is None:
-            now = self.followed(run.entry).progress()
-            return why_incomplete(run.manifest, now.done, now.errors)
+            now = self.follow(run.entry).read_progress()
+            return explain_incomplete(run.manifest, now.done, now.errors)
         errors = sum(group.errors for group in run.score.groups)
-        return why_incomplete(run.manifest, run.score.records, errors)
+        return explain_incomplete(run.manifest, run.score.records, errors)
 
-    def _kept(self, entry: Entry) -> Score | None:
-        """What was measured of a file when it was last looked at, in the state it is in."""
+    def _read_kept(self, entry: Entry) -> Score | None:
+        """Return the score cached when the file was last viewed, if it has not changed since."""
         if not self.indexes.is_there(entry):
             return None
-        return read_score(stored_json(self.indexes.place(entry) / _KEPT_SCORE))
+        return read_score(read_stored(self.indexes.locate(entry) / _KEPT_SCORE))
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""
         if entry.folder is None and self.indexes.is_there(entry):
             text = score.to_json()
             write_whole(
-                self.indexes.place(entry) / _KEPT_SCORE,
+                self.indexes.locate(entry) / _KEPT_SCORE,
                 lambda path: path.write_text(text, encoding="utf-8"),
             )
 
-    def pictured_score(self, run: Run, query: Query) -> Score:
-        """The score of a view with what figures need: as it was kept, else measured now."""
+    def get_score(self, run: Run, query: Query) -> Score:
+        """Return the score of a view with data for figures: cached, or measured now."""
         kept = run.score
         whole = kept and any(group.histograms or group.reliability for group in kept.groups)
         if kept is not None and whole and not (query.narrows or query.by):
             return kept
         opened = self.indexes.open(run.entry)
-        return self.measuring.score(opened, with_groups(query, opened.index), run.name)
+        return self.measuring.score(opened, add_groups(query, opened.index), run.name)
 
-    def figures(self, score: Score) -> Mapping[str, PageFigure]:
-        """The figures of a score by name; drawn once."""
-        return self._figures.get(score.to_json(), lambda: _figures(score))
+    def get_figures(self, score: Score) -> Mapping[str, PageFigure]:
+        """Return the figures of a score by name; drawn once."""
+        return self._figures.get(score.to_json(), lambda: _draw_figures(score))
 
-    def followed(self, entry: Entry) -> Followed:
-        """The journal of a run, read as far as it was before."""
+    def follow(self, entry: Entry) -> Followed:
+        """Return the journal of a run, read on from where it was."""
         return self._followed.setdefault(entry.id, Followed(entry))
 
-    def page(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
-        """A page of a template."""
+    def render(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+        """Return the page of a template."""
         name = self.catalog.root.name or str(self.catalog.root)
         text = _templates().get_template(template).render(site_name=name, **values)
         return HTMLResponse(text, status)
@@ -201,72 +201,72 @@ class Site:
 @cache
 def _templates() -> Environment:
     """Return the templates of the dashboard before those that all pages share."""
-    made = environment(PackageLoader("calipers.dashboard"))
+    made = make_environment(PackageLoader("calipers.dashboard"))
     made.globals |= {
         "definition": lambda name: f"/metrics/{quote(name, safe='')}",
-        "asset": asset,
+        "asset": locate_asset,
         "version": __version__,
         "operators": OPERATORS,
     }
     made.filters |= {
-        "long": partial(clipped, most=LONGEST),
-        "cell": cell,
-        "size": size,
-        "in_query": in_query,
+        "long": partial(clip_text, most=LONGEST),
+        "cell": format_cell,
+        "size": format_size,
+        "in_query": encode_pairs,
     }
     return made
 
 
-def _figures(score: Score) -> dict[str, PageFigure]:
-    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+def _draw_figures(score: Score) -> dict[str, PageFigure]:
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-    charts, _ = charts_of(score)
+    charts, _ = draw_charts(score)
     if len(score.groups) == 1:
         charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
-    return {name: page_figure(name, chart) for name, chart in charts.items()}
+    return {name: make_page_figure(name, chart) for name, chart in charts.items()}
 
 
-def site_of(request: Request) -> Site:
-    """The site that answers a request."""
+def get_site(request: Request) -> Site:
+    """Return the site that answers a request."""
     found: Site = request.app.state.site
     return found
 
 
-SiteHere = Annotated[Site, Depends(site_of)]
+SiteHere = Annotated[Site, Depends(get_site)]
 
 
-def query_of(request: Request) -> Query:
-    """What the address asks for."""
+def get_query(request: Request) -> Query:
+    """Return the query in an address."""
     return read_query(parse_qsl(request.url.query, keep_blank_values=True))
 
 
-def task_url(query: Query, task: FlakyTask) -> str:
-    """The runs of one task in a view."""
+def locate_task(query: Query, task: FlakyTask) -> str:
+    """Return the address of the runs of one task in a view."""
     for field, value in {**task.by, "id": task.id}.items():
-        query = query.only(field, value)
+        query = query.set_filter(field, value)
     return query.rows.to_url()
 
 
-def in_query(pairs: Mapping[str, str]) -> str:
-    """Some names and values as a part of an address."""
+def encode_pairs(pairs: Mapping[str, str]) -> str:
+    """Return some names and values as a part of an address."""
     return urlencode(pairs)
 
 
-def cell(value: Any) -> str:
-    """A value as a table shows it."""
+def format_cell(value: Any) -> str:
+    """Return a value as a table shows it."""
     if value is None:
         return "—"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and isinf(value):
-        return figure(value)
+        return format_figure(value)
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-def size(count: int) -> str:
-    """Bytes as people say them."""
+def format_size(count: int) -> str:
+    """Return a number of bytes in words."""
     amount = float(count)
     for unit in ("B", "kB", "MB"):
         if amount < 1000:  # noqa: PLR2004

@@ -36,13 +36,13 @@ class Timeline:
     by_time: bool  # or by order alone
 
 
-def timeline(trace: Any) -> Timeline | None:
-    """The timeline of a trace, an object or its JSON; None where no tool was called."""
-    calls = _calls(trace)
+def make_timeline(trace: Any) -> Timeline | None:
+    """Return the timeline of a trace, an object or its JSON; None if no tool was called."""
+    calls = _list_calls(trace)
     if not calls:
         return None
     shown = calls[:MOST]
-    starts, seconds = _times(shown)
+    starts, seconds = _read_times(shown)
     end = max(at + (took or 0.0) for at, took in zip(starts, seconds, strict=True))
     by_time = end > 0
     places = [at / end if by_time else n / len(shown) for n, at in enumerate(starts)]
@@ -51,8 +51,8 @@ def timeline(trace: Any) -> Timeline | None:
         Step(
             number=number,
             tool=str(call.get("tool_name")),
-            agent=_text(call.get("agent_id")),
-            context=_text(call.get("context")),
+            agent=_as_text(call.get("agent_id")),
+            context=_as_text(call.get("context")),
             success=call["success"] if isinstance(call.get("success"), bool) else None,
             seconds=took,
             start=round(100 * place, 2),
@@ -67,7 +67,7 @@ def timeline(trace: Any) -> Timeline | None:
     )
 
 
-def _calls(trace: Any) -> list[Mapping[str, Any]]:
+def _list_calls(trace: Any) -> list[Mapping[str, Any]]:
     try:
         found = json.loads(trace) if isinstance(trace, str) else trace
     except (ValueError, RecursionError):
@@ -76,10 +76,10 @@ def _calls(trace: Any) -> list[Mapping[str, Any]]:
     return [call for call in calls or () if isinstance(call, Mapping)]
 
 
-def _times(calls: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float | None]]:
-    """When each call began, from 0, and how long it took; without stamps one behind the other."""
-    seconds = [_seconds(call.get("duration")) for call in calls]
-    stamps = [_stamp(call.get("timestamp")) for call in calls]
+def _read_times(calls: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float | None]]:
+    """Return when each call began, from 0, and its duration; in sequence without time stamps."""
+    seconds = [_read_seconds(call.get("duration")) for call in calls]
+    stamps = [_read_stamp(call.get("timestamp")) for call in calls]
     if all(stamp is not None for stamp in stamps):
         first = min(stamp for stamp in stamps if stamp is not None)
         return [stamp - first for stamp in stamps if stamp is not None], seconds
@@ -90,13 +90,13 @@ def _times(calls: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float 
     return starts, seconds
 
 
-def _seconds(value: Any) -> float | None:
+def _read_seconds(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and isfinite(value) and value >= 0 else None
 
 
-def _stamp(value: Any) -> float | None:
-    """Seconds since an age began, of a number or of an ISO text."""
+def _read_stamp(value: Any) -> float | None:
+    """Return seconds since an epoch, from a number or an ISO text."""
     if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         return float(value)
     try:
@@ -105,5 +105,5 @@ def _stamp(value: Any) -> float | None:
         return None
 
 
-def _text(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     return None if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Two texts side by side: which words they share, and which only one of them has."""
+"""Word-level diff of two texts: which words they share, and which only one has."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class WordRun:
     changed: bool
 
 
-def side_by_side(first: str, second: str) -> tuple[list[WordRun], list[WordRun]]:
-    """Both texts in runs of words; very long ones are shown as they are."""
+def diff_words(first: str, second: str) -> tuple[list[WordRun], list[WordRun]]:
+    """Return both texts in runs of words; very long ones are shown undivided."""
     ours, theirs = _WORD.findall(first), _WORD.findall(second)
     if len(ours) + len(theirs) > MOST_WORDS:
         changed = first != second

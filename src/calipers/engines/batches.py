@@ -21,26 +21,26 @@ class MeasuredBatch:
     done: float
 
 
-def measured_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredBatch:
-    """The fast way where its checks hold, else row by row."""
+def measure_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredBatch:
+    """Return the measured chunk: the fast way if its checks hold, else row by row."""
     try:
         records = chunk.lazy().collect(engine="in-memory")
         checks = [name for name in records.columns if name.startswith(CHECK)]
         plain_keys = not any(records.schema[name].is_nested() for name in plan.keys)
-        if plain_keys and chunk.trusts(records.select(checks)):
-            return MeasuredBatch(_measured(records.drop(checks), plan, columns), (), chunk.done)
+        if plain_keys and chunk.is_trusted(records.select(checks)):
+            return MeasuredBatch(_measure(records.drop(checks), plan, columns), (), chunk.done)
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         pass
     batch = chunk.exact()
-    return MeasuredBatch(_measured(batch.frame, plan, columns), batch.bad, chunk.done)
+    return MeasuredBatch(_measure(batch.frame, plan, columns), batch.bad, chunk.done)
 
 
-def _measured(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
+def _measure(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
     # The in-memory engine: a batch function sees the whole batch once, not in many small pieces.
-    return plan.measured(records).select(*columns).collect(engine="in-memory")
+    return plan.measure(records).select(*columns).collect(engine="in-memory")
 
 
-def numbered(rows: pl.DataFrame, last: int) -> pl.DataFrame:
-    """The rows with a number, from 1, where there is no id; `last` is the number of the last."""
+def number_rows(rows: pl.DataFrame, last: int) -> pl.DataFrame:
+    """Return the rows with a number, from 1, if they have no id; `last` is the last one given."""
     number = pl.int_range(last - rows.height + 1, last + 1, dtype=pl.Int64).cast(pl.String)
     return rows.with_columns(pl.coalesce("id", number))

@@ -1,4 +1,4 @@
-"""What goes in and out of an engine, the same for all of them."""
+"""Input and output of an engine, the same for all engines."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Outcome:
         """The fields that any row has."""
         return frozenset(name for name, count in self.having.items() if count)
 
-    def resampled(self, found: Mapping[str, Resampled]) -> Outcome:
+    def add_resampled(self, found: Mapping[str, Resampled]) -> Outcome:
         """Return the outcome with the groups' resampled intervals."""
         refused = {name: why for each in found.values() for name, why in each.refused.items()}
         intervals = {group: each.intervals for group, each in found.items()}
         return replace(self, intervals=intervals, refused=refused)
 
-    def total(self, name: str) -> int:
-        """A count over all groups."""
+    def sum_groups(self, name: str) -> int:
+        """Return a count over all groups."""
         return int(sum(totals.get(name, 0) for totals in self.groups.values()))
 
 
@@ -88,18 +88,18 @@ class Sinks(Protocol):
     wants_samples: bool
     wants_tasks: bool
 
-    def samples(self, rows: pl.DataFrame) -> None:
+    def take_samples(self, rows: pl.DataFrame) -> None:
         """Take some rows of per-sample values, in order."""
         ...
 
-    def tasks(self, totals: pl.DataFrame) -> None:
+    def take_tasks(self, totals: pl.DataFrame) -> None:
         """Take the totals of some tasks' runs, a row per task, in any order."""
         ...
 
-    def bad_rows(self, rows: Sequence[BadRow]) -> None:
+    def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Take the rows that could not be read, or raise at the first."""
         ...
 
-    def progress(self, share: float) -> None:
-        """Hear how much of the work is done."""
+    def report_progress(self, share: float) -> None:
+        """Take the share of the work that is done."""
         ...

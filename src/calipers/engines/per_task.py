@@ -13,10 +13,10 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan
-from calipers.engines.totals import ERRORS, keyed
+from calipers.engines.totals import ERRORS, sum_keys
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.answers.repeats import ANSWERS, agreement_of_runs
+from calipers.metrics.answers.repeats import ANSWERS, measure_agreement
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import (
     COSTS_OF_PASSES,
@@ -26,7 +26,7 @@ from calipers.metrics.cost.tiers import (
     impl_rate,
 )
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
-from calipers.metrics.declare.means import sums
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.scenarios.passing import passed
 
 ID = "id"
@@ -41,9 +41,9 @@ _AGREED = "most_common_share"
 _AT_LEAST = 2
 
 
-def task_totals(rows: Frame, plan: Plan) -> Frame:
-    """The totals of each task's runs, and how many of them passed of those that are known."""
-    tasks = keyed(rows, _aggregate(plan.features))
+def sum_tasks(rows: Frame, plan: Plan) -> Frame:
+    """Return the totals of each task's runs, and how many of the known ones passed."""
+    tasks = sum_keys(rows, _aggregate(plan.features))
     known, right = nw.lit(0), nw.lit(0)
     for feature in reversed([each for each in _JUDGED if each in plan.features]):
         some = nw.col(_count(feature)) > 0
@@ -58,7 +58,7 @@ def _aggregate(features: Collection[Feature]) -> Aggregate:
     failed = nw.col(FAILED).cast(nw.Int64)
     totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
     for feature in (*_JUDGED, *_AVERAGED):
-        totals |= sums(feature).totals if feature in features else {}
+        totals |= declare_sums(feature).totals if feature in features else {}
     if cost_usd in features:
         cost = nw.col(cost_usd.name)
         totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
@@ -77,22 +77,22 @@ def _sum(feature: Feature) -> str:
     return f"{feature.name}__sum"
 
 
-def with_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
-    """The share of each repeated task's runs that give its most common answer beside the totals."""
+def add_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
+    """Return the totals with the share of each repeated task's runs that give its top answer."""
     if answer_key not in plan.features or correct not in plan.features:
         return tasks
-    shares = agreement_of_runs(keyed(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
+    shares = measure_agreement(sum_keys(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
     return tasks.join(shares, on=[GROUP, TASK], how="left")
 
 
-def task_columns(plan: Plan) -> list[str]:
-    """The columns of the compact table that a row per task is made of."""
+def list_task_columns(plan: Plan) -> list[str]:
+    """Return the columns of the compact table from which a row per task is made."""
     used = {*_JUDGED, *_AVERAGED, cost_of_pass, answer_key}.intersection(plan.features)
     return [GROUP, TASK, FAILED, ID, *sorted(feature.name for feature in used)]
 
 
-def flaky_counts(tasks: Frame) -> Frame:
-    """Of each group: its tasks, those with two known runs or more, and the flaky ones."""
+def count_flaky(tasks: Frame) -> Frame:
+    """Return each group's tasks, those with two known runs or more, and the flaky ones."""
     known, right = nw.col(VERDICTS), nw.col(PASSES)
     flags = {REPEATED_TASKS: known >= _AT_LEAST, FLAKY: (right > 0) & (right < known)}
     return (
@@ -102,8 +102,8 @@ def flaky_counts(tasks: Frame) -> Frame:
     )
 
 
-def flakiest(tasks: Frame) -> Frame:
-    """The few tasks whose runs pass and fail most evenly, those with more runs first."""
+def find_flakiest(tasks: Frame) -> Frame:
+    """Return the few tasks whose runs pass and fail most evenly, those with more runs first."""
     known, right = nw.col(VERDICTS), nw.col(PASSES)
     uneven = ((2 * right - known) * (2 * right - known)).cast(nw.Float64) / (known * known)
     return (
@@ -115,8 +115,8 @@ def flakiest(tasks: Frame) -> Frame:
     )
 
 
-def attempts(tasks: Frame) -> Frame | None:
-    """Each task's cost of pass in its group; null where it passed at unknown cost only.
+def price_tasks(tasks: Frame) -> Frame | None:
+    """Return each task's cost of pass in its group; null if it passed at unknown cost only.
 
     Tasks whose outcome is not known, or that failed at unknown cost only, are not there.
     """
@@ -130,8 +130,8 @@ def attempts(tasks: Frame) -> Frame | None:
     return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
 
 
-def run_columns(plan: Plan, rows: int) -> list[str] | None:
-    """What is kept of each run to compare tiers task by task; None where there are too many.
+def list_run_columns(plan: Plan, rows: int) -> list[str] | None:
+    """Return the columns kept of each run to compare tiers by task; None with too many runs.
 
     Nor where tasks depend on each other: then totals tell more.
     """
@@ -140,15 +140,15 @@ def run_columns(plan: Plan, rows: int) -> list[str] | None:
     return [GROUP, ID, composite_score.name]
 
 
-def sorted_runs(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs that have the value, in an order that does not depend on how they were read."""
+def sort_runs(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that have the value, in an order independent of how they were read."""
     return runs.drop_nulls(composite_score.name).sort(GROUP, composite_score.name, ID)
 
 
-def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
-    """The columns of a row per task, over the totals: those that any task has a value for."""
+def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
+    """Yield the columns of a row per task over the totals: those that any task has a value for."""
     names = totals.collect_schema().names()
-    present = _present(totals, names)
+    present = _find_present(totals, names)
     yield from (pl.col(ID), pl.col(RUNS), pl.col(ERRORS))
     if passed.name in present:
         some = pl.col(_count(passed)) > 0
@@ -156,7 +156,7 @@ def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
         yield _mean(passed).alias("pass_rate")
     if correct.name in present:
         yield _mean(correct).alias("accuracy")
-    yield from _agreement(present)
+    yield from _measure_agreement(present)
     for feature in _AVERAGED:
         if feature.name in present:
             yield _mean(feature).alias(feature.name)
@@ -172,8 +172,8 @@ def finished(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
         yield pl.col(_AGREED).alias("most_common_answer_share")
 
 
-def _present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
-    """The features, and the agreement on answers, that at least one task has."""
+def _find_present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
+    """Return the features, and the agreement on answers, that at least one task has."""
     features = (*_JUDGED, *_AVERAGED, cost_of_pass)
     counts = {each.name: pl.col(_count(each)).sum() for each in features if _count(each) in names}
     counts |= {_AGREED: pl.col(_AGREED).count()} if _AGREED in names else {}
@@ -188,8 +188,8 @@ def _mean(feature: Feature) -> pl.Expr:
     return pl.when(count > 0).then(pl.col(_sum(feature)) / count)
 
 
-def _agreement(present: Collection[str]) -> Iterator[pl.Expr]:
-    """How far the runs of a task agree: on passing, on being right, or on the answer."""
+def _measure_agreement(present: Collection[str]) -> Iterator[pl.Expr]:
+    """Yield how far the runs of a task agree: on passing, on being right, or on the answer."""
     known, right = pl.col(VERDICTS), pl.col(PASSES)
     most = pl.max_horizontal(right, known - right) / known
     same: pl.Expr = pl.when(known >= _AT_LEAST).then(most)

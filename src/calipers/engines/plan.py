@@ -24,16 +24,16 @@ from calipers.metrics.declare.declaration import (
     Rank,
     is_met,
 )
-from calipers.metrics.declare.description import mode_of
-from calipers.metrics.declare.histogram import histogram_of
-from calipers.metrics.declare.means import sums
+from calipers.metrics.declare.description import declare_mode
+from calipers.metrics.declare.histogram import declare_histogram
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.declare.wide_histogram import wide_bin_of, wide_histogram_of
+from calipers.metrics.declare.wide_histogram import declare_wide_bin, declare_wide_histogram
 from calipers.metrics.judged.flagged import flag_counts, flagged
 from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
 from calipers.records.fields import TRUNCATED_REASONS
-from calipers.records.paths import column_of
+from calipers.records.paths import find_column
 
 FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
@@ -50,13 +50,13 @@ _KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, an
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 
-def has(name: str) -> str:
-    """The column that says whether a row has the field."""
-    return f"_has_{column_name(name)}"
+def name_presence(name: str) -> str:
+    """Return the column that says whether a row has the field."""
+    return f"_has_{name_column(name)}"
 
 
-def coarse(feature: Feature) -> str:
-    """The column with the upper half of a number's sort key."""
+def name_coarse(feature: Feature) -> str:
+    """Return the column with the upper half of a number's sort key."""
     return f"_coarse_{feature.name}"
 
 
@@ -92,7 +92,7 @@ class Plan:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
-        read = (name for feature in self.features for name in feature.fields())
+        read = (name for feature in self.features for name in feature.list_fields())
         named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
         checked = self.settings.checks.fields if self.settings.checks else ()
@@ -125,16 +125,16 @@ class Plan:
     @cached_property
     def having(self) -> tuple[str, ...]:
         """The columns that say whether a row has each of these."""
-        return tuple(map(has, self.watched))
+        return tuple(map(name_presence, self.watched))
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
-        wanted += (*self.described, *self.binned, *map(wide_bin_of, self.widely_binned))
+        wanted += (*self.described, *self.binned, *map(declare_wide_bin, self.widely_binned))
         wanted += self.tallied
-        wanted += [flagged] if any(JUDGMENTS in each.fields() for each in wanted) else []
-        return tuple(dict.fromkeys(each for feature in wanted for each in feature.with_inputs()))
+        wanted += [flagged] if any(JUDGMENTS in each.list_fields() for each in wanted) else []
+        return tuple(dict.fromkeys(each for feature in wanted for each in feature.list_inputs()))
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
@@ -142,16 +142,16 @@ class Plan:
         of_metrics = (each for metric in self.metrics for each in metric.measures)
         every = [each for each in of_metrics if isinstance(each, Aggregate)]
         every += (each for metric in self.metrics for each in metric.also)
-        every += (sums(feature) for feature in self.described)
+        every += (declare_sums(feature) for feature in self.described)
         every += [flag_counts] if flagged in self.features else []
-        every += map(histogram_of, self.binned)
-        every += map(wide_histogram_of, self.widely_binned)
+        every += map(declare_histogram, self.binned)
+        every += map(declare_wide_histogram, self.widely_binned)
         return tuple(dict.fromkeys(every))
 
     @cached_property
-    def modes(self) -> tuple[Aggregate, ...]:
+    def find_modes(self) -> tuple[Aggregate, ...]:
         """What finds the most frequent value of each described feature by counting all values."""
-        return tuple(mode_of(feature) for feature in self.described)
+        return tuple(declare_mode(feature) for feature in self.described)
 
     @cached_property
     def ranks(self) -> tuple[Rank, ...]:
@@ -195,16 +195,16 @@ class Plan:
         columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         if self.sort_keys:
-            columns |= {coarse(feature): pl.Int64() for feature in self.sorted_features}
+            columns |= {name_coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
-    def wanted(self, field_map: Mapping[str, str], *also: str) -> Wanted:
-        """Return what a source is read for; `also` names fields that stay beside the features."""
+    def list_wanted(self, field_map: Mapping[str, str], *also: str) -> Wanted:
+        """Return what a source is read for; `also` names fields kept beside the features."""
         fields = tuple(dict.fromkeys((*self.fields, *also)))
         return Wanted(fields, field_map, keys=self.by, numbers=self.numbers)
 
-    def present(self, fields: Collection[str]) -> Plan:
-        """The plan for rows that have these fields."""
+    def restrict(self, fields: Collection[str]) -> Plan:
+        """Return the plan for rows that have these fields."""
         if not self.only_present:
             return self
         found = self.also_present.union(fields)
@@ -220,14 +220,14 @@ class Plan:
         """What samples hold of each row, and the column it comes from."""
         if self.sampled is not None:
             return dict(self.sampled)
-        plan = self if self.seen is None else self.present(self.seen)
+        plan = self if self.seen is None else self.restrict(self.seen)
         listed = {
             feature.label: feature.name
             for feature in plan.features
             if feature.listed and self._may_be_seen(feature)
         }
         texts = {name: name for name in _SAMPLE_TEXTS if name in self.fields}
-        columns = {"id": "id", **{name: kept(name) for name in self.by if name != "id"}}
+        columns = {"id": "id", **{name: name_kept(name) for name in self.by if name != "id"}}
         others = {**listed, **texts}
         return columns | {name: own for name, own in others.items() if name not in columns}
 
@@ -235,10 +235,10 @@ class Plan:
         """Say whether any row may have a value of the feature, by the fields in the first rows."""
         if self.seen is None or feature.of_record is not None:
             return True
-        return any(column_of(name, self.seen) is not None for name in feature.fields())
+        return any(find_column(name, self.seen) is not None for name in feature.list_fields())
 
-    def measured(self, records: pl.DataFrame) -> pl.LazyFrame:
-        """The records with every feature beside them; `schema` names the compact columns."""
+    def measure(self, records: pl.DataFrame) -> pl.LazyFrame:
+        """Return the records with every feature; `schema` names the compact columns."""
         if self.settings.checks:
             details = "checks" in self.kept
             records = self.settings.checks.apply(records, self.settings, details=details)
@@ -251,11 +251,14 @@ class Plan:
             .with_columns(
                 group_text(self.by).alias(GROUP),
                 _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
-                *self._marks_of_failed(),
+                *self._mark_failed(),
                 (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
-                *(pl.col(name).is_not_null().alias(has(name)) for name in self.watched),
-                *(pl.col(name).alias(kept(name)) for name in dict.fromkeys((*self.by, *self.kept))),
-                *(group_text([name]).alias(key_of(name)) for name in self.regrouped_by),
+                *(pl.col(name).is_not_null().alias(name_presence(name)) for name in self.watched),
+                *(
+                    pl.col(name).alias(name_kept(name))
+                    for name in dict.fromkeys((*self.by, *self.kept))
+                ),
+                *(group_text([name]).alias(name_key(name)) for name in self.regrouped_by),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -263,13 +266,13 @@ class Plan:
             text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
             frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
         if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.fields()}
+            read = {name for feature in self.features for name in feature.list_fields()}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
             read -= _KEPT_OF_FAILURES if self.counts_failures else set()
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        alike = self._alike(frame, records)
-        for layer in _layers([each for each in self.features if each.of_record is None]):
+        alike = self._evaluate_constant(frame, records)
+        for layer in _sort_layers([each for each in self.features if each.of_record is None]):
             frame = frame.with_columns(
                 alike.get(feature.name, self._expression(feature)).alias(feature.name)
                 for feature in layer
@@ -286,8 +289,8 @@ class Plan:
         failed = records.select(_FAILED_CALL.alias(FAILED)).to_series()
         return records.with_columns(apply_function(each, records, failed) for each in functions)
 
-    def _marks_of_failed(self) -> Iterator[pl.Expr]:
-        """Whether a call failed, as a record to leave out or as a failure to count."""
+    def _mark_failed(self) -> Iterator[pl.Expr]:
+        """Yield whether a call failed, as a record to leave out or as a failure to count."""
         if self.counts_failures:
             yield _FAILED_CALL.alias(FAILURE)
         yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
@@ -301,20 +304,20 @@ class Plan:
     def _is_failed_outcome(self, feature: Feature) -> bool:
         return self.counts_failures and feature.name in _AS_FAILURES
 
-    def _alike(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
-        """What features of fields that no record has are in every row: worked out for one."""
+    def _evaluate_constant(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
+        """Return the constant values of features whose fields no record has, evaluated once."""
         empty = {each.name for each in records if each.null_count() == records.height}
         features = [
             feature
             for feature in self.features
-            if (read := {*feature.fields()})
+            if (read := {*feature.list_fields()})
             and read <= empty
-            and not any(map(self._is_failed_outcome, feature.with_inputs()))
+            and not any(map(self._is_failed_outcome, feature.list_inputs()))
         ]
         if not features or not records.height:
             return {}
         first = frame.head(1)
-        for layer in _layers(features):
+        for layer in _sort_layers(features):
             first = first.with_columns(
                 self._expression(feature).alias(feature.name) for feature in layer
             )
@@ -323,7 +326,7 @@ class Plan:
 
 
 def _hash(*columns: str) -> pl.Expr:
-    """64 bits of the columns' texts. Signed, because Spark has no other."""
+    """Return 64 bits of the columns' texts; signed, because Spark has no unsigned integers."""
     return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
 
 
@@ -332,7 +335,7 @@ def group_text(by: Sequence[str]) -> pl.Expr:
     return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
 
 
-def key_of(name: str) -> str:
+def name_key(name: str) -> str:
     """Return the column with a field's text, where rows are grouped by it after reading."""
     return f"_key_{name}"
 
@@ -342,18 +345,18 @@ def hash_in_group(field: str) -> pl.Expr:
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
-def column_name(field: str) -> str:
-    """Return a field's name as part of a column's: Spark takes a point for a path."""
+def name_column(field: str) -> str:
+    """Return a field's name as part of a column's, since a dot is a path in Spark."""
     return field.replace(".", "·").replace("`", "´")
 
 
-def kept(name: str) -> str:
-    """A kept field's own column: a feature may take its name."""
-    return f"_by_{column_name(name)}"
+def name_kept(name: str) -> str:
+    """Return a kept field's own column, since a feature may have its name."""
+    return f"_by_{name_column(name)}"
 
 
-def _layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
-    """Features that can be computed at once, those that others stand on first."""
+def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
+    """Yield features that can be computed at once, those that others depend on first."""
     depth: dict[Feature, int] = {}
     for feature in features:
         inputs = [depth[source] for source in feature.reads if isinstance(source, Feature)]
@@ -363,7 +366,7 @@ def _layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
 
 
 def sort_key(feature: Feature) -> pl.Expr:
-    """The upper 32 bits of a double, put in such order that they sort as the numbers do."""
+    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
     bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
     key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
-    return (key // 2**32).alias(coarse(feature))
+    return (key // 2**32).alias(name_coarse(feature))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import coarse
+from calipers.engines.plan import name_coarse
 from calipers.metrics.declare.declaration import GROUP, Feature, Frame
 
 KEY, BUCKET, COUNT = "_key", "_bucket", "_n"
@@ -34,7 +34,7 @@ def select_ranks(
     join_small: JoinSmall,
     rows: int,
 ) -> Iterator[tuple[str, str, float]]:
-    """The feature's values at some positions, from 1, among those of a group.
+    """Yield the feature's values at some positions, from 1, among those of a group.
 
     A position is asked for by group and name, and given back so; `rows` is how many values there
     are in all.
@@ -42,7 +42,7 @@ def select_ranks(
     if not positions:
         return
     value = nw.col(feature.name)
-    key = nw.col(coarse(feature))
+    key = nw.col(name_coarse(feature))
     steps = [key // _DIGIT, key, value] if rows > _FEW else [value]
     found = pl.DataFrame(
         list(positions),
@@ -52,7 +52,7 @@ def select_ranks(
     for number, step in enumerate(steps):
         before = steps[number - 1] if number else None
         table = tally(_count(value, step, before, found, join_small))
-        found = _narrowed(table, found)
+        found = _narrow(table, found)
     yield from found.select(GROUP, _NAME, _FOUND).iter_rows()
 
 
@@ -78,8 +78,8 @@ def _count(
     return count
 
 
-def _narrowed(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Which key holds each position, and the position left within it."""
+def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Return which key holds each position, and the position left within it."""
     bucket = pl.col(_FOUND) if _FOUND in found.columns else pl.lit(0.0)
     reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
     return (

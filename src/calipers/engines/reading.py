@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch, measured_chunk, numbered
+from calipers.engines.batches import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.codes import Codes
 from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
-from calipers.engines.plan import Plan, has, key_of
+from calipers.engines.plan import Plan, name_key, name_presence
 from calipers.engines.regrouped import Regrouped
 from calipers.engines.store import GroupedRows, Store
 from calipers.metrics.declare.declaration import GROUP, Feature
@@ -33,7 +33,7 @@ class ReadRows:
     readings: tuple[Reading, ...]
     having: dict[str, int]  # how many rows have each field whose presence decides something
 
-    def grouped(self, by: tuple[str, ...]) -> GroupedRows:
+    def group(self, by: tuple[str, ...]) -> GroupedRows:
         """Return the rows in the groups of these fields."""
         return self.store if by == self.plan.by else Regrouped(self.store, by, self.plan.cluster)
 
@@ -46,7 +46,7 @@ class ReadRows:
         )
         counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).sum())
         texts = self.store.texts[name].decode(counts[name]).alias(TEXT)
-        named = rows.named(counts).with_columns(texts)
+        named = rows.decode_groups(counts).with_columns(texts)
         return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
 
 
@@ -54,10 +54,10 @@ class ReadRows:
 def read_rows(
     sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks
 ) -> Iterator[ReadRows]:
-    """Read every source once; rows stay at hand, in memory or in files, until the block ends."""
+    """Read every source once; rows are kept, in memory or in files, until the block ends."""
     texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
     texts |= {
-        key_of(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
+        name_key(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
         for name in plan.regrouped_by
     }
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
@@ -69,33 +69,33 @@ def read_rows(
     with Store(schema, texts=texts) as store:
         for source in sources:
             reading = Reading()
-            for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
-                sinks.bad_rows(batch.bad)
+            for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
+                sinks.take_bad_rows(batch.bad)
                 read += batch.rows.height
                 reading.rows += batch.rows.height
                 reading.skipped += len(batch.bad)
-                reading.with_id += int(batch.rows[has("id")].sum())
+                reading.with_id += int(batch.rows[name_presence("id")].sum())
                 store.add(batch.rows.select(*schema, *texts))
                 for name in plan.watched:
-                    having[name] += int(batch.rows[has(name)].sum())
+                    having[name] += int(batch.rows[name_presence(name)].sum())
                 if kept:
                     rows = batch.rows.select(pl.col(own).alias(name) for name, own in kept.items())
-                    sinks.samples(numbered(rows, read))
-                sinks.progress((len(readings) + batch.done) / len(sources))
+                    sinks.take_samples(number_rows(rows, read))
+                sinks.report_progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
         yield ReadRows(plan=plan, store=store, readings=tuple(readings), having=having)
 
 
-def measured_batches(
+def measure_batches(
     chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
 ) -> Iterator[MeasuredBatch]:
-    """Each chunk's rows with the columns asked for, in order, several chunks at work at a time."""
+    """Yield each chunk's rows with the columns asked for, in order, several chunks in parallel."""
     threads = min(8, os.cpu_count() or 1) + 1  # one more: some steps wait for Python's lock
-    return in_order(lambda chunk: measured_chunk(chunk, plan, columns), chunks, threads)
+    return map_in_order(lambda chunk: measure_chunk(chunk, plan, columns), chunks, threads)
 
 
-def in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
-    """`work` on each item in threads, results in the items' order, only a few ahead."""
+def map_in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
+    """Yield `work` on each item in threads, in the items' order, only a few ahead."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[T]] = deque()
         try:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import polars as pl
 
-from calipers.engines.plan import CLUSTER_TEXT, hash_in_group, key_of
+from calipers.engines.plan import CLUSTER_TEXT, hash_in_group, name_key
 from calipers.engines.store import GroupedRows, Store
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 
@@ -25,7 +25,7 @@ class Regrouped(GroupedRows):
         super().__init__()
         self.rows = store.rows
         self._store = store
-        self._keys = [key_of(name) for name in by]
+        self._keys = [name_key(name) for name in by]
         self._hashed = {TASK: _ID} | ({} if cluster is None else {CLUSTER: CLUSTER_TEXT})
         self._numbers = self._number_groups()
 

@@ -1,4 +1,4 @@
-"""Every metric under weights: what a bootstrap and a paired comparison of any metric stand on.
+"""Every metric under weights, for the bootstrap and paired comparisons of any metric.
 
 The totals of a group are sums over its clusters, so a weighted group is a matrix product away, and
 the declared steps and formulas turn weighted totals into values, a resample in the place of a
@@ -20,8 +20,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calipers.engines.plan import FAILED, Plan
-from calipers.engines.spreads import beside_rows, effects, join_table
-from calipers.engines.totals import keyed, merged_plain
+from calipers.engines.spreads import add_effects, join_table, select_key_totals
+from calipers.engines.totals import merge_plain, sum_keys
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import (
     CLUSTER,
@@ -36,7 +36,7 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.statistics.bootstrap import bca, block, blocks, too_few_carry
+from calipers.statistics.bootstrap import bca, count_blocks, draw_block, explain_too_few
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -72,12 +72,12 @@ class _Keyed:
     def __call__(self, weighted: Floats) -> Columns:
         at_once = max(1, _KEYED_CELLS // max(1, self.keys.height))
         pieces = [
-            self._some(weighted[start : start + at_once])
+            self._evaluate_some(weighted[start : start + at_once])
             for start in range(0, len(weighted), at_once)
         ]
         return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
-    def _some(self, weighted: Floats) -> Columns:
+    def _evaluate_some(self, weighted: Floats) -> Columns:
         rows = len(weighted)
         totals = [(matrix @ weighted.T).T.ravel() for matrix in self.per_cluster]
         present = totals[0] > 0  # the first total counts the rows
@@ -90,7 +90,7 @@ class _Keyed:
         every = pl.DataFrame({GROUP: np.arange(rows)})
         finished_columns: dict[str, Floats] = {}
         for step in self.aggregate.finish:
-            finished = _collected(step(nw.from_native(frame.lazy())))
+            finished = _collect_sorted(step(nw.from_native(frame.lazy())))
             table = every.join(finished, on=GROUP, how="left", maintain_order="left")
             finished_columns |= {
                 name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
@@ -112,11 +112,11 @@ class _Ranked:
     def __call__(self, weighted: Floats) -> Columns:
         totals = self._count(weighted, slice(None))
         above = totals + np.floor_divide(-self.rank.percent * totals, 100)  # n − ⌈percent·n/100⌉
-        found = self._first_beyond(weighted, above, self.band)
+        found = self._find_beyond(weighted, above, self.band)
         missing = np.isnan(found) & (totals > 0)
         if missing.any():
             everywhere = slice(0, len(self.values))
-            found[missing] = self._first_beyond(weighted[missing], above[missing], everywhere)
+            found[missing] = self._find_beyond(weighted[missing], above[missing], everywhere)
         return {self.rank.value_name: found, self.rank.count_name: totals}
 
     def _count(self, weighted: Floats, some: slice) -> Floats:
@@ -124,8 +124,8 @@ class _Ranked:
         per_cluster = np.bincount(self.codes[some], minlength=weighted.shape[1])
         return weighted @ per_cluster.astype(np.float64)
 
-    def _first_beyond(self, weighted: Floats, above: Floats, band: slice) -> Floats:
-        """Return the first value of the band, from the largest, that more than `above` reach.
+    def _find_beyond(self, weighted: Floats, above: Floats, band: slice) -> Floats:
+        """Return the first value, from the largest, that more than `above` values reach.
 
         NaN where values before the band reach that far, or those within it do not.
         """
@@ -145,23 +145,23 @@ class WeightedValues:
     """Some metrics of one group under weights of its clusters."""
 
     def __init__(self, rows: pl.DataFrame, metrics: Sequence[Metric], clusters: int) -> None:
-        """Rows of the compact table, each with the `CODE` of its cluster."""
+        """Take rows of the compact table, each with the `CODE` of its cluster."""
         self.metrics = metrics
         self.clusters = clusters
         used = rows.filter(~pl.col(FAILED))
         aggregates = dict.fromkeys(each for metric in metrics for each in metric.measures)
-        plain = merged_plain(each for each in aggregates if isinstance(each, Aggregate))
-        self._parts: list[Callable[[Floats], Columns]] = [_linear(used, plain, clusters)]
+        plain = merge_plain(each for each in aggregates if isinstance(each, Aggregate))
+        self._parts: list[Callable[[Floats], Columns]] = [_make_linear(used, plain, clusters)]
         for each in aggregates:
             if isinstance(each, Rank):
-                self._parts.append(_ranked(used, each))
+                self._parts.append(_make_ranked(used, each))
             elif each.keys and TASK not in each.keys:
-                self._parts.append(_keyed(used, each, clusters))
+                self._parts.append(_make_keyed(used, each, clusters))
             elif each.keys:
                 self._parts += (_of_tasks(used, each, values, clusters) for values in each.tasks)
 
     def __call__(self, weighted: Floats) -> dict[str, Floats]:
-        """Each metric's value in each resample; NaN where it has none."""
+        """Return each metric's value in each resample; NaN without one."""
         totals: dict[str, Floats] = {}
         found: dict[str, Floats] = {}
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -178,28 +178,28 @@ class WeightedValues:
         found = {name: each for part in self._parts for name, each in part(once).items()}
         return {name: float(each[0]) for name, each in found.items()}
 
-    def resampled(self, resamples: int, seed: Any) -> dict[str, Floats]:
-        """Each metric's values in that many resamples of the clusters."""
+    def resample(self, resamples: int, seed: Any) -> dict[str, Floats]:
+        """Return each metric's values in that many resamples of the clusters."""
 
         def of_block(number: int) -> dict[str, Floats]:
-            return self(block(self.clusters, resamples, seed, number))
+            return self(draw_block(self.clusters, resamples, seed, number))
 
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            found = list(pool.map(of_block, range(blocks(self.clusters, resamples))))
+            found = list(pool.map(of_block, range(count_blocks(self.clusters, resamples))))
         return {
             metric.name: np.concatenate([each[metric.name] for each in found])
             for metric in self.metrics
         }
 
 
-def _linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Linear:
+def _make_linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Linear:
     if not aggregate.totals:
         return _Linear((), np.zeros((clusters, 0)))
-    table = _per_cluster(rows, aggregate)
-    return _Linear(list(aggregate.totals), _dense(table, list(aggregate.totals), clusters))
+    table = _sum_clusters(rows, aggregate)
+    return _Linear(list(aggregate.totals), _make_dense(table, list(aggregate.totals), clusters))
 
 
-def _dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
+def _make_dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
     matrix = np.zeros((clusters, len(names)))
     if names:
         values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
@@ -207,22 +207,22 @@ def _dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
     return matrix
 
 
-def _per_cluster(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    """The aggregate's totals with a cluster in the place of a group."""
+def _sum_clusters(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """Return the aggregate's totals with a cluster in the place of a group."""
     coded = rows.with_columns(pl.col(CODE).alias(GROUP)).lazy()
-    return _collected(keyed(nw.from_native(coded), aggregate), *aggregate.keys)
+    return _collect_sorted(sum_keys(nw.from_native(coded), aggregate), *aggregate.keys)
 
 
-def _collected(frame: Frame, *keys: str) -> pl.DataFrame:
-    """The table in order: the streaming engine would add numbers up in any order."""
+def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
+    """Return the table in order; the streaming engine would add numbers in any order."""
     native: pl.LazyFrame = frame.to_native()
     return native.sort(GROUP, *keys).collect(engine="in-memory")
 
 
-def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
+def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
     from scipy import sparse  # noqa: PLC0415 (slow to load)
 
-    table = _per_cluster(rows, aggregate)
+    table = _sum_clusters(rows, aggregate)
     keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
     places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
     where = (places["_number"].to_numpy(), places[GROUP].to_numpy())
@@ -237,8 +237,8 @@ def _keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
 def _of_tasks(
     rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
 ) -> _Linear:
-    table = _collected(keyed(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
-    tasks = _collected(values.step(nw.from_native(table.lazy())), TASK)
+    table = _collect_sorted(sum_keys(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
+    tasks = _collect_sorted(values.step(nw.from_native(table.lazy())), TASK)
     codes = rows.group_by(TASK).agg(pl.col(CODE).min())
     per_task = tasks.join(codes, on=TASK, maintain_order="left")
     names = {
@@ -247,10 +247,10 @@ def _of_tasks(
         **{f"{name}__sum": pl.col(name).sum() for name in values.values},
     }
     sums = per_task.group_by(pl.col(CODE).alias(GROUP), maintain_order=True).agg(**names)
-    return _Linear(list(names), _dense(sums, list(names), clusters))
+    return _Linear(list(names), _make_dense(sums, list(names), clusters))
 
 
-def _ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
+def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
     feature: Feature = rank.feature
     known = rows.filter(pl.col(feature.name).is_not_null())
     known = known.sort(feature.name, CODE, descending=True)
@@ -279,24 +279,24 @@ def bootstrap(
     """
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
-    coded = with_codes(rows.sort(list(dict.fromkeys((cluster, TASK, *features)))), cluster)
+    coded = add_codes(rows.sort(list(dict.fromkeys((cluster, TASK, *features)))), cluster)
     metrics = [metric for metric in plan.metrics if totals.get(metric.rows)]
     clusters = int(coded[CODE].max()) + 1 if coded.height else 0  # type: ignore[arg-type]
-    moved = _cluster_influences(coded, plan, totals)
+    moved = _measure_influences(coded, plan, totals)
     # Influences are those on the mean, and on the share of values up to the rank: where these
     # grow, 1 − the mean and the value at the rank fall.
     influences = {
         metric: -by if metric.complement or isinstance(metric.aggregate, Rank) else by
         for metric in metrics
-        for by in (moved.get(_moved_by(metric), _NONE),)
+        for by in (moved.get(_name_influence(metric), _NONE),)
     }
     refused = {
         metric.name: why
         for metric in metrics
-        if (why := metric.not_resampled or too_few_carry(influences[metric])) is not None
+        if (why := metric.not_resampled or explain_too_few(influences[metric])) is not None
     }
     kept = [metric for metric in metrics if metric.name not in refused]
-    found = WeightedValues(coded, kept, clusters).resampled(plan.resamples, seed) if kept else {}
+    found = WeightedValues(coded, kept, clusters).resample(plan.resamples, seed) if kept else {}
     intervals: dict[str, Interval] = {}
     for metric in kept:
         around = bca(
@@ -314,12 +314,12 @@ def seed_of(plan: Plan, group: str) -> tuple[int, int]:
     return plan.seed, crc32(group.encode())
 
 
-def _moved_by(metric: Metric) -> Any:
+def _name_influence(metric: Metric) -> Any:
     return metric.influence.name if metric.influence else metric.averaged
 
 
-def with_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
-    """The rows with a number per cluster, from 0; a row without a cluster is one of its own."""
+def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
+    """Return the rows with a number per cluster, from 0; a row without one gets its own."""
     own = pl.int_range(pl.len(), dtype=pl.Int64)
     known = pl.when(pl.col(cluster).is_null()).then(own)
     return rows.with_columns(
@@ -327,11 +327,11 @@ def with_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
     )
 
 
-def _cluster_influences(
+def _measure_influences(
     rows: pl.DataFrame, plan: Plan, totals: Mapping[str, float]
 ) -> dict[Any, Floats]:
-    """How far each cluster moves each value, up to a factor."""
-    sums = _effects_by_cluster(rows, plan.influences, plan.aggregates, totals)
+    """Return how far each cluster moves each value, up to a factor."""
+    sums = _sum_effects(rows, plan.influences, plan.aggregates, totals)
     moved: dict[Any, Floats] = {
         each.name: sums[each.name].cast(pl.Float64).to_numpy() for each in plan.influences
     }
@@ -345,20 +345,20 @@ def _cluster_influences(
     return moved
 
 
-def cluster_influences(
+def measure_influences(
     rows: pl.DataFrame, metric: Metric, totals: Mapping[str, float], clusters: int
 ) -> Floats:
     """Return how far each cluster moves a metric that has an influence, up to a factor."""
     assert metric.influence is not None
     used = rows.filter(~pl.col(FAILED)).with_columns(pl.lit("").alias(GROUP))
     aggregates = [each for each in metric.measures if isinstance(each, Aggregate)]
-    sums = _effects_by_cluster(used, [metric.influence], aggregates, totals)
+    sums = _sum_effects(used, [metric.influence], aggregates, totals)
     moved = np.zeros(clusters)
     moved[sums[CLUSTER].to_numpy()] = sums[metric.influence.name].cast(pl.Float64).to_numpy()
     return moved
 
 
-def _effects_by_cluster(
+def _sum_effects(
     rows: pl.DataFrame,
     influences: Sequence[Influence],
     aggregates: Sequence[Aggregate],
@@ -368,10 +368,11 @@ def _effects_by_cluster(
     frame = nw.from_native(rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy())
     groups = {str(rows[GROUP][0]): dict(totals)}
     beside = {
-        aggregate: _collected(found, *aggregate.keys)
+        aggregate: _collect_sorted(found, *aggregate.keys)
         for aggregate in aggregates
-        if (found := beside_rows(keyed(frame, aggregate), aggregate, influences)) is not None
+        if (found := select_key_totals(sum_keys(frame, aggregate), aggregate, influences))
+        is not None
     }
-    native: pl.LazyFrame = effects(frame, influences, groups, beside, join_table).to_native()
+    native: pl.LazyFrame = add_effects(frame, influences, groups, beside, join_table).to_native()
     by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     return by_cluster.sort(CLUSTER).collect(engine="in-memory")

@@ -34,8 +34,8 @@ class SortedGroups:
         self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._sorted: dict[Feature, Floats] = {}
 
-    def values(self, feature: Feature) -> Floats:
-        """Group after group, each in ascending order, rows without a value at its end."""
+    def sort_values(self, feature: Feature) -> Floats:
+        """Return the values group by group in ascending order, rows without a value last."""
         if feature not in self._sorted:
             column = pl.concat(part[feature.name] for part in self._store.parts([feature.name]))
             values = column.to_numpy()[self._order]
@@ -44,19 +44,19 @@ class SortedGroups:
             self._sorted = {feature: values}  # the last one: it is often asked for again
         return self._sorted[feature]
 
-    def at(
+    def select(
         self, feature: Feature, positions: Sequence[tuple[str, str, int]]
     ) -> Iterator[tuple[str, str, float]]:
-        """The values at positions, from 1; each is asked for by group and name, and given so."""
+        """Yield the values at positions, from 1, each with its group and name."""
         if not positions:
             return
-        values = self.values(feature)
+        values = self.sort_values(feature)
         for group, name, position in positions:
-            yield group, name, float(values[self._starts[self._store.code(group)] + position - 1])
+            yield group, name, float(values[self._starts[self._store.encode(group)] + position - 1])
 
-    def modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
-        """Each group's most frequent value, of equals the smallest."""
-        values = self.values(feature)
+    def find_modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
+        """Yield each group's most frequent value, the smallest of equals."""
+        values = self.sort_values(feature)
         fresh = np.ones(len(values), bool)  # where a run of equal values begins
         fresh[1:] = values[1:] != values[:-1]
         fresh[self._starts[:-1][self._starts[:-1] < len(values)]] = True

@@ -1,4 +1,4 @@
-"""How far the clusters of rows move each value: what every error bar is made of.
+"""How far the clusters of rows move each value, from which every error bar is computed.
 
 Over rows that are clusters of their own the squares of the influences follow from the totals. Rows
 that share a cluster move a value together: for these, a second pass adds their influences up.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.totals import GroupTotals, within_groups
+from calipers.engines.totals import GroupTotals, sum_within_groups
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -21,34 +21,34 @@ from calipers.metrics.declare.declaration import (
     centre_column,
     total_column,
 )
-from calipers.metrics.declare.intervals import SIZES, one_cluster, size_total
+from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
 
 JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""
 
 
-def effects(
+def add_effects(
     rows: Frame,
     wanted: Sequence[Influence],
     groups: GroupTotals,
     keyed: Mapping[Aggregate, pl.DataFrame | Frame],
     join: JoinTable,
 ) -> Frame:
-    """Each row's group, cluster and effect on every value."""
-    rows = join(rows, _centres(wanted, groups), [GROUP])
+    """Return each row's group, cluster and effect on every value."""
+    rows = join(rows, _list_centres(wanted, groups), [GROUP])
     for aggregate, table in keyed.items():
         rows = join(rows, table, [GROUP, *aggregate.keys])
     return rows.select(GROUP, CLUSTER, *(each.effect.alias(each.name) for each in wanted))
 
 
 def join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
-    """The join of tables in memory."""
+    """Return the join of tables in memory."""
     assert isinstance(table, pl.DataFrame)
     native: pl.LazyFrame = rows.to_native()
     return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
 
 
-def _centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
+def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     columns = {
         centre_column(name): [
             float(number(totals)) if totals.get(each.rows) else None for totals in groups.values()
@@ -60,8 +60,10 @@ def _centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
 
 
-def beside_rows(table: Frame, aggregate: Aggregate, wanted: Sequence[Influence]) -> Frame | None:
-    """What effects read of an aggregate's totals per key: a row per group and key."""
+def select_key_totals(
+    table: Frame, aggregate: Aggregate, wanted: Sequence[Influence]
+) -> Frame | None:
+    """Return the totals per key that effects read: a row per group and key; None if none does."""
     readers = [each for each in wanted if each.keyed is aggregate]
     if not readers:
         return None
@@ -72,11 +74,11 @@ def beside_rows(table: Frame, aggregate: Aggregate, wanted: Sequence[Influence])
     return table.select(GROUP, *aggregate.keys, *columns)
 
 
-def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:
-    """The effect of each cluster, the squares of its rows' effects, and how many there are."""
+def sum_clusters(rows: Frame, wanted: Sequence[Influence]) -> Frame:
+    """Return the effect of each cluster, the squares of its rows' effects, and its rows."""
     names = [each.name for each in wanted]
     powers = {
-        _row_power(each.name, power): nw.col(each.name) ** power
+        _name_row_power(each.name, power): nw.col(each.name) ** power
         for each in wanted
         for power in (SIZES if each.powers else SIZES[:1])
     }
@@ -84,34 +86,34 @@ def per_cluster(rows: Frame, wanted: Sequence[Influence]) -> Frame:
         *(nw.col(name).sum() for name in (*names, *powers)),
         *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
     ]
-    return within_groups(rows.with_columns(**powers), CLUSTER, totals=totals)
+    return sum_within_groups(rows.with_columns(**powers), CLUSTER, totals=totals)
 
 
-def beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
-    """What clusters add to the squares of their rows, and how many rows are not the first.
+def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
+    """Return what clusters add to the squares of their rows, and how many rows are not first.
 
     And what they add to the powers of the sizes: a row by itself is of size 1, or as it weighs.
     """
     added: dict[str, nw.Expr] = {}
     for each in wanted:
         effect, count = nw.col(each.name), nw.col(_count(each.name))
-        added[_added(each.name)] = effect * effect - nw.col(_row_power(each.name, 2))
-        added[_further(each.name)] = nw.when(count > 1).then(count - 1).otherwise(0)
+        added[_name_added(each.name)] = effect * effect - nw.col(_name_row_power(each.name, 2))
+        added[_name_further(each.name)] = nw.when(count > 1).then(count - 1).otherwise(0)
         size = effect if each.powers else count.cast(nw.Float64)
         for power in SIZES:
-            alone = nw.col(_row_power(each.name, power)) if each.powers else size
-            added[_added_size(each.name, power)] = size**power - alone
+            alone = nw.col(_name_row_power(each.name, power)) if each.powers else size
+            added[_name_added_size(each.name, power)] = size**power - alone
         others = nw.when(count > 1).then(count - 1).otherwise(1)  # never by 0, which Spark refuses
-        rest = (nw.col(_row_power(each.name, 2)) * count - effect * effect) / others
-        added[within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
-        added[repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)
+        rest = (nw.col(_name_row_power(each.name, 2)) * count - effect * effect) / others
+        added[name_within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
+        added[name_repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)
     return (
         clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
     )
 
 
 def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
-    """The spread of each value and the number of its clusters, among the group's totals."""
+    """Add the spread of each value and the number of its clusters to the group's totals."""
     for totals in groups.values():
         for each in wanted:
             n = totals.get(each.rows, 0)
@@ -120,37 +122,37 @@ def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
 
 
 def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
-    """Where all rows are of one cluster each stands for itself: nothing else is there to go by."""
+    """Add one spread; if all rows are of one cluster, each row counts as its own."""
     name, squares = each.name, each.squares(totals)
-    clusters = n - int(totals.get(_further(name), 0))
+    clusters = n - int(totals.get(_name_further(name), 0))
     together = clusters > 1 or n == 1
     if together:
-        squares += totals.get(_added(name), 0.0)
+        squares += totals.get(_name_added(name), 0.0)
     per = totals[each.per] if each.per else n
     totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
     totals[f"{name}__clusters"] = clusters if together else n
-    totals[one_cluster(name)] = not together
+    totals[name_one_cluster(name)] = not together
     totals[f"{name}__size"] = per if each.powers else n
     for number, power in enumerate(SIZES):
         alone = totals[each.powers[number]] if each.powers else n
-        added = totals.get(_added_size(name, power), 0.0) if together else 0.0
-        totals[size_total(name, power)] = alone + added
+        added = totals.get(_name_added_size(name, power), 0.0) if together else 0.0
+        totals[name_size_total(name, power)] = alone + added
 
 
-def _row_power(name: str, power: int) -> str:
+def _name_row_power(name: str, power: int) -> str:
     return f"{name}__row_power_{power}"
 
 
-def _added_size(name: str, power: int) -> str:
+def _name_added_size(name: str, power: int) -> str:
     return f"{name}__added_size_{power}"
 
 
-def within_tasks(name: str) -> str:
+def name_within_tasks(name: str) -> str:
     """Return the total of what runs add to the variance of a sum: Σ runs · variance of a task."""
     return f"{name}__within_tasks"
 
 
-def repeated_tasks(name: str) -> str:
+def name_repeated_tasks(name: str) -> str:
     """Return the total that counts the tasks with several runs."""
     return f"{name}__repeated_tasks"
 
@@ -159,9 +161,9 @@ def _count(name: str) -> str:
     return f"{name}__rows_in_cluster"
 
 
-def _added(name: str) -> str:
+def _name_added(name: str) -> str:
     return f"{name}__added_by_clusters"
 
 
-def _further(name: str) -> str:
+def _name_further(name: str) -> str:
     return f"{name}__further_rows"

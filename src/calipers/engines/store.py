@@ -36,15 +36,15 @@ class GroupedRows(ABC):
         """The groups by their numbers."""
         return self._codes.texts
 
-    def code(self, group: str) -> int:
+    def encode(self, group: str) -> int:
         """Return the number that stands for a group in the parts."""
         return self._codes.number(group)
 
-    def coded(self, table: pl.DataFrame) -> pl.DataFrame:
+    def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the table with numbers in the place of groups."""
         return table.with_columns(self._codes.encode(table[GROUP]))
 
-    def named(self, table: pl.DataFrame) -> pl.DataFrame:
+    def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the table with groups in the place of their numbers."""
         return table.with_columns(self._codes.decode(table[GROUP]))
 
@@ -99,7 +99,7 @@ class Store(GroupedRows):
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
-        rows = self.coded(rows).with_columns(
+        rows = self.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
         rows = rows.select(
@@ -119,7 +119,7 @@ class Store(GroupedRows):
         # Rows without an id are tasks of their own: any part will do.
         part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % PARTS
         while self._held:
-            rows = pl.concat(self._some_held(), how="diagonal")
+            rows = pl.concat(self._pop_held(), how="diagonal")
             shares = rows.with_columns(part.alias("_part")).partition_by("_part", as_dict=True)
             for (number,), share in shares.items():
                 folder = Path(self._folder.name, f"{number:02}")
@@ -128,7 +128,7 @@ class Store(GroupedRows):
             self._written.append(rows.columns)
         self._held_size = 0.0
 
-    def _some_held(self) -> Iterator[pl.DataFrame]:
+    def _pop_held(self) -> Iterator[pl.DataFrame]:
         size = 0.0
         while self._held and size < SPILL_BYTES:
             rows = self._held.pop(0)
@@ -142,23 +142,25 @@ class Store(GroupedRows):
             if len(self._held) != 1:
                 known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
                 self._held = [pl.concat([known, *self._held], how="diagonal").rechunk()]
-            yield self._with_all(self._held[0], names)
+            yield self._add_missing(self._held[0], names)
             return
         if self._held:
             self._spill()
         for folder in sorted(Path(self._folder.name).iterdir()):
-            yield self._whole((self._read(file, names) for file in sorted(folder.iterdir())), names)
+            yield self._concat(
+                (self._read(file, names) for file in sorted(folder.iterdir())), names
+            )
 
     def _read(self, file: Path, names: Sequence[str]) -> pl.DataFrame:
         known = self._written[int(file.stem)]
         return pl.read_ipc(file, columns=[name for name in known if name in (GROUP, *names)])
 
-    def _whole(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
-        """All rows with all these columns, each in one piece of memory."""
-        return self._with_all(pl.concat(tables, how="diagonal"), names).rechunk()
+    def _concat(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+        """Return all rows with all these columns, each in one piece of memory."""
+        return self._add_missing(pl.concat(tables, how="diagonal"), names).rechunk()
 
-    def _with_all(self, table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """The columns of these names, nulls where no row has a value."""
+    def _add_missing(self, table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+        """Return the columns of these names, nulls if no row has a value."""
         missing = [name for name in names if name not in table.columns]
         nulls = (pl.lit(None, dtype=self._schema[name]).alias(name) for name in missing)
         return table.with_columns(nulls).select(names)

@@ -13,12 +13,12 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.per_task import ID, finished
+from calipers.engines.per_task import ID, finish_columns
 from calipers.engines.totals import ERRORS
 from calipers.metrics.declare.declaration import GROUP, RUNS
 from calipers.records.sinks import check_table_place
 from calipers.support.json_lines import write_lines
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 _PLACE = "_place"  # of a task's group among the groups
 _BY = "_by_"  # before the name of a group field: the totals may have a column of that name
@@ -40,8 +40,8 @@ class TaskFile:
 
     def write(self, groups: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the file; `groups` are the fields of each group, in the order to show them."""
-        rows = self._rows(_group_frame(groups))
-        with whole(self.path) as beside:
+        rows = self._rows(_list_groups(groups))
+        with stage_file(self.path) as beside:
             if self.path.suffix == ".jsonl":
                 rows.sink_parquet(self._folder / "sorted.parquet")
                 write_lines(pl.scan_parquet(self._folder / "sorted.parquet"), beside)
@@ -53,7 +53,7 @@ class TaskFile:
             empty = {ID: pl.String(), RUNS: pl.Int64(), ERRORS: pl.Int64()}
             return pl.LazyFrame(schema=empty)
         totals = pl.scan_parquet(self._folder / "*.parquet")
-        values = {each.meta.output_name(): each for each in finished(totals)}
+        values = {each.meta.output_name(): each for each in finish_columns(totals)}
         fields = (name.removeprefix(_BY) for name in groups.columns if name.startswith(_BY))
         named = {
             f"by_{name}" if name in values else name: pl.col(f"{_BY}{name}")
@@ -73,8 +73,8 @@ class TaskFile:
         return rows.with_columns(frontier_cost_of_pass=best, on_frontier=on)
 
 
-def _group_frame(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """A row per group: its text, its place, its fields."""
+def _list_groups(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a row per group: its text, its place, its fields."""
     rows = [
         {GROUP: text, _PLACE: place} | {f"{_BY}{name}": value for name, value in by.items()}
         for place, (text, by) in enumerate(groups.items())
@@ -84,7 +84,7 @@ def _group_frame(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
 
 @contextmanager
 def open_task_file(path: Path | None) -> Iterator[TaskFile | None]:
-    """Room for the parts of the file, if one is asked for."""
+    """Open a folder for the parts of the file, if one is asked for."""
     if path is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""What an engine gives back: every group's totals, by name."""
+"""Output of an engine: every group's totals, by name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from calipers.metrics.declare.declaration import (
     Rank,
     Step,
     TaskValues,
-    kept_total,
+    name_kept_total,
 )
-from calipers.metrics.declare.description import positions
-from calipers.metrics.declare.intervals import SIZES, size_total, spread_of
+from calipers.metrics.declare.description import list_positions
+from calipers.metrics.declare.intervals import SIZES, name_size_total, read_spread
 from calipers.statistics.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
@@ -42,8 +42,8 @@ _FEW = 50_000  # so many rows more may wait to be added up
 GroupTotals = dict[str, dict[str, float]]
 
 
-def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
-    """What every run counts: records, failed calls, ids that repeat."""
+def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
+    """Return what every run counts: records, failed calls, repeated ids."""
     counted = Aggregate(
         features=(),
         totals={
@@ -62,12 +62,12 @@ def housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
         keys=(TASK, IDENTITY),
         where=lambda: ~nw.col(TASK).is_null(),
         totals={"n": nw.len().cast(nw.Int64)},
-        finish=(_repeated,),
+        finish=(_count_repeated,),
     )
     return counted, identities
 
 
-def _repeated(identities: Frame) -> Frame:
+def _count_repeated(identities: Frame) -> Frame:
     return (
         identities.filter(nw.col("n") > 1)
         .group_by(GROUP)
@@ -75,30 +75,30 @@ def _repeated(identities: Frame) -> Frame:
     )
 
 
-def keyed(rows: Frame, aggregate: Aggregate) -> Frame:
-    """The first step of an aggregate: totals per group and key."""
+def sum_keys(rows: Frame, aggregate: Aggregate) -> Frame:
+    """Return the first step of an aggregate: totals per group and key."""
     if aggregate.where is not None:
         rows = rows.filter(aggregate.where())
     named = [total.alias(name) for name, total in aggregate.totals.items()]
-    return within_groups(rows, *aggregate.keys, totals=named)
+    return sum_within_groups(rows, *aggregate.keys, totals=named)
 
 
-def within_groups(rows: Frame, *keys: str, totals: Sequence[nw.Expr]) -> Frame:
-    """Totals per group and key; a task or a cluster is of one group, and tells it by itself."""
+def sum_within_groups(rows: Frame, *keys: str, totals: Sequence[nw.Expr]) -> Frame:
+    """Return totals per group and key; a task or a cluster belongs to one group."""
     if TASK in keys or CLUSTER in keys:
         return rows.group_by(*keys).agg(nw.col(GROUP).min(), *totals)
     return rows.group_by(GROUP, *keys).agg(*totals)
 
 
-def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
-    """All aggregates without keys as one, so that they take one pass; so those that count alike.
+def merge_aggregates(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
+    """Return aggregates without keys as one, for one pass; likewise those that count alike.
 
     The one carries the variance of each feature whose mean is wanted; `pooled` puts them together.
     """
     aggregates = list(aggregates)
-    plain = dict(merged_plain(aggregates).totals)
-    for name in _averaged(plan):
-        plain[_variance(name)] = nw.col(name).cast(nw.Float64).var(ddof=0)
+    plain = dict(merge_plain(aggregates).totals)
+    for name in _list_averaged(plan):
+        plain[_name_variance(name)] = nw.col(name).cast(nw.Float64).var(ddof=0)
     alike: dict[Any, Aggregate] = {}
     for each in aggregates:
         if each.keys:
@@ -108,49 +108,52 @@ def merged(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
     return [Aggregate(features=(), totals=plain), *alike.values()]
 
 
-def merged_plain(aggregates: Iterable[Aggregate]) -> Aggregate:
-    """The totals of all aggregates without keys."""
+def merge_plain(aggregates: Iterable[Aggregate]) -> Aggregate:
+    """Return the totals of all aggregates without keys."""
     plain = (each.totals for each in aggregates if not each.keys)
     return Aggregate(
         features=(), totals={name: total for one in plain for name, total in one.items()}
     )
 
 
-def pooled(parts: Iterable[pl.DataFrame], plan: Plan) -> pl.DataFrame:
-    """The sum of the parts' totals, and of each averaged feature Σ (x − mean)² over all parts."""
+def pool_parts(parts: Iterable[pl.DataFrame], plan: Plan) -> pl.DataFrame:
+    """Return the sum of the parts' totals, and Σ (x − mean)² of each averaged feature."""
     rows = pl.concat(parts)
-    names = _averaged(plan)
-    sums = summed([rows.drop(_variance(name) for name in names)], [GROUP])
+    names = _list_averaged(plan)
+    sums = sum_tables([rows.drop(_name_variance(name) for name in names)], [GROUP])
     means = sums.select(
         GROUP,
-        *((pl.col(f"{name}__sum") / pl.col(f"{name}__n")).alias(_mean(name)) for name in names),
+        *(
+            (pl.col(f"{name}__sum") / pl.col(f"{name}__n")).alias(_name_mean(name))
+            for name in names
+        ),
     )
     squares = [
         (
             pl.col(f"{name}__n")
             * (
-                pl.col(_variance(name))
-                + (pl.col(f"{name}__sum") / pl.col(f"{name}__n") - pl.col(_mean(name))) ** 2
+                pl.col(_name_variance(name))
+                + (pl.col(f"{name}__sum") / pl.col(f"{name}__n") - pl.col(_name_mean(name))) ** 2
             )
         ).alias(f"{name}__squares")
         for name in names
     ]
     around = rows.join(means, on=GROUP, maintain_order="left").select(GROUP, *squares)
     around = around.with_columns(pl.exclude(GROUP).fill_nan(None))
-    return sums.join(summed([around], [GROUP]), on=GROUP, maintain_order="left")
+    return sums.join(sum_tables([around], [GROUP]), on=GROUP, maintain_order="left")
 
 
-def _averaged(plan: Plan) -> list[str]:
+def _list_averaged(plan: Plan) -> list[str]:
     of_means = (influence.feature for influence in plan.influences)
     features = (*(feature for feature in of_means if feature is not None), *plan.described)
     return list(dict.fromkeys(feature.name for feature in features))
 
 
-def _variance(name: str) -> str:
+def _name_variance(name: str) -> str:
     return f"{name}__variance"
 
 
-def _mean(name: str) -> str:
+def _name_mean(name: str) -> str:
     return f"{name}__mean"
 
 
@@ -160,7 +163,7 @@ def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> 
     assert prefix is not None
     for row in table.iter_rows(named=True):
         totals = groups.setdefault(row[GROUP], {})
-        totals |= {kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
+        totals |= {name_kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
 
 
 def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
@@ -195,16 +198,16 @@ class Sum:
         return by_key.agg(pl.exclude(self._keys).sum())
 
 
-def summed(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
-    """The sum of additive tables, a row per key, always in the same order."""
+def sum_tables(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+    """Return the sum of additive tables, a row per key, always in the same order."""
     sums = Sum(keys)
     for table in tables:
         sums.add(table)
     return sums.table
 
 
-def alike(tasks: Frame, aggregate: Aggregate) -> Frame:
-    """Tasks of the same totals counted, so that what follows from these is worked out once.
+def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
+    """Return tasks of equal totals counted, so that what follows is computed once.
 
     For tasks that are clusters of their own, and totals per task alone.
     """
@@ -212,18 +215,18 @@ def alike(tasks: Frame, aggregate: Aggregate) -> Frame:
 
 
 def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:
-    """Whether `alike` can stand in for its tasks."""
+    """Say whether `count_alike` may replace its tasks."""
     return plan.cluster is None and aggregate.keys == (TASK,)
 
 
-def task_steps(values: TaskValues) -> tuple[Step, Step]:
-    """From a row per task to one per cluster, and from these to totals of the group.
+def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
+    """Return the steps from a row per task to one per cluster, and on to totals per group.
 
     Where the tasks carry no cluster, each is one of its own.
     """
     names = values.values
 
-    def per_cluster(tasks: Frame) -> Frame:
+    def sum_clusters(tasks: Frame) -> Frame:
         columns = tasks.collect_schema().names()
         tasks = tasks.with_columns(
             nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
@@ -234,7 +237,7 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
         counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
         return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
 
-    def per_group(clusters: Frame) -> Frame:
+    def sum_groups(clusters: Frame) -> Frame:
         size = nw.col(_TASKS)
         squares = {
             column: expression
@@ -248,7 +251,7 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
         columns = {
             f"{values.name}__rows": nw.col(RUNS),
             f"{values.name}__tasks": size,
-            **{size_total(values.name, power): size**power for power in SIZES},
+            **{name_size_total(values.name, power): size**power for power in SIZES},
             f"{values.name}__clusters": nw.lit(1),
             **squares,
         }
@@ -260,11 +263,11 @@ def task_steps(values: TaskValues) -> tuple[Step, Step]:
             .agg(*(nw.col(column).sum() for column in columns))
         )
 
-    return per_cluster, per_group
+    return sum_clusters, sum_groups
 
 
 def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
-    """How far the clusters of tasks lie from the mean of each value over the tasks."""
+    """Add the spread of task clusters around the mean of each value over the tasks."""
     for values in (each for aggregate in plan.aggregates for each in aggregate.tasks):
         for totals in groups.values():
             tasks = totals.get(f"{values.name}__tasks", 0)
@@ -273,50 +276,50 @@ def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
                 squares = (
                     totals[f"{name}__squares"]
                     - 2 * mean * totals[f"{name}__cross"]
-                    + mean * mean * totals[size_total(values.name, 2)]
+                    + mean * mean * totals[name_size_total(values.name, 2)]
                 )
                 rounding = 1e-14 * totals[f"{name}__squares"]
                 totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
                 totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
                 totals[f"{name}__size"] = tasks
                 for power in SIZES:
-                    totals[size_total(name, power)] = totals[size_total(values.name, power)]
+                    totals[name_size_total(name, power)] = totals[
+                        name_size_total(values.name, power)
+                    ]
 
 
-def rank_positions(
-    groups: GroupTotals, rank: Rank, confidence: float
-) -> list[tuple[str, str, int]]:
-    """Where in each group the rank lies, and the bounds of its interval if rows are independent."""
+def locate_ranks(groups: GroupTotals, rank: Rank, confidence: float) -> list[tuple[str, str, int]]:
+    """Return each group's position of the rank, and of its bounds if rows are independent."""
     found: list[tuple[str, str, int]] = []
-    confidence = _confidence_of(rank, groups, confidence)
-    for group, count in value_counts(groups, rank.feature).items():
-        found.append((group, rank.value_name, rank.position(count)))
-        found += _bounds(group, rank, count, float(count), confidence)
+    confidence = _choose_confidence(rank, groups, confidence)
+    for group, count in count_values(groups, rank.feature).items():
+        found.append((group, rank.value_name, rank.locate(count)))
+        found += _locate_bounds(group, rank, count, float(count), confidence)
     return found
 
 
-def clustered_positions(
+def locate_clustered_ranks(
     groups: GroupTotals, rank: Rank, confidence: float
 ) -> list[tuple[str, str, int]]:
-    """Where the bounds lie in groups whose rows come in clusters; the others' are forgotten."""
+    """Return the positions of the bounds in groups whose rows come in clusters."""
     found: list[tuple[str, str, int]] = []
-    confidence = _confidence_of(rank, groups, confidence)
-    for group, count in value_counts(groups, rank.feature).items():
-        spread, clusters = spread_of(rank.influence.name, groups[group])
+    confidence = _choose_confidence(rank, groups, confidence)
+    for group, count in count_values(groups, rank.feature).items():
+        spread, clusters = read_spread(rank.influence.name, groups[group])
         if clusters.count < count:
             for name in (rank.low_name, rank.high_name):
                 groups[group].pop(name, None)
             size = effective_size(rank.percent / 100, count, spread, clusters)
-            found += _bounds(group, rank, count, size, confidence)
+            found += _locate_bounds(group, rank, count, size, confidence)
     return found
 
 
-def _confidence_of(rank: Rank, groups: GroupTotals, confidence: float) -> float:
-    return family_confidence(groups, confidence) if rank.of_family else confidence
+def _choose_confidence(rank: Rank, groups: GroupTotals, confidence: float) -> float:
+    return adjust_confidence(groups, confidence) if rank.of_family else confidence
 
 
-def family_confidence(groups: Collection[str], confidence: float) -> float:
-    """Return the confidence of each interval if all tiers of a family shall lie within theirs.
+def adjust_confidence(groups: Collection[str], confidence: float) -> float:
+    """Return the confidence of each interval for all tiers of a family to be covered at once.
 
     Bonferroni's: the families are the groups that differ in nothing but their tier.
     """
@@ -328,7 +331,7 @@ def family_confidence(groups: Collection[str], confidence: float) -> float:
     return 1 - (1 - confidence) / largest
 
 
-def _bounds(
+def _locate_bounds(
     group: str, rank: Rank, count: int, size: float, confidence: float
 ) -> list[tuple[str, str, int]]:
     low, high = quantile_ranks(rank.percent / 100, count, size, confidence)
@@ -336,16 +339,16 @@ def _bounds(
     return [(group, name, position) for name, position in found if position is not None]
 
 
-def described_positions(groups: GroupTotals, feature: Feature) -> list[tuple[str, str, int]]:
-    """Where in each group the statistics of a feature are found among its sorted values."""
+def locate_described(groups: GroupTotals, feature: Feature) -> list[tuple[str, str, int]]:
+    """Return where in each group the statistics of a feature are among its sorted values."""
     return [
         (group, name, position)
-        for group, count in value_counts(groups, feature).items()
-        for name, position in positions(feature.name, count).items()
+        for group, count in count_values(groups, feature).items()
+        for name, position in list_positions(feature.name, count).items()
     ]
 
 
-def value_counts(groups: GroupTotals, feature: Feature) -> dict[str, int]:
-    """How many values of a feature each group has, where it has any."""
+def count_values(groups: GroupTotals, feature: Feature) -> dict[str, int]:
+    """Return how many values of a feature each group has, if any."""
     counts = {group: int(totals.get(f"{feature.name}__n", 0)) for group, totals in groups.items()}
     return {group: count for group, count in counts.items() if count}

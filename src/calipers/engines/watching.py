@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from calipers.engines.plan import group_text, kept
+from calipers.engines.plan import group_text, name_kept
 from calipers.metrics.declare.declaration import CLUSTER, GROUP
 from calipers.records.sinks import Watch
 
@@ -18,7 +18,7 @@ def watch_groups(watch: Watch, by: tuple[str, ...], cluster: str | None) -> Watc
     """Return the watch for rows that are read without groups: it sees those of these fields."""
     fields = by if cluster is None else (*by, cluster)
     given = {name: own for name, own in watch.columns.items() if own not in (GROUP, CLUSTER)}
-    told = {f"_told_{name}": kept(name) for name in fields}
+    told = {f"_told_{name}": name_kept(name) for name in fields}
 
     def take(rows: pl.DataFrame) -> None:
         named = rows.select(pl.col(f"_told_{name}").alias(name) for name in fields)

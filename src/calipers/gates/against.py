@@ -1,4 +1,4 @@
-"""A run against its baseline: which file that is, what moved since, and what is recorded anew."""
+"""A run against its baseline: which file that is, what moved since, and what is recorded again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.gates.baselines import Recorded, changes, ratcheted
+from calipers.gates.baselines import Recorded, list_changes, ratchet
 from calipers.gates.regressions import has_gained
 from calipers.gates.result import Changes
 from calipers.gates.rules.baseline import Baseline
@@ -22,7 +22,7 @@ _MANY = 0.1  # of the tasks: so many may not be absent from a run that passes
 
 
 def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
-    """Return the file to hold the run against: the one asked for, otherwise the policy's.
+    """Return the baseline to compare the run with: the one asked for, otherwise the policy's.
 
     Raises UsageError where the policy or an option needs one, and none is named.
     """
@@ -53,7 +53,7 @@ def find_changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
     for group in () if before is None else now.groups:
         recorded = None if before is None else before.group(group.by)
         if recorded is not None:
-            yield changes(recorded, group)
+            yield list_changes(recorded, group)
 
 
 def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
@@ -86,7 +86,7 @@ def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) 
             of = f" ({', '.join(map(str, change.by.values()))})" if change.by else ""
             yield (
                 f"{gone:,} of {tasks:,} tasks of the baseline are not in this run{of}; "
-                "if they were taken out on purpose, record it anew: --save-baseline FILE"
+                "if they were taken out on purpose, record it again: --save-baseline FILE"
             )
 
 
@@ -108,7 +108,7 @@ def keep_baseline(
         write_baseline(asked.save_baseline, now)
         said.append(f"baseline saved: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratcheted(before, now, partial(has_gained, confidence=confidence))
+        raised, metrics = ratchet(before, now, partial(has_gained, confidence=confidence))
         if raised.to_dict() != before.to_dict():
             write_baseline(path, raised)
         what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"

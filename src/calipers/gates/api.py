@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.scores.signatures import takes_options
-from calipers.support.arguments import no_progress, path_of
+from calipers.scores.signatures import declare_signature
+from calipers.support.arguments import as_path, ignore_progress
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from calipers.scores.keywords import GateKeywords
 
 
-@takes_options("gate")
+@declare_signature("gate")
 def gate(
     data: Any,
     *,
@@ -25,7 +25,7 @@ def gate(
     against: str | Path | None = None,
     save_baseline: str | Path | None = None,
     ratchet: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     **options: Unpack[GateKeywords],
 ) -> GateResult:
     """Decide on records: check every rule of a policy, with the reason where it is not met.
@@ -59,8 +59,8 @@ def gate(
 
     asked = GateOptions(
         release=release,
-        against=path_of(against),
-        save_baseline=path_of(save_baseline),
+        against=as_path(against),
+        save_baseline=as_path(save_baseline),
         ratchet=ratchet,
     )
     chosen = read_options("gate", options, data, policy=policy)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calipers.gates.baselines import Recorded, recorded_from
+from calipers.gates.baselines import Recorded, parse_baseline
 from calipers.support.errors import UsageError
-from calipers.support.strict_json import strict_json
+from calipers.support.strict_json import dump_strict
 from calipers.support.whole_files import write_whole
 
 RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
@@ -21,9 +21,9 @@ def read_baseline(path: Path) -> Recorded:
         raise UsageError(f"{path}: {error.strerror}", fix=RECORD_FIRST) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
-    return recorded_from(value, source=str(path))
+    return parse_baseline(value, source=str(path))
 
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
     """Write a recorded run."""
-    write_whole(path, strict_json(recorded.to_dict()) + "\n")
+    write_whole(path, dump_strict(recorded.to_dict()) + "\n")

@@ -1,4 +1,4 @@
-"""A run that was recorded: its metrics, the values of its tasks, and how its scenarios ended."""
+"""A recorded run: its metrics, the values of its tasks, and the outcome of its scenarios."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, TypeAlias, TypeVar
 
-from calipers.gates.policy_values import known_metric
+from calipers.gates.policy_values import find_metric
 from calipers.gates.result import LISTED, Changes, Ids
-from calipers.gates.task_values import FeatureByTask, tasks_from, tasks_json
+from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
 from calipers.metrics.declare.declaration import Feature
 from calipers.support.errors import UsageError, nearest
 from calipers.support.version import __version__
@@ -46,7 +46,7 @@ class RecordedGroup:
             "by": dict(self.by),
             "metrics": dict(self.metrics),
             "stderrs": dict(self.stderrs),
-            "tasks": tasks_json(self.tasks),
+            "tasks": dump_tasks(self.tasks),
             "scenarios": {name: list(getattr(self, name)) for name in _OUTCOMES},
         }
 
@@ -67,8 +67,8 @@ class Recorded:
         return {"schema": SCHEMA, "version": __version__, "groups": groups}
 
 
-def recorded_from(value: Any, *, source: str) -> Recorded:
-    """Return the baseline in a file that was read, or raise UsageError with why it is none."""
+def parse_baseline(value: Any, *, source: str) -> Recorded:
+    """Return the baseline in a file that was read; raise UsageError if it is not one."""
     try:
         if value["schema"] == SCHEMA:
             return Recorded(groups=tuple(map(_group_from, value["groups"])))
@@ -93,35 +93,35 @@ def _group_from(group: Mapping[str, Any]) -> RecordedGroup:
     return RecordedGroup(
         by=dict(group["by"]),
         metrics={
-            known_metric(name).name: _finite(name, value)
+            find_metric(name).name: _check_finite(name, value)
             for name, value in group["metrics"].items()
         },
-        stderrs={name: _finite(name, value) for name, value in group["stderrs"].items()},
-        tasks=tasks_from(group["tasks"]),
+        stderrs={name: _check_finite(name, value) for name, value in group["stderrs"].items()},
+        tasks=load_tasks(group["tasks"]),
         **{name: tuple(map(str, scenarios[name])) for name in _OUTCOMES},
     )
 
 
-def _finite(name: str, value: Any) -> float:
+def _check_finite(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ValueError(f"{name} is {value}, no finite number")
     return float(value)
 
 
-def tolerances(group: RecordedGroup, margins: Mapping[str, float]) -> dict[str, float]:
-    """Return how much worse each metric may be: those with a margin, or without any all, by 0."""
+def list_tolerances(group: RecordedGroup, margins: Mapping[str, float]) -> dict[str, float]:
+    """Return how much worse each metric may be: by its margin, or by 0 if none has a margin."""
     for name in margins:
         if name not in group.metrics:
             raise UsageError(
                 f"the baseline has no {name}", fix=f"{nearest(name, group.metrics)}; or {_FIX}"
             )
-    return dict(margins) or {name: 0.0 for name in group.metrics if known_metric(name).better}
+    return dict(margins) or {name: 0.0 for name in group.metrics if find_metric(name).better}
 
 
-def ratcheted(
+def ratchet(
     old: Recorded, new: Recorded, has_gained: HasGained
 ) -> tuple[Recorded, tuple[str, ...]]:
-    """Return the baseline raised where the run has gained, never lowered, and what rose."""
+    """Return the baseline raised by the run's gains, never lowered, and what rose."""
     groups: list[RecordedGroup] = []
     raised: list[str] = []
     for group in new.groups:
@@ -131,26 +131,26 @@ def ratcheted(
             continue
         rose = [name for name in before.metrics if has_gained(name, before, group)]
         raised += (name for name in rose if name not in raised)
-        features = {feature_of(name) for name in rose}
+        features = {find_feature(name) for name in rose}
         groups.append(
             replace(
                 group,
-                metrics=_kept(before.metrics, group.metrics, rose),
-                stderrs=_kept(before.stderrs, group.stderrs, rose),
-                tasks=_kept(before.tasks, group.tasks, features),
+                metrics=_keep_best(before.metrics, group.metrics, rose),
+                stderrs=_keep_best(before.stderrs, group.stderrs, rose),
+                tasks=_keep_best(before.tasks, group.tasks, features),
             )
         )
     missing = [group for group in old.groups if new.group(group.by) is None]
     return Recorded(groups=(*groups, *missing)), tuple(raised)
 
 
-def feature_of(metric: str) -> str | None:
+def find_feature(metric: str) -> str | None:
     """Return the feature that a metric is the mean of, if it is one over rows."""
-    averaged = known_metric(metric).averaged
+    averaged = find_metric(metric).averaged
     return averaged.name if isinstance(averaged, Feature) else None
 
 
-def _kept(
+def _keep_best(
     before: Mapping[str, T], now: Mapping[str, T], rose: Container[str | None]
 ) -> dict[str, T]:
     """Return what was recorded, with the run's own where that rose or nothing was recorded."""
@@ -162,19 +162,19 @@ def _kept(
     }
 
 
-def changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
-    """Return the scenarios that came, went, broke or were mended since the baseline."""
+def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
+    """Return the scenarios added, removed, broken or fixed since the baseline."""
     passed, failed = set(before.passed), set(before.failed)
     known, present = set(before.scenarios), set(now.scenarios)
     return Changes(
         by=now.by,
-        added=_ids(present - known),
-        removed=_ids(known - present),
-        broken=_ids(each for each in now.failed if each in passed),
-        mended=_ids(each for each in now.passed if each in failed),
+        added=_make_ids(present - known),
+        removed=_make_ids(known - present),
+        broken=_make_ids(each for each in now.failed if each in passed),
+        mended=_make_ids(each for each in now.passed if each in failed),
     )
 
 
-def _ids(found: Iterable[str]) -> Ids:
+def _make_ids(found: Iterable[str]) -> Ids:
     every = sorted(found)
     return Ids(len(every), tuple(every[:LISTED]))

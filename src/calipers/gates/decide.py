@@ -1,4 +1,4 @@
-"""From data and a policy to a verdict: measure, hold against the policy, keep the baseline."""
+"""From data and a policy to a verdict: measure, apply the policy, update the baseline."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from calipers.gates import against
 from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.checks import check_rules
 from calipers.gates.early import Early
-from calipers.gates.flagged import flagged_notice
-from calipers.gates.licences import licence_notice
+from calipers.gates.flagged import note_flagged
+from calipers.gates.licences import note_licences
 from calipers.gates.policy import EXAMPLE, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE
-from calipers.gates.result import Check, GateResult, verdict_of
+from calipers.gates.result import Check, GateResult, combine_verdicts
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.progressive import Progressive
 from calipers.gates.scenario_group import ScenarioGroup
 from calipers.gates.scenario_table import ScenarioTable
-from calipers.gates.sequential import settled
-from calipers.gates.undecided import HOW, undecided_reasons
+from calipers.gates.sequential import settle_checks
+from calipers.gates.undecided import HOW, explain_undecided
 from calipers.metrics import metric_named
-from calipers.records.unfinished import unfinished_files
+from calipers.records.unfinished import list_unfinished
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.correction import correct_part, use_corrected
 from calipers.scores.options import Options
@@ -61,7 +61,7 @@ class _Measured:
         """Say whether any call came to an end."""
         return self.group.records > self.group.errors
 
-    def recorded(self, metrics: Sequence[str]) -> RecordedGroup:
+    def make_record(self, metrics: Sequence[str]) -> RecordedGroup:
         """Return what a baseline keeps of it."""
         values = {name: self.group.metrics[name].value for name in metrics}
         stderrs = {name: self.group.metrics[name].stderr for name in metrics}
@@ -69,8 +69,8 @@ class _Measured:
             by=self.group.by,
             metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
             stderrs={n: v for n, v in stderrs.items() if v is not None and isfinite(v)},
-            tasks=self.scenarios.task_values(),
-            **self.scenarios.outcomes(),
+            tasks=self.scenarios.measure_tasks(),
+            **self.scenarios.list_outcomes(),
         )
 
 
@@ -113,7 +113,7 @@ def ask_gate(
     baseline = against.read_recorded(path, asked)
     given = Given(release=asked.release, recorded=baseline)
     # The pass rate and accuracy tell how scenarios ended.
-    names = tuple(dict.fromkeys((*read.metrics(given), PASS_RATE, ACCURACY)))
+    names = tuple(dict.fromkeys((*read.list_metrics(given), PASS_RATE, ACCURACY)))
     calibrations = read_all(read.judges.calibrations)
     options = replace(options, metrics=names, who_judged=True, licences=calibrations)
     if read.judges.corrected:
@@ -140,15 +140,15 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     """Decide on a score that was measured with the question's options, its table watching."""
     read, asked, options = question.policy, question.asked, question.options
     given, baseline = question.given, question.given.recorded
-    beside = question.table.beside(score.groups, options.by)
+    beside = question.table.split_groups(score.groups, options.by)
     groups = [
         _Measured(
             group=use_corrected(group) if read.judges.corrected else group, scenarios=scenarios
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    now = Recorded(groups=tuple(each.recorded(options.metrics) for each in groups if each.ran))
-    checks = tuple(_checks(groups, read, asked, given, now, options))
+    now = Recorded(groups=tuple(each.make_record(options.metrics) for each in groups if each.ran))
+    checks = tuple(_list_checks(groups, read, asked, given, now, options))
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
@@ -156,17 +156,17 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         dict.fromkeys(
             (
                 *asked.incomplete,
-                *(() if ended_early else unfinished_files(_calls(score))),
-                *_incomplete(score),
-                *undecided_reasons(checks),
-                *_misspelt(groups, read, given),
-                *_unchecked(groups, checks, asked),
+                *(() if ended_early else list_unfinished(_count_calls(score))),
+                *_explain_incomplete(score),
+                *explain_undecided(checks),
+                *_note_misspelt(groups, read, given),
+                *_note_unchecked(groups, checks, asked),
                 *against.tell_uncompared(baseline, now, asked),
                 *(() if saved else against.tell_gone(baseline, moved, many=True)),
             )
         )
     )
-    verdict = verdict_of(checks, complete=not incomplete)
+    verdict = combine_verdicts(checks, complete=not incomplete)
     kept = against.keep_baseline(
         now,
         baseline,
@@ -185,15 +185,15 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         confidence=options.confidence,
         policy=question.source,
         inputs=score.inputs,
-        release=asked.release or _current_release(read),
+        release=asked.release or _find_release(read),
         changes=moved,
         notices=(
             *score.notices,
-            *_pooled(groups),
-            *licence_notice(checks),
-            *flagged_notice(checks, read.judges.flagged),
-            *_left_out(checks),
-            *_advice(checks),
+            *_note_pooled(groups),
+            *note_licences(checks),
+            *note_flagged(checks, read.judges.flagged),
+            *_note_left_out(checks),
+            *_list_advice(checks),
             *against.tell_unrecorded(baseline, now),
             *against.tell_gone(baseline, moved, many=False),
             *kept,
@@ -204,20 +204,20 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     )
 
 
-def _current_release(policy: Policy) -> str | None:
+def _find_release(policy: Policy) -> str | None:
     """Return the release that the policy names as the current one."""
     progressive = policy.find(Progressive)
     return None if progressive is None else progressive.release
 
 
-def _calls(score: Score) -> dict[str, int | None]:
+def _count_calls(score: Score) -> dict[str, int | None]:
     """Return how many calls each file has records of; None where some call has several."""
     return {
         each.path: None if score.repeated else each.rows + each.skipped for each in score.inputs
     }
 
 
-def _checks(
+def _list_checks(
     groups: Sequence[_Measured],
     policy: Policy,
     asked: GateOptions,
@@ -225,8 +225,8 @@ def _checks(
     now: Recorded,
     options: Options,
 ) -> Iterator[Check]:
-    """Yield the checks of every group; where nothing ran, nothing is checked."""
-    settle = iter if asked.early is None else partial(settled, early=asked.early)
+    """Yield the checks of every group; nothing is checked if nothing ran."""
+    settle = iter if asked.early is None else partial(settle_checks, early=asked.early)
     for each in groups:
         if not each.ran:
             continue
@@ -236,28 +236,28 @@ def _checks(
             errors=each.group.errors,
             scenarios=each.scenarios.count,
             metrics=each.group.metrics,
-            categories=each.scenarios.categories(
+            categories=each.scenarios.measure_categories(
                 options.confidence,
                 correct_part(each.group.judges, options.licences, options.confidence)
                 if policy.judges.corrected
                 else None,
             ),
-            named=each.scenarios.named(policy.scenarios),
-            failing=each.scenarios.failing,
-            undecided=each.scenarios.undecided,
+            named=each.scenarios.find_runs(policy.scenarios),
+            failing=each.scenarios.list_failing,
+            undecided=each.scenarios.count_undecided,
             latency_budget_ms=options.settings.latency_budget_ms,
             confidence=options.confidence,
             judges=each.group.judges,
             calibrations=options.licences,
-            flagged=each.scenarios.flagged(),
+            flagged=each.scenarios.count_flagged(),
             all_flagged=each.group.flagged or 0,
             now=now.group(each.group.by),
-            clusters=each.scenarios.clusters() if options.cluster else None,
+            clusters=each.scenarios.list_clusters() if options.cluster else None,
         )
         yield from check_rules(Judge(run=run, policy=policy, given=given), settle)
 
 
-def _incomplete(score: Score) -> Iterator[str]:
+def _explain_incomplete(score: Score) -> Iterator[str]:
     """Yield the reasons why the records are not the whole run."""
     errors = sum(group.errors for group in score.groups)
     if not score.records:
@@ -272,27 +272,27 @@ def _incomplete(score: Score) -> Iterator[str]:
         yield f"bad rows left out: {skipped:,}"
 
 
-def _pooled(groups: Sequence[_Measured]) -> Iterator[str]:
-    yield from dict.fromkeys(line for each in groups for line in each.scenarios.pooled())
+def _note_pooled(groups: Sequence[_Measured]) -> Iterator[str]:
+    yield from dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled())
 
 
-def _misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
+def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
     """Say which categories are spelled almost like one that a blocking rule is about."""
-    asked = {each for rule in policy.rules for each in rule.categories(given)}
+    asked = {each for rule in policy.rules for each in rule.list_categories(given)}
     found = Counter[tuple[str, str]]()
     for category in sorted(asked):
         for each in groups:
-            for name, runs in each.scenarios.alike(category).items():
+            for name, runs in each.scenarios.find_similar(category).items():
                 found[category, name] += runs
     for (category, name), runs in found.items():
         count = f"{runs:,} record{'' if runs == 1 else 's'}"
         yield f"{count} of the category {name!r} do not count as {category!r}: spell it the same"
 
 
-def _unchecked(
+def _note_unchecked(
     groups: Sequence[_Measured], checks: Sequence[Check], asked: GateOptions
 ) -> Iterator[str]:
-    """Say which groups nothing was demanded of: no check is no pass."""
+    """Say which groups have no check at all, which does not count as a pass."""
     checked = {tuple(check.by.items()) for check in checks}
     for each in groups if asked.save_baseline is None else ():
         if each.ran and tuple(each.group.by.items()) not in checked:
@@ -300,8 +300,8 @@ def _unchecked(
             yield f"no check applies to {shown}"
 
 
-def _left_out(checks: Sequence[Check]) -> Iterator[str]:
-    """Say which checks that block rest on a part of the records, where that may be."""
+def _note_left_out(checks: Sequence[Check]) -> Iterator[str]:
+    """Say which blocking checks are based on a part of the records, if that is allowed."""
     yield from dict.fromkeys(
         f"{check.name}: {check.missing:,} of {check.n + check.missing:,} records have no value "
         "and are left out"
@@ -310,7 +310,7 @@ def _left_out(checks: Sequence[Check]) -> Iterator[str]:
     )
 
 
-def _advice(checks: Sequence[Check]) -> Iterator[str]:
+def _list_advice(checks: Sequence[Check]) -> Iterator[str]:
     """Say what to do about undecided records, and when nothing can fail."""
     if any(check.level != "warning" and check.undecided.count for check in checks):
         yield f"undecided records: {HOW}"

@@ -1,4 +1,4 @@
-"""What decides a check while a run goes on: the mean that it is about.
+"""The mean that decides a check while a run goes on.
 
 A quantile is good enough where the share of rows that are is: its check is one on a share.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from calipers.gates.baselines import RecordedGroup
-from calipers.gates.policy_values import SAFETY, Rule, known_metric, share_scale
+from calipers.gates.policy_values import SAFETY, Rule, find_metric, share_scale
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
-from calipers.metrics.judged.who import judged_parts
+from calipers.metrics.judged.who import list_judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.metrics.thresholds import Threshold
 
@@ -42,10 +42,10 @@ class Demand:
     why_not: str | None = None
 
 
-def demand_on_metric(rule: Rule, *, corrected: bool) -> Demand:
+def make_demand(rule: Rule, *, corrected: bool) -> Demand:
     """Return the mean that decides a threshold of a metric, or why only the end can."""
-    metric = known_metric(rule.name)
-    if corrected and judged_parts(metric):
+    metric = find_metric(rule.name)
+    if corrected and list_judged_parts(metric):
         return Demand(name=metric.name, why_not=CORRECTED)
     measured = (metric.name,)
     if isinstance(metric.aggregate, Rank):
@@ -55,7 +55,7 @@ def demand_on_metric(rule: Rule, *, corrected: bool) -> Demand:
         on = Threshold(operator="≥", value=share, scale=share_scale(metric.name))
         within = str(rule.threshold)
         return Demand(name=metric.name, on=on, value=good, metrics=measured, within=within)
-    feature = _averaged(metric)
+    feature = _find_averaged(metric)
     low, high = metric.range
     if feature is None or low < 0 or high > 1:
         return Demand(name=metric.name, why_not=NO_MEAN)
@@ -69,7 +69,7 @@ def demand_on_metric(rule: Rule, *, corrected: bool) -> Demand:
     )
 
 
-def _averaged(metric: Metric) -> Feature | None:
+def _find_averaged(metric: Metric) -> Feature | None:
     """Return the feature whose mean over the rows that have it the metric is."""
     if isinstance(metric.averaged, Feature):
         return metric.averaged

@@ -1,4 +1,4 @@
-"""Checks that rest on judgments of flagged answers: texts that seem to address the judge."""
+"""Checks based on judgments of flagged answers: texts that seem to address the judge."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def hold_flagged(check: Check, flagged: int, does: Flagged) -> Check:
     return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)
 
 
-def flagged_notice(checks: Iterable[Check], does: Flagged) -> Iterator[str]:
-    """Say what to do about flagged answers, where a check rests on some."""
+def note_flagged(checks: Iterable[Check], does: Flagged) -> Iterator[str]:
+    """Say what to do about flagged answers, if a check is based on some."""
     if any(check.flagged for check in checks) and does == "warn":
         yield (
             "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "

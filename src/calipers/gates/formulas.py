@@ -1,4 +1,4 @@
-"""A small arithmetic language for scores of the user's own, read by hand and never evaluated.
+"""A small arithmetic language for users' own scores, parsed here and never evaluated as Python.
 
 >>> score = parse_formula("min(accuracy, 1) × 0.3 + (1 − normalized_latency) ÷ 2")
 >>> score.names
@@ -108,12 +108,12 @@ class Formula:
     names: tuple[str, ...]
     _root: _Part
 
-    def value(self, values: Values) -> float:
-        """Return what it comes to; a division by zero raises `ZeroDivisionError`."""
+    def compute(self, values: Values) -> float:
+        """Return its value; raise ZeroDivisionError for a division by zero."""
         return self._root.of(values)
 
-    def bounds(self, bounds: Mapping[str, Bounds]) -> Bounds:
-        """Between what it lies when each name lies between its bounds."""
+    def bound(self, bounds: Mapping[str, Bounds]) -> Bounds:
+        """Return its bounds, given the bounds of each name."""
         return self._root.within(bounds)
 
     def __str__(self) -> str:
@@ -124,16 +124,16 @@ def parse_formula(text: str) -> Formula:
     """Read a formula, or say where it stops being one."""
     if len(text) > MAX_CHARACTERS:
         raise UsageError(f"a formula of more than {MAX_CHARACTERS} characters", fix="shorten it")
-    tokens = list(_tokens(text))
+    tokens = list(_tokenize(text))
     if len(tokens) > MAX_TOKENS:
         raise UsageError(f"a formula of more than {MAX_TOKENS} words and signs", fix="shorten it")
     reader = _FormulaReader(text, tokens)
-    root = reader.sum()
+    root = reader.read_sum()
     reader.expect_end()
     return Formula(" ".join(text.split()), tuple(dict.fromkeys(reader.names)), root)
 
 
-def _tokens(text: str) -> Iterator[str]:
+def _tokenize(text: str) -> Iterator[str]:
     at, end = 0, len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
@@ -153,41 +153,41 @@ class _FormulaReader:
         self._at = 0
         self._depth = 0
 
-    def sum(self) -> _Part:
-        """Products, added and subtracted from left to right."""
-        found = self._product()
+    def read_sum(self) -> _Part:
+        """Return products, added and subtracted from left to right."""
+        found = self._read_product()
         while self._next in ("+", "-"):
-            found = _Operation(self._take(), found, self._product())
+            found = _Operation(self._take(), found, self._read_product())
         return found
 
     def expect_end(self) -> None:
-        """Nothing may be left."""
+        """Raise UsageError if anything is left."""
         if self._next is not None:
-            raise self._unexpected()
+            raise self._make_error()
 
-    def _product(self) -> _Part:
-        found = self._factor()
+    def _read_product(self) -> _Part:
+        found = self._read_factor()
         while self._next in ("*", "/"):
-            found = _Operation(self._take(), found, self._factor())
+            found = _Operation(self._take(), found, self._read_factor())
         return found
 
-    def _factor(self) -> _Part:
+    def _read_factor(self) -> _Part:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise UsageError(f"a formula nested deeper than {MAX_DEPTH} levels", fix="flatten it")
-        found = self._factor_within()
+        found = self._read_inner()
         self._depth -= 1
         return found
 
-    def _factor_within(self) -> _Part:
+    def _read_inner(self) -> _Part:
         word = self._next
         if word is None or word in "*/),":
-            raise self._unexpected()
+            raise self._make_error()
         self._take()
         if word in "+-":
-            return _Operation(word, _Number(0.0), self._factor())
+            return _Operation(word, _Number(0.0), self._read_factor())
         if word == "(":
-            found = self.sum()
+            found = self.read_sum()
             self._expect(")")
             return found
         if word[0].isdigit() or word[0] == ".":
@@ -203,10 +203,10 @@ class _FormulaReader:
         if function not in _FUNCTIONS:
             raise UsageError(f"{shown(function)} is not a known function", fix=_FIX)
         self._expect("(")
-        arguments = [self.sum()]
+        arguments = [self.read_sum()]
         while self._next == ",":
             self._take()
-            arguments.append(self.sum())
+            arguments.append(self.read_sum())
         self._expect(")")
         return _Call(function, tuple(arguments))
 
@@ -220,10 +220,10 @@ class _FormulaReader:
 
     def _expect(self, token: str) -> None:
         if self._next != token:
-            raise self._unexpected()
+            raise self._make_error()
         self._take()
 
-    def _unexpected(self) -> UsageError:
+    def _make_error(self) -> UsageError:
         if self._next is None:
             return UsageError(f"the formula ends too soon: {shown(self._text.strip())}", fix=_FIX)
         return UsageError(f"{shown(self._next)} is unexpected at word {self._at + 1}", fix=_FIX)

@@ -35,24 +35,24 @@ class JudgedTexts:
             pl.col(passed.name).is_null().alias(_OPEN),
             pl.lit(1, pl.Int64).alias(_ROWS),
         )
-        self._parts.append(_added_up([told]))
+        self._parts.append(_sum_parts([told]))
 
     def compact(self) -> None:
         """Add up what was counted so far."""
-        self._parts = [_added_up(self._parts)]
+        self._parts = [_sum_parts(self._parts)]
 
     def regroup(self, regrouped: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
         """Put what was counted so far into other groups."""
-        self._parts = [regrouped(_added_up(self._parts))]
+        self._parts = [regrouped(_sum_parts(self._parts))]
 
-    def by_group(self) -> dict[str, Judgments]:
+    def group(self) -> dict[str, Judgments]:
         """Return the judgments of each group that has any."""
         runs: dict[str, list[JudgedRuns]] = {}
-        for group, category, scenario, text, is_open, count in _added_up(self._parts).iter_rows():
+        for group, category, scenario, text, is_open, count in _sum_parts(self._parts).iter_rows():
             run = JudgedRuns(category, scenario, text, is_open, count)
             runs.setdefault(group, []).append(run)
         return {group: Judgments(each) for group, each in runs.items()}
 
 
-def _added_up(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _sum_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts).group_by(_KEYS).agg(pl.col(_ROWS).sum()).sort(_KEYS)

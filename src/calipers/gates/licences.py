@@ -1,4 +1,4 @@
-"""A judge's licence: what blocks a build on a judge's word demands a calibration of that judge.
+"""A judge's licence: a blocking check based on a judge requires a calibration of that judge.
 
 It is bound to the model and the rubric's hash, so that another model, or one word more in the
 rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members. It does
@@ -23,8 +23,8 @@ from calipers.scores.calibration import (
     SPECIFICITY,
     Calibration,
     Member,
-    made_from,
-    members_of,
+    describe_overlap,
+    read_members,
 )
 from calipers.scores.results import JudgedBy
 from calipers.statistics.influence import Estimate
@@ -79,9 +79,9 @@ class Licences:
     demands: Judges
     confidence: float = 0.95  # of the gate
 
-    def held(self, check: Check, values: Collection[str]) -> Check:
+    def apply(self, check: Check, values: Collection[str]) -> Check:
         """Return the check with its evidence; without a licence it fails, or only warns."""
-        found = [self.evidence(each) for each in self.judges if each.value in values]
+        found = [self.find_evidence(each) for each in self.judges if each.value in values]
         if not found:
             return check
         lacking = [each for each in found if not each.licensed]
@@ -92,26 +92,26 @@ class Licences:
         verdict: Verdict = "fail"
         if warns and check.verdict != "fail":
             verdict = "warn" if check.verdict == "pass" else check.verdict
-        return check.add_reason(f"no licence: {'; '.join(_reasons(lacking))}", verdict=verdict)
+        return check.add_reason(f"no licence: {'; '.join(_list_reasons(lacking))}", verdict=verdict)
 
-    def evidence(self, judged: JudgedBy) -> Evidence:
-        """Return whether one judge or panel has a licence for what it says."""
-        members = members_of(m for m in judged.members if m[0] not in self.demands.people)
+    def find_evidence(self, judged: JudgedBy) -> Evidence:
+        """Return whether one judge or panel has a licence for a judged value."""
+        members = read_members(m for m in judged.members if m[0] not in self.demands.people)
         aspect = ASPECTS[judged.value]
         of: Callable[..., Evidence] = _of(judged)
         if not judged.members:
             return of(reason="too many different judges and panels to be told apart")
         if not members:
             return of(licensed=True)  # people judged
-        whole = self._panel_of(judged, members)
-        kappa = partial(self._kappa, judged, aspect)
+        whole = self._find_panel(judged, members)
+        kappa = partial(self._find_kappa, judged, aspect)
         found = kappa(members) or kappa(whole)
         if found is None:
             of_members = [kappa((who,)) for who in members]
             if None in of_members:
-                overlap = self._overlap(judged, aspect, {members, whole})
-                return of(reason=overlap or self._why(members, aspect))
-            found = min(filter(None, of_members), key=self._surest)
+                overlap = self._explain_overlap(judged, aspect, {members, whole})
+                return of(reason=overlap or self._explain(members, aspect))
+            found = min(filter(None, of_members), key=self._rank_surety)
         weakest, by = found
         told = of(
             kappa=weakest.value,
@@ -121,15 +121,17 @@ class Licences:
             calibration=by.source,
         )
         if by.confidence < self.confidence:
-            return replace(told, reason=_too_unsure(members, by.confidence, self.confidence))
+            return replace(
+                told, reason=_describe_confidence(members, by.confidence, self.confidence)
+            )
         if weakest.low is not None and weakest.low >= self.demands.floor:
             return replace(told, licensed=True, reason=None)
-        return replace(told, reason=_too_weak(members, weakest, self.demands.floor))
+        return replace(told, reason=_describe_kappa(members, weakest, self.demands.floor))
 
-    def _kappa(
+    def _find_kappa(
         self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
     ) -> tuple[Estimate, Calibration] | None:
-        """Return the surest kappa of the calibrations that are bound to just these, with its own.
+        """Return the surest kappa among the calibrations of exactly these judges.
 
         Calibrations that were made from any of the judged records do not count.
         """
@@ -139,21 +141,23 @@ class Licences:
             if each.members == members and not judged.rated.get(place)
         )
         found = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
-        return max(found, key=self._surest, default=None)
+        return max(found, key=self._rank_surety, default=None)
 
-    def _surest(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
+    def _rank_surety(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
         kappa, calibration = found
         return calibration.confidence >= self.confidence, _bound(kappa)
 
-    def _panel_of(self, judged: JudgedBy, members: tuple[Member, ...]) -> tuple[Member, ...] | None:
-        """Return the panel that these are left of, where others gave no answer on a few rows."""
+    def _find_panel(
+        self, judged: JudgedBy, members: tuple[Member, ...]
+    ) -> tuple[Member, ...] | None:
+        """Return the panel that these belong to, if others gave no answer on a few rows."""
         of_value = [each for each in self.judges if each.value == judged.value]
         if judged.rows > _SILENT * sum(each.rows for each in of_value):
             return None
-        panels = [members_of(each.members) for each in of_value]
+        panels = [read_members(each.members) for each in of_value]
         return next((each for each in panels if set(members) < set(each)), None)
 
-    def _overlap(
+    def _explain_overlap(
         self, judged: JudgedBy, aspect: str, panels: Collection[tuple[Member, ...] | None]
     ) -> str | None:
         """Return the reason that a calibration of these was made from the judged records, if so."""
@@ -162,17 +166,17 @@ class Licences:
             overlap = judged.rated.get(place)
             if overlap and each.members in bound and each.kappa(aspect) is not None:
                 return (
-                    f"{made_from(each, overlap, judged.rows)}, and a calibration is no evidence "
-                    "for the records that it was made from: have people rate others"
+                    f"{describe_overlap(each, overlap, judged.rows)}, and a calibration is no "
+                    "evidence for the records that it was made from: have people rate others"
                 )
         return None
 
-    def _why(self, members: tuple[Member, ...], aspect: str) -> str:
+    def _explain(self, members: tuple[Member, ...], aspect: str) -> str:
         """Return why these have no calibration: never made, revoked, or of something else."""
         known = {each.members for each in self.calibrations}
         unknown = [who for who in members if (who,) not in known]
         if not unknown:
-            return f"the calibration of {_names(members)} does not cover {aspect}"
+            return f"the calibration of {_join_names(members)} does not cover {aspect}"
         who = unknown[0]
         for each in self.calibrations:
             for model, rubric_hash in each.members:
@@ -185,64 +189,63 @@ class Licences:
             for model, rubric_hash in each.members:
                 if rubric_hash and rubric_hash == who[1]:
                     return f"this rubric was calibrated with {model}, not with {who[0]}"
-        return f"not calibrated against human ratings: {_names(unknown)}"
+        return f"not calibrated against human ratings: {_join_names(unknown)}"
 
 
-def licence_notice(checks: Iterable[Check]) -> Iterator[str]:
-    """Yield what to do where a judge has no licence."""
+def note_licences(checks: Iterable[Check]) -> Iterator[str]:
+    """Yield what to do if a judge has no licence."""
     if any(not each["licensed"] for check in checks for each in check.evidence):
         yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
 
 
 def _of(judged: JudgedBy) -> Callable[..., Evidence]:
-    def evidence(*, licensed: bool = False, **more: Any) -> Evidence:
+    def make_evidence(*, licensed: bool = False, **more: Any) -> Evidence:
         return Evidence(
             value=judged.value, by=judged.members, rows=judged.rows, licensed=licensed, **more
         )
 
-    return evidence
+    return make_evidence
 
 
 def _bound(kappa: Estimate) -> float:
     return float("-inf") if kappa.low is None else kappa.low
 
 
-def _too_unsure(members: tuple[Member, ...], has: float, demanded: float) -> str:
+def _describe_confidence(members: tuple[Member, ...], has: float, demanded: float) -> str:
     return (
-        f"{_names(members)} was calibrated with {100 * has:g} % intervals, the gate's have "
+        f"{_join_names(members)} was calibrated with {100 * has:g} % intervals, the gate's have "
         f"{100 * demanded:g} %: calibrate with --confidence {demanded:g}"
     )
 
 
-def _too_weak(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:
-    """Return why κ is no licence: too little agreement, or too few records to be sure of it."""
-    who, records = _names(members), f"{kappa.n:,} record{'' if kappa.n == 1 else 's'}"
+def _describe_kappa(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:
+    """Return why κ is not sufficient: too little agreement, or too few records to be sure."""
+    who, records = _join_names(members), f"{kappa.n:,} record{'' if kappa.n == 1 else 's'}"
     if kappa.value is not None and kappa.value < least:
-        bound = "" if kappa.low is None else f", its lower bound {_two(kappa.low)}"
+        bound = "" if kappa.low is None else f", its lower bound {_round_down(kappa.low)}"
         return (
-            f"{who} agrees too little with people: κ is {_two(kappa.value)}{bound}, "
+            f"{who} agrees too little with people: κ is {_round_down(kappa.value)}{bound}, "
             f"required {least:g}"
         )
     if kappa.low is None:
         said = kappa.reason or f"{records} give no interval"
         return f"the lower bound of κ is unknown for {who}: {said}"
     too_few = "is too few" if kappa.n == 1 else "are too few"
-    return (
-        f"{who}: {records} {too_few}: the lower bound of κ is {_two(kappa.low)}, required {least:g}"
-    )
+    low = _round_down(kappa.low)
+    return f"{who}: {records} {too_few}: the lower bound of κ is {low}, required {least:g}"
 
 
-def _two(value: float) -> str:
+def _round_down(value: float) -> str:
     """Return two decimals, rounded down: a bound below the floor is never shown as the floor."""
     return f"{floor(100 * value + _ROUNDING) / 100:.2f}"
 
 
-def _names(members: Sequence[Member]) -> str:
+def _join_names(members: Sequence[Member]) -> str:
     return " and ".join(f"{model} (rubric {of})" if of else model for model, of in members)
 
 
-def _reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
-    """Yield the first few, each once; what holds for a panel need not be said of a part of it."""
+def _list_reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
+    """Yield the first few reasons, each once; those of a panel cover its parts."""
     bigger = [set(each.by) for each in lacking]
     whole = (e for e in lacking if not e.by or not any(set(e.by) < other for other in bigger))
     found = list(dict.fromkeys(each.reason for each in whole if each.reason is not None))

@@ -1,4 +1,4 @@
-"""What a gate demands: the policy file, in the JSON shapes of S, and our own keys beside them.
+"""The policy file of a gate: the JSON shapes of S, and our own keys besides.
 
 A key per kind of rule comes from the kinds themselves; what stands here holds for all of them.
 """
@@ -19,7 +19,7 @@ from calipers.gates.policy_fields import Description, WeightTable
 from calipers.gates.rule_check import Given
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.checks.written import WrittenChecks, relative_to
+from calipers.metrics.checks.written import WrittenChecks, resolve_from
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.choices import locate
 from calipers.scores.settings_block import MetricSettings
@@ -84,7 +84,7 @@ class Policy(StrictModel):
     )
     judges: Judges = Field(default_factory=Judges)
     own_metrics: list[OwnMetric] = Field(
-        default_factory=list, alias="metrics", description="Metrics of one's own, by name."
+        default_factory=list, alias="metrics", description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
         default_factory=tuple, description="Applied to the records before they are measured."
@@ -119,15 +119,15 @@ class Policy(StrictModel):
     @property
     def rules(self) -> tuple[RuleKind, ...]:
         """Return the rules that hold: those written, and those that an option may ask for."""
-        found = (getattr(self, kind.key, None) or kind.absent() for kind in rules.KINDS)
+        found = (getattr(self, kind.key, None) or kind.make_default() for kind in rules.KINDS)
         return tuple(rule for rule in found if rule is not None)
 
     def find(self, kind: type[Kind]) -> Kind | None:
         """Return the rule of a kind, if one is written."""
         return next((rule for rule in self.written if isinstance(rule, kind)), None)
 
-    def metric_values(self) -> dict[str, Any]:
-        """Return the metric settings that it brings, its weights and latency budget among them."""
+    def list_settings(self) -> dict[str, Any]:
+        """Return its metric settings, weights and latency budget included."""
         found = dict(self.metric_settings)
         weights = self.weights.model_dump(include={"by_category", "by_capability"})
         if any(weights.values()):
@@ -153,24 +153,26 @@ class Policy(StrictModel):
         """Return the ids of these that no rule that blocks is about."""
         return tuple(each for rule in self.rules if rule.only_warns for each in rule.scenarios)
 
-    def metrics(self, given: Given) -> tuple[str, ...]:
+    def list_metrics(self, given: Given) -> tuple[str, ...]:
         """Return every metric that has to be measured for its checks."""
-        return tuple(dict.fromkeys(each for rule in self.rules for each in rule.metrics(given)))
+        return tuple(
+            dict.fromkeys(each for rule in self.rules for each in rule.list_metrics(given))
+        )
 
-    def demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
+    def list_demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
         """Yield what decides each check that blocks, in the order of the checks."""
         ahead = Ahead(before=before, corrected=self.judges.corrected)
         for rule in self.rules:
-            yield from rule.demands(ahead)
+            yield from rule.list_demands(ahead)
 
 
-def policy_model() -> type[Policy]:
+def make_model() -> type[Policy]:
     """Return the model of a policy file, with a key per kind of rule."""
-    return _model_with(tuple(rules.KINDS))
+    return _make_model(tuple(rules.KINDS))
 
 
 @cache
-def _model_with(kinds: tuple[type[RuleKind], ...]) -> type[Policy]:
+def _make_model(kinds: tuple[type[RuleKind], ...]) -> type[Policy]:
     fields: dict[str, Any] = {kind.key: kind.as_field() for kind in kinds}
     return create_model("Policy", __base__=Policy, __doc__=Policy.__doc__, **fields)
 
@@ -180,15 +182,15 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, Mapping):
-        return _policy_in(ConfigFile("policy", policy), Path())
+        return _read_policy(ConfigFile("policy", policy), Path())
     if not isinstance(policy, str | Path):
         raise ArgumentTypeError(
             f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
             fix=EXAMPLE,
         )
     folder = Path(policy).parent
-    with relative_to(folder):
-        found = _policy_in(read_config(policy, example=EXAMPLE), folder)
+    with resolve_from(folder):
+        found = _read_policy(read_config(policy, example=EXAMPLE), folder)
     files = [str(folder / each) for each in found.judges.calibrations]
     judges = found.judges.model_copy(update={"calibrations": files})
     settings = locate(found.metric_settings, folder)
@@ -196,7 +198,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     return found.model_copy(update={"judges": judges, "metric_settings": settings, **moved})
 
 
-def _policy_in(config: ConfigFile, folder: Path) -> Policy:
+def _read_policy(config: ConfigFile, folder: Path) -> Policy:
     """Return the policy; its own metrics are known before thresholds name them."""
     declare_metrics(config, folder)
-    return policy_model().of(config, example=EXAMPLE)
+    return make_model().of(config, example=EXAMPLE)

@@ -45,7 +45,7 @@ class SchemaOf:
         return self.make()
 
 
-def by_metric(value: Schema) -> Schema:
+def make_metric_schema(value: Schema) -> Schema:
     """Return the schema of a table by metric."""
     metrics = {name: {**value, "description": each.says} for name, each in catalogue().items()}
     aliases = {name: metrics[metric] for name, metric in ALIASES.items()}
@@ -57,7 +57,7 @@ def by_metric(value: Schema) -> Schema:
     }
 
 
-def by_name(value: Schema) -> Schema:
+def make_name_schema(value: Schema) -> Schema:
     """Return the schema of a table by any name."""
     return {
         "type": "object",
@@ -68,14 +68,18 @@ def by_name(value: Schema) -> Schema:
 
 Description = Annotated[str | None, Field(description="For people; it decides nothing.")]
 Rules = Annotated[
-    Mapping[str, Rule], PlainValidator(values.read_rules), SchemaOf(lambda: by_metric(THRESHOLD))
+    Mapping[str, Rule],
+    PlainValidator(values.read_rules),
+    SchemaOf(lambda: make_metric_schema(THRESHOLD)),
 ]
 Share = Annotated[Rule, PlainValidator(values.read_share), SchemaOf(lambda: THRESHOLD)]
 Shares = Annotated[
-    Mapping[str, Rule], PlainValidator(values.read_shares), SchemaOf(lambda: by_name(THRESHOLD))
+    Mapping[str, Rule],
+    PlainValidator(values.read_shares),
+    SchemaOf(lambda: make_name_schema(THRESHOLD)),
 ]
 WeightTable = Annotated[
     Mapping[str, float],
     PlainValidator(values.read_weights),
-    SchemaOf(lambda: by_name({"type": "number", "minimum": 0})),
+    SchemaOf(lambda: make_name_schema({"type": "number", "minimum": 0})),
 ]

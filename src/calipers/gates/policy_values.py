@@ -1,4 +1,4 @@
-"""The values of a policy: what stands in the file becomes rules, or an error at its place.
+"""The values of a policy: content of the file as rules, or an error at its place.
 
 Every function here reads one kind of value and refuses what makes no sense; `description` may stand
 in every table and is passed over.
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic_core import PydanticCustomError
 
 from calipers.metrics import Metric, metric_named
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest
@@ -42,14 +42,16 @@ class Rule:
     description: str | None = None
 
 
-def known_metric(name: str) -> Metric:
+def find_metric(name: str) -> Metric:
     """Return the metric of a name, as S or the catalogue writes it."""
     return metric_named(ALIASES.get(name, name))
 
 
 def read_rules(table: Any) -> dict[str, Rule]:
     """Return thresholds by metric."""
-    rules = read_by_name(table, lambda name, value: _rule(value, scale_of(known_metric(name))))
+    rules = read_by_name(
+        table, lambda name, value: _read_rule(value, read_scale(find_metric(name)))
+    )
     seen: set[str] = set()
     for written, rule in rules.items():
         if rule.name in seen:
@@ -60,12 +62,12 @@ def read_rules(table: Any) -> dict[str, Rule]:
 
 def read_shares(table: Any) -> dict[str, Rule]:
     """Return thresholds of pass rates by category."""
-    return read_by_name(table, lambda name, value: _rule(value, share_scale(name)))
+    return read_by_name(table, lambda name, value: _read_rule(value, share_scale(name)))
 
 
 def read_share(value: Any) -> Rule:
     """Return the threshold of the pass rate over everything."""
-    return read_at((), _rule, value, share_scale("overall"))
+    return read_at((), _read_rule, value, share_scale("overall"))
 
 
 def share_scale(name: str) -> Scale:
@@ -76,7 +78,7 @@ def share_scale(name: str) -> Scale:
 def read_weights(table: Any) -> dict[str, float]:
     """Return weights by name, from 0 on."""
 
-    def weight(name: str, value: Any) -> float:
+    def read_weight(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
             raise UsageError(
                 f"{shown(name)} weighs {shown(value)}, not a number from 0 on",
@@ -84,11 +86,11 @@ def read_weights(table: Any) -> dict[str, float]:
             )
         return float(value)
 
-    return read_by_name(table, weight)
+    return read_by_name(table, read_weight)
 
 
-def _rule(value: Any, scale: Scale) -> Rule:
-    """Return the rule of a threshold, or of a mapping that holds one and says what is at stake."""
+def _read_rule(value: Any, scale: Scale) -> Rule:
+    """Return the rule of a threshold, or of a mapping that holds one and its stakes."""
     if not isinstance(value, Mapping):
         return Rule(name=scale.name, threshold=parse_threshold(value, scale))
     for key in value:
@@ -110,13 +112,15 @@ def read_by_name(table: Any, read: Callable[[str, Any], T]) -> dict[str, T]:
     """Return what `read` makes of each entry of a table, or refuse it at its place."""
     if not isinstance(table, Mapping):
         refuse(f"{shown(table)} is not a mapping of names to values", fix='{accuracy: "≥ 90%"}')
-    return dict(_entries(table, read))
+    return dict(_read_entries(table, read))
 
 
-def _entries(table: Mapping[Any, Any], read: Callable[[str, Any], T]) -> Iterator[tuple[str, T]]:
+def _read_entries(
+    table: Mapping[Any, Any], read: Callable[[str, Any], T]
+) -> Iterator[tuple[str, T]]:
     for name, value in table.items():
         if not isinstance(name, str):
-            refuse(f"{shown(name)} is no text", fix="put it in quotes", at=(name,))
+            refuse(f"{shown(name)} is not text", fix="put it in quotes", at=(name,))
         if name == DESCRIPTION:
             read_at((name,), _check_description, value)
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from calipers.gates.policy_values import share_scale
 from calipers.gates.result import SCHEMA, GateResult
 from calipers.metrics import metric_named
-from calipers.metrics.thresholds import scale_of
+from calipers.metrics.thresholds import read_scale
 from calipers.support.errors import UsageError
 from calipers.support.stored import read_number, read_stored
 
@@ -29,7 +29,7 @@ def _gate(found: Json) -> Json:
     return {
         **found,
         "checks": [_check(each) for each in found["checks"]],
-        "changes": [_changes(each) for each in found.get("changes", ())],
+        "changes": [_read_changes(each) for each in found.get("changes", ())],
         "early": None if early is None else {**early, **early["calls"]},
     }
 
@@ -41,26 +41,26 @@ def _check(found: Json) -> Json:
         "source": "",
         **found,
         **{name: read_number(found[name]) for name in ("value", "low", "high")},
-        "threshold": None if found["threshold"] is None else _threshold(found),
+        "threshold": None if found["threshold"] is None else _read_threshold(found),
         "undecided": {"count": found.get("undecided", 0), "of": about},
-        "failing": _ids(found.get("failing")),
+        "failing": _read_ids(found.get("failing")),
         "sequence": None if sequence is None else {**sequence, "name": found["name"]},
     }
 
 
-def _threshold(found: Json) -> Json:
-    """Return what was required; a name that is no metric is that of a share, as a category's."""
+def _read_threshold(found: Json) -> Json:
+    """Return the requirement; a name that is not a metric is that of a share, as a category's."""
     try:
-        scale = scale_of(metric_named(found["name"]))
+        scale = read_scale(metric_named(found["name"]))
     except UsageError:
         scale = share_scale(found["name"])
     of = {"name": scale.name, "unit": scale.unit, "range": scale.range, "better": scale.better}
     return {"operator": found["operator"], "value": found["threshold"], "scale": of}
 
 
-def _changes(found: Json) -> Json:
-    return {**found, **{name: _ids(found[name]) for name in _CHANGED}}
+def _read_changes(found: Json) -> Json:
+    return {**found, **{name: _read_ids(found[name]) for name in _CHANGED}}
 
 
-def _ids(found: Json | None) -> Json:
+def _read_ids(found: Json | None) -> Json:
     return {} if found is None else {"count": found["count"], "first": found["ids"]}

@@ -1,11 +1,11 @@
-"""Why a check came out as it did, in words."""
+"""Reasons for the verdict of a check, in words."""
 
 from __future__ import annotations
 
 from math import floor, log10
 
 from calipers.gates.verdicts import MeasuredValue, Verdict
-from calipers.metrics.thresholds import Scale, Threshold, number_text
+from calipers.metrics.thresholds import Scale, Threshold, format_number
 
 _DECIMALS = 2
 _DECIMALS_OF_PERCENT = 1
@@ -20,23 +20,23 @@ Further = tuple[int, int, int | None]
 """How many more scenarios would decide it: the fewest, the likely number, the most if known."""
 
 
-def value_text(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
-    """Return a value with a few decimals, or as many more as it takes to see on which side it is.
+def format_value(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
+    """Return a value with a few decimals, or as many more as show on which side it is.
 
     >>> from calipers.metrics.thresholds import parse_threshold
     >>> rate = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
-    >>> value_text(0.89999, rate, parse_threshold("≥ 90%", rate))
+    >>> format_value(0.89999, rate, parse_threshold("≥ 90%", rate))
     '89.999 %'
     """
     factor = _HUNDRED if scale.is_ratio else 1
-    for decimals in range(_decimals(factor * value, scale), _MOST_DECIMALS):
+    for decimals in range(_count_decimals(factor * value, scale), _MOST_DECIMALS):
         rounded = round(factor * value, decimals) / factor
         if threshold is None or threshold.is_met(rounded) == threshold.is_met(value):
-            return number_text(rounded, scale)
-    return number_text(value, scale)
+            return format_number(rounded, scale)
+    return format_number(value, scale)
 
 
-def _decimals(number: float, scale: Scale) -> int:
+def _count_decimals(number: float, scale: Scale) -> int:
     if scale.is_ratio:  # 99.97 % is not shown as 100 %
         to_an_end = min(abs(number), abs(_HUNDRED - number))
         return _with_digits(to_an_end, _DECIMALS_OF_PERCENT, _DIGITS_OF_PERCENT)
@@ -49,9 +49,9 @@ def _with_digits(size: float, fewest: int, digits: int) -> int:
     return max(fewest, digits - 1 - floor(log10(size))) if _NEGLIGIBLE < size < 1 else fewest
 
 
-def missed_text(value: float, threshold: Threshold) -> str:
+def describe_miss(value: float, threshold: Threshold) -> str:
     """Return `54.9 %, required ≥ 80 %`."""
-    return f"{value_text(value, threshold.scale, threshold)}, required {threshold}"
+    return f"{format_value(value, threshold.scale, threshold)}, required {threshold}"
 
 
 def reason(
@@ -66,21 +66,23 @@ def reason(
     """Return what explains a verdict, or None for one that passed clearly."""
     said = []
     if verdict == "fail":
-        said.append(missed_text(estimate.value, threshold))
+        said.append(describe_miss(estimate.value, threshold))
     if thin or verdict == "inconclusive":
         kind = "inconclusive: " if verdict == "inconclusive" else ""
-        said.append(f"{kind}{doubt(further, thin=thin, confidence=confidence)}")
+        said.append(f"{kind}{describe_doubt(further, thin=thin, confidence=confidence)}")
     return "; ".join(said) or None
 
 
-def doubt(further: Further | None, *, thin: bool, confidence: float, of: str = "scenario") -> str:
+def describe_doubt(
+    further: Further | None, *, thin: bool, confidence: float, of: str = "scenario"
+) -> str:
     """Return why a value decides nothing, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"
     inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
     if further is None:
         return inside
-    few, about, many = (None if count is None else f"{_rounded(count):,}" for count in further)
+    few, about, many = (None if count is None else f"{_round(count):,}" for count in further)
     more = f"about {about} more {of}{'' if about == '1' else 's'} would decide it"
     if few == about == many:
         return f"{inside}; {more}"
@@ -88,10 +90,10 @@ def doubt(further: Further | None, *, thin: bool, confidence: float, of: str = "
     return f"{inside}; {more} if the value stays the same ({between} within its error)"
 
 
-def _rounded(count: int) -> int:
-    """Return a count with two digits that say something: nobody knows more of it.
+def _round(count: int) -> int:
+    """Return a count with two significant digits, since no more are known.
 
-    >>> _rounded(13_119)
+    >>> _round(13_119)
     13000
     """
     return round(count, min(0, 1 - floor(log10(count)))) if count else 0

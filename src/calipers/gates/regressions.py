@@ -1,4 +1,4 @@
-"""Is a run worse than a recorded one: a paired non-inferiority test on the tasks of both.
+"""Comparison with a recorded run: a paired non-inferiority test on the common tasks.
 
 A margin says how much worse is still acceptable; a negative one demands that much improvement. The
 check passes where the whole interval of (new − baseline), in the metric's good direction, lies
@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calipers.gates.baselines import RecordedGroup, feature_of
-from calipers.gates.policy_values import known_metric
-from calipers.gates.reasons import value_text
+from calipers.gates.baselines import RecordedGroup, find_feature
+from calipers.gates.policy_values import find_metric
+from calipers.gates.reasons import format_value
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
 from calipers.gates.task_values import FeatureByTask
 from calipers.gates.verdicts import Verdict
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
-from calipers.metrics.thresholds import Operator, Scale, Threshold, scale_of
+from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 
@@ -70,17 +70,17 @@ def change_of(
 
     None where either run has no value of it, or where they share no task.
     """
-    metric = known_metric(name)
-    feature = feature_of(name)
+    metric = find_metric(name)
+    feature = find_feature(name)
     old, new = (group.tasks.get(feature or "") for group in (before, now))
     if old is not None and new is not None:
-        return _paired(metric, old, new, confidence, seed, clusters)
+        return _compare_paired(metric, old, new, confidence, seed, clusters)
     if name not in before.metrics or name not in now.metrics:
         return None
-    return _unpaired(name, before, now, confidence)
+    return _compare_unpaired(name, before, now, confidence)
 
 
-def _paired(
+def _compare_paired(
     metric: Metric,
     old: FeatureByTask,
     new: FeatureByTask,
@@ -94,8 +94,8 @@ def _paired(
     if not common.size:
         return None
     tasks = PairedTasks(
-        base=_meant(metric, old.means[here]),
-        candidate=_meant(metric, new.means[there]),
+        base=_apply_complement(metric, old.means[here]),
+        candidate=_apply_complement(metric, new.means[there]),
         base_runs=old.runs[here],
         candidate_runs=new.runs[there],
         squares=old.squares[here] + new.squares[there],
@@ -127,11 +127,13 @@ def _paired(
     )
 
 
-def _meant(metric: Metric, means: Any) -> Any:
+def _apply_complement(metric: Metric, means: Any) -> Any:
     return 1 - means if metric.complement else means
 
 
-def _unpaired(name: str, before: RecordedGroup, now: RecordedGroup, confidence: float) -> Change:
+def _compare_unpaired(
+    name: str, before: RecordedGroup, now: RecordedGroup, confidence: float
+) -> Change:
     """Return the change of a metric without values of tasks, by the error bars of both runs."""
     old, new = before.metrics[name], now.metrics[name]
     errors = before.stderrs.get(name), now.stderrs.get(name)
@@ -158,7 +160,7 @@ def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confiden
     A ratchet asks at every run and keeps what it found: by the interval that is shown, a lucky run
     would be kept once in 40. The interval here leaves out no change a tenth as often.
     """
-    better = known_metric(name).better
+    better = find_metric(name).better
     surely = 1 - (1 - confidence) / _LUCK
     change = change_of(name, before, now, confidence=surely) if better else None
     if change is None or change.low is None or change.high is None:
@@ -172,7 +174,7 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
     change = None
     if run.now is not None:
         change = change_of(name, before, run.now, confidence=run.confidence, clusters=run.clusters)
-    scale = scale_of(known_metric(name))
+    scale = read_scale(find_metric(name))
     measured = judge.run.metrics[name]
     check = Check(
         name=name,
@@ -188,7 +190,7 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         return replace(check, ran=False, reason=f"no value: {measured.reason}")
     if change is None:
         return replace(check, ran=False, value=measured.value, reason=NO_TASKS)
-    threshold = _required(change, margin, scale)
+    threshold = _make_threshold(change, margin, scale)
     verdict, reason = _decide(change, margin, scale, judge.run.confidence)
     return replace(
         check,
@@ -199,15 +201,15 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         threshold=threshold,
         reason=reason,
         thin=verdict == "inconclusive",
-        further_scenarios=_further(change, margin, judge.run.confidence)
+        further_scenarios=_count_further(change, margin, judge.run.confidence)
         if verdict == "inconclusive"
         else None,
         failing=judge.run.failing(name, threshold, None) if verdict == "fail" else check.failing,
-        change=_json(change, margin),
+        change=_dump(change, margin),
     )
 
 
-def _json(change: Change, margin: float) -> dict[str, Any]:
+def _dump(change: Change, margin: float) -> dict[str, Any]:
     return {
         "baseline": change.baseline,
         "difference": change.difference,
@@ -220,8 +222,8 @@ def _json(change: Change, margin: float) -> dict[str, Any]:
     }
 
 
-def _required(change: Change, margin: float, scale: Scale) -> Threshold:
-    """Return the value that the metric has to lie above, or below, all of its interval."""
+def _make_threshold(change: Change, margin: float, scale: Scale) -> Threshold:
+    """Return the threshold that the whole interval of the metric has to clear."""
     higher = scale.better == "higher"
     low, high = scale.range
     least = change.baseline - margin if higher else change.baseline + margin
@@ -233,9 +235,9 @@ def _decide(
     change: Change, margin: float, scale: Scale, confidence: float
 ) -> tuple[Verdict, str | None]:
     """Return the verdict and what there is to say about it."""
-    text = _texts(scale)
+    text = _make_formatter(scale)
     if change.worse == 0 and margin >= 0:
-        return "pass", _none_worse(change)
+        return "pass", _describe_no_loss(change)
     if change.low is None or change.high is None:
         return "inconclusive", f"the change has no interval: {change.reason}"
     higher = scale.better == "higher"
@@ -244,32 +246,32 @@ def _decide(
         return "pass", None
     sure = f"{100 * confidence:g} % interval"
     moved = f"{text(change.value)}, baseline {text(change.baseline)}"
-    between = f"{_signed(change.low, text)} to {_signed(change.high, text)}"
+    between = f"{_format_signed(change.low, text)} to {_format_signed(change.high, text)}"
     if best < -margin:
-        return (
-            "fail",
-            f"{moved}: the {sure} of the change, {between}, is worse than {_allowed(margin, text)}",
-        )
-    seen = _resolvable(change, confidence)
-    said = f"{moved}: the {sure} of the change, {between}, includes {_allowed(margin, text)}"
-    return "inconclusive", f"{said}; {_advice(change, margin, seen, confidence, text)}"
+        required = _describe_required(margin, text)
+        return "fail", f"{moved}: the {sure} of the change, {between}, is worse than {required}"
+    seen = _find_resolvable(change, confidence)
+    said = (
+        f"{moved}: the {sure} of the change, {between}, includes {_describe_required(margin, text)}"
+    )
+    return "inconclusive", f"{said}; {_advise(change, margin, seen, confidence, text)}"
 
 
-def _none_worse(change: Change) -> str:
-    """Say that nothing got worse: no interval has to tell that apart from luck."""
+def _describe_no_loss(change: Change) -> str:
+    """Return the sentence that no task got worse, which needs no interval."""
     if change.tasks is None or not change.better:
         where = "both runs" if change.tasks is None else f"all {change.tasks:,} tasks"
         return f"unchanged: the same value in {where}"
     return f"no task is worse: {change.better:,} of {change.tasks:,} better, the others the same"
 
 
-def _advice(
+def _advise(
     change: Change, margin: float, seen: float, confidence: float, text: Callable[[float], str]
 ) -> str:
-    """Say which margin these data resolve, and how many tasks the one asked for would take."""
+    """Return which margin these data resolve, and the tasks that the requested one would take."""
     of = "" if change.tasks is None else f" with {change.tasks:,} tasks"
     resolves = f"a margin of {text(seen)} or more can be resolved{of}"
-    further = _further(change, margin, confidence)
+    further = _count_further(change, margin, confidence)
     if margin <= 0:
         return f"{resolves} (baseline: margins in the policy)"
     if further is None:
@@ -277,7 +279,7 @@ def _advice(
     return f"{resolves}; this margin takes about {further + (change.tasks or 0):,} tasks"
 
 
-def _resolvable(change: Change, confidence: float) -> float:
+def _find_resolvable(change: Change, confidence: float) -> float:
     """Return the margin with which a system that has not changed passes 95 times in 100."""
     assert change.low is not None
     assert change.high is not None
@@ -285,23 +287,23 @@ def _resolvable(change: Change, confidence: float) -> float:
     return (change.high - change.low) / (2 * z) * (z + _POWER)
 
 
-def _further(change: Change, margin: float, confidence: float) -> int | None:
+def _count_further(change: Change, margin: float, confidence: float) -> int | None:
     """Return how many more tasks an unchanged system needs to pass with this margin."""
     if margin <= 0 or not change.tasks or change.low is None:
         return None
-    needed = ceil(change.tasks * (_resolvable(change, confidence) / margin) ** 2)
+    needed = ceil(change.tasks * (_find_resolvable(change, confidence) / margin) ** 2)
     return needed - change.tasks if needed > change.tasks else None
 
 
-def _texts(scale: Scale) -> Callable[[float], str]:
-    return lambda value: value_text(value, scale)
+def _make_formatter(scale: Scale) -> Callable[[float], str]:
+    return lambda value: format_value(value, scale)
 
 
-def _signed(value: float, text: Callable[[float], str]) -> str:
+def _format_signed(value: float, text: Callable[[float], str]) -> str:
     return f"+{text(value)}" if value > 0 else text(value)
 
 
-def _allowed(margin: float, text: Callable[[float], str]) -> str:
+def _describe_required(margin: float, text: Callable[[float], str]) -> str:
     """Say what is required of the change in words."""
     if margin == 0:
         return "no change"

@@ -1,4 +1,4 @@
-"""What a gate found: its checks, each with a verdict and the reason for it, and the whole."""
+"""The result of a gate: its checks, each with a verdict and its reason, and the whole."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.gate/1"
@@ -119,9 +119,9 @@ class Check:
         return {
             "name": self.name,
             "level": self.level,
-            "value": finite_json(self.value),
-            "low": finite_json(self.low),
-            "high": finite_json(self.high),
+            "value": to_finite(self.value),
+            "low": to_finite(self.low),
+            "high": to_finite(self.high),
             "threshold": None if threshold is None else threshold.value,
             "verdict": self.verdict,
             "reason": self.reason,
@@ -208,15 +208,15 @@ class GateResult(Printed, Tabular):
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per check."""
         for check in self.checks:
-            yield {**check.by, **plain(check.to_dict())}
+            yield {**check.by, **keep_scalars(check.to_dict())}
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """Strict JSON, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
 
-def verdict_of(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
-    """Return the verdict: a failed check goes before an incomplete run, that before doubt."""
+def combine_verdicts(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:
+    """Return the verdict: a failed check outranks an incomplete run, which outranks doubt."""
     blocking = {check.verdict for check in checks if check.blocks}
     if "fail" in blocking:
         return "fail"

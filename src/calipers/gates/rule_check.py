@@ -1,4 +1,4 @@
-"""One rule held against one measured value."""
+"""One rule applied to one measured value."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.policy_values import Rule
 from calipers.gates.reasons import reason
 from calipers.gates.result import Check, Ids, Level
-from calipers.gates.undecided import Undecided, worse
+from calipers.gates.undecided import Undecided, choose_worse
 from calipers.gates.verdicts import (
     MeasuredValue,
     Verdict,
-    cautious,
-    further_range,
-    further_scenarios,
+    bound_further,
+    count_further,
     is_thin,
-    judged,
+    judge_value,
+    widen_bounds,
 )
 from calipers.metrics.thresholds import Threshold
 from calipers.scores.calibration import Calibration
@@ -102,11 +102,11 @@ class Judge:
         recorded = self.given.recorded
         return None if recorded is None else recorded.group(self.run.by)
 
-    def metric(self, rule: Rule, level: Level, source: str) -> Check:
+    def check_metric(self, rule: Rule, level: Level, source: str) -> Check:
         """Check a metric against its threshold."""
-        return self.measured(rule, self.run.metrics[rule.name], level, source, of=rule.name)
+        return self.check_value(rule, self.run.metrics[rule.name], level, source, of=rule.name)
 
-    def measured(
+    def check_value(
         self,
         rule: Rule,
         measured: Measured,
@@ -137,13 +137,13 @@ class Judge:
             return replace(check, ran=False, reason=f"no value: {measured.reason}")
         estimate = self._estimate(measured, measured.value)
         if self.policy.evidence == "interval":
-            estimate = cautious(rule.threshold, estimate, self.run.confidence)
-        verdict = judged(rule.threshold, estimate, self.policy.evidence)
+            estimate = widen_bounds(rule.threshold, estimate, self.run.confidence)
+        verdict = judge_value(rule.threshold, estimate, self.policy.evidence)
         thin = is_thin(rule.threshold, estimate)
         further = between = None
         if thin:
-            further = further_scenarios(rule.threshold, estimate, confidence=self.run.confidence)
-            between = further_range(rule.threshold, estimate, confidence=self.run.confidence)
+            further = count_further(rule.threshold, estimate, confidence=self.run.confidence)
+            between = bound_further(rule.threshold, estimate, confidence=self.run.confidence)
         met = rule.threshold.is_met(measured.value)
         return replace(
             check,
@@ -181,7 +181,9 @@ class Judge:
         """Return what is undecided of the metric that has most of it; nothing where it may be."""
         if self.policy.undecided == "ignore":
             return Undecided()
-        return reduce(worse, (self.run.undecided(name, category) for name in metrics), Undecided())
+        return reduce(
+            choose_worse, (self.run.undecided(name, category) for name in metrics), Undecided()
+        )
 
     def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
         """Return a verdict as the policy wants it: a warning never blocks, doubt may not."""
@@ -191,9 +193,9 @@ class Judge:
         return "warn" if blocks and level == "warning" else verdict
 
 
-def joined(check: Check, also: Check) -> Check:
-    """Return two parts of one rule as one: the worse verdict holds, with both reasons."""
-    check = replace(check, undecided=worse(check.undecided, also.undecided))
+def join_checks(check: Check, also: Check) -> Check:
+    """Return two parts of one rule as one: the worse verdict, with both reasons."""
+    check = replace(check, undecided=choose_worse(check.undecided, also.undecided))
     if also.verdict == "pass":
         return check
     return check.add_reason(

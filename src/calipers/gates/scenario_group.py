@@ -1,4 +1,4 @@
-"""The scenarios of one group of records, a row each: what a gate asks of them."""
+"""The scenarios of one group of records, a row each, as a gate queries them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
 from calipers.gates.rule_check import ScenarioRuns
 from calipers.gates.task_values import FeatureByTask
-from calipers.gates.undecided import Judgments, Undecided, spelled_alike, worse
+from calipers.gates.undecided import Judgments, Undecided, choose_worse, find_similar_names
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
-from calipers.metrics.judged.who import PASSED, VALUES, judged_parts
+from calipers.metrics.judged.who import PASSED, VALUES, list_judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
 from calipers.metrics.thresholds import Threshold
 from calipers.scores.correction import Correct
 from calipers.scores.results import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
-from calipers.statistics.intervals import rows_worth, wilson
+from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError
 
 ID, CATEGORY = "id", "category"
@@ -34,8 +34,8 @@ _ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
 _OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
 
 
-def kept_as(name: str) -> str:
-    """Return the column that a field of the records is in."""
+def name_own(name: str) -> str:
+    """Return the column of a field of the records."""
     return f"_kept_{name}"
 
 
@@ -54,7 +54,7 @@ class ScenarioGroup:
         self._check_categories()
 
     def _check_categories(self) -> None:
-        low, high = (f"{kept_as(CATEGORY)}{end}" for end in (LOW, HIGH))
+        low, high = (f"{name_own(CATEGORY)}{end}" for end in (LOW, HIGH))
         torn = self.rows.filter(pl.col(low) != pl.col(high))
         if torn.height:
             scenario, one, other = torn.select(ID, low, high).row(0)
@@ -77,24 +77,24 @@ class ScenarioGroup:
         """Return how many there are."""
         return self.rows.height
 
-    def flagged(self) -> dict[str, int]:
-        """Return how many runs of each category judges decided whose text speaks to them."""
-        of = f"{kept_as(CATEGORY)}{LOW}"
+    def count_flagged(self) -> dict[str, int]:
+        """Return, by category, the runs decided by judges whose text addresses the judge."""
+        of = f"{name_own(CATEGORY)}{LOW}"
         counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").sum())
         return dict(counted.iter_rows())
 
-    def pooled(self) -> Iterator[str]:
-        """Say where several systems count as runs of a scenario, which is rarely meant."""
+    def note_pooled(self) -> Iterator[str]:
+        """Say if several systems count as runs of a scenario, which is rarely intended."""
         for name in SYSTEMS:
-            low, high = (pl.col(f"{kept_as(name)}{end}") for end in (LOW, HIGH))
+            low, high = (pl.col(f"{name_own(name)}{end}") for end in (LOW, HIGH))
             if several := self.rows.filter(low != high).height:
                 yield (
                     f"{several:,} scenarios were run by several {name}s, which count as one: "
                     f"--by {name} keeps them apart"
                 )
 
-    def named(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
-        """Return how the runs of these scenarios ended, of those that are there.
+    def find_runs(self, ids: Iterable[str]) -> dict[str, ScenarioRuns]:
+        """Return how the runs of these scenarios ended, of those that exist.
 
         A right answer stands in for a verdict, but not where expectations or judges were to tell.
         """
@@ -105,73 +105,73 @@ class ScenarioGroup:
             row[ID]: ScenarioRuns(
                 **{name: row[name] for name in counts},
                 lacking=row["unsettled"]
-                + judgments.failed_on(row[ID])
-                + judgments.lacking(PASSED, scenario=row[ID]),
+                + judgments.count_failed(row[ID])
+                + judgments.count_lacking(PASSED, scenario=row[ID]),
             )
             for row in found.select(ID, *counts, "unsettled").iter_rows(named=True)
         }
 
-    def outcomes(self) -> dict[str, tuple[str, ...]]:
+    def list_outcomes(self) -> dict[str, tuple[str, ...]]:
         """Return the ids of those that passed in all runs, that failed in any, and the rest."""
         failed = pl.col("failed") > 0
         all_passed = pl.col("passed") == pl.col("runs")
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
         return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
 
-    def task_values(self) -> dict[str, FeatureByTask]:
+    def measure_tasks(self) -> dict[str, FeatureByTask]:
         """Return the mean of each feature in each scenario that has it."""
         names = [name.removesuffix(N) for name in self.rows.columns if name.endswith(N)]
-        return {name: _task_values(self.rows, name) for name in names}
+        return {name: _measure_tasks(self.rows, name) for name in names}
 
-    def clusters(self) -> dict[str, int]:
+    def list_clusters(self) -> dict[str, int]:
         """Return the cluster of each scenario that has one."""
         return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
 
-    def categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
+    def measure_categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
         """Return the pass rate of each category, as `score --by category`, corrected if asked."""
-        of = f"{kept_as(CATEGORY)}{LOW}"
+        of = f"{name_own(CATEGORY)}{LOW}"
         parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
         return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
 
-    def undecided(self, metric: str, category: str | None = None) -> Undecided:
-        """Return how many runs have no value that the metric rests on, optional scenarios apart."""
+    def count_undecided(self, metric: str, category: str | None = None) -> Undecided:
+        """Return how many runs lack a value that the metric needs, optional scenarios aside."""
         found = Undecided()
-        for value in judged_parts(metric_named(metric)):
+        for value in list_judged_parts(metric_named(metric)):
             if value == PASSED:
                 of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
-                found = worse(found, self._open(value, of))
+                found = choose_worse(found, self._open(value, of))
             elif self._judgments.are_about(value):
-                found = worse(found, self._open(value, None))
-        return worse(found, self._open(COVERAGE, None)) if metric in OF_COVERAGE else found
+                found = choose_worse(found, self._open(value, None))
+        return choose_worse(found, self._open(COVERAGE, None)) if metric in OF_COVERAGE else found
 
     def _open(self, value: str, category: str | None) -> Undecided:
         rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
         if category is not None:
-            rows = rows.filter(pl.col(f"{kept_as(CATEGORY)}{LOW}") == category)
-        lacking = self._judgments.lacking(value, category=category, without=self._optional)
+            rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
+        lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
         count = int(rows[f"{value}{OPEN}"].sum()) + lacking
         return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
 
-    def alike(self, category: str) -> dict[str, int]:
-        """Return the categories that are spelled a little otherwise, and their runs."""
-        of = f"{kept_as(CATEGORY)}{LOW}"
+    def find_similar(self, category: str) -> dict[str, int]:
+        """Return the categories that are spelled slightly differently, and their runs."""
+        of = f"{name_own(CATEGORY)}{LOW}"
         counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").sum())
         runs: dict[str, int] = dict(counted.iter_rows())
-        return {name: runs[name] for name in spelled_alike(category, runs)}
+        return {name: runs[name] for name in find_similar_names(category, runs)}
 
-    def failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
-        """Return the scenarios with a run that misses what is required of the metric."""
-        missed = _missed(metric_named(metric), threshold)
+    def list_failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
+        """Return the scenarios with a run that misses the requirement on the metric."""
+        missed = _mark_missed(metric_named(metric), threshold)
         if missed is None:
             return Ids()
         rows = self.rows.filter(missed)
         if category is not None:
-            rows = rows.filter(pl.col(f"{kept_as(CATEGORY)}{LOW}") == category)
+            rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
         return Ids(rows.height, tuple(rows[ID].head(LISTED)))
 
 
-def _task_values(rows: pl.DataFrame, name: str) -> FeatureByTask:
+def _measure_tasks(rows: pl.DataFrame, name: str) -> FeatureByTask:
     known = rows.filter(pl.col(f"{name}{N}") > 0)
     runs, total, squares = (
         known[f"{name}{end}"].cast(pl.Float64).to_numpy() for end in (N, SUM, SQUARES)
@@ -185,8 +185,8 @@ def _task_values(rows: pl.DataFrame, name: str) -> FeatureByTask:
     )
 
 
-def own_feature(metric: Metric) -> Feature | None:
-    """Return the value that each run has of its own, where the metric is made of such values."""
+def find_own_feature(metric: Metric) -> Feature | None:
+    """Return the value per run that the metric is based on, or None."""
     if isinstance(metric.averaged, Feature):
         return metric.averaged
     if isinstance(metric.aggregate, Rank):
@@ -196,9 +196,9 @@ def own_feature(metric: Metric) -> Feature | None:
     return passed if passed in metric.aggregate.features and metric.better == "higher" else None
 
 
-def _missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
-    """Return whether a scenario's worst value misses the threshold, or one of yes and no is bad."""
-    feature = own_feature(metric)
+def _mark_missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
+    """Return whether a scenario's worst value misses the threshold, or a binary one is bad."""
+    feature = find_own_feature(metric)
     if feature is None or metric.better is None:
         return None
     more_is_good = (metric.better == "higher") != metric.complement
@@ -241,5 +241,5 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
     )
     if correct is None:
         return measured
-    size = rows_worth(share, n, spread, clusters)
+    size = count_worth(share, n, spread, clusters)
     return correct(measured, size, int(judged["by_judges"].sum()))

@@ -1,4 +1,4 @@
-"""A row per scenario: how its runs ended and its worst values, gathered while records are measured.
+"""A row per scenario: outcome and worst values of its runs, gathered while records are measured.
 
 Rows are added up batch by batch: memory grows with the scenarios and not with the records.
 """
@@ -11,7 +11,7 @@ from functools import partial
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, kept
+from calipers.engines.plan import FAILED, name_kept
 from calipers.gates.judged_runs import JudgedTexts
 from calipers.gates.scenario_group import (
     CATEGORY,
@@ -27,17 +27,17 @@ from calipers.gates.scenario_group import (
     SYSTEMS,
     N,
     ScenarioGroup,
-    kept_as,
-    own_feature,
+    find_own_feature,
+    name_own,
 )
 from calipers.metrics import Metric
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature
-from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, judged_parts
+from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, list_judged_parts
 from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.sinks import Watch
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.results import Group
 
 OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, whether it was right
@@ -65,7 +65,7 @@ class ScenarioTable:
         self._open = dict(_open_counts(metrics))
         self._texts = JudgedTexts(named)
         self._optional = tuple(optional)
-        own = (own_feature(metric) for metric in metrics)
+        own = (find_own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
         means = (metric.averaged for metric in metrics)
         self._means = tuple(dict.fromkeys(each.name for each in means if isinstance(each, Feature)))
@@ -79,7 +79,9 @@ class ScenarioTable:
         outcomes = (*(each.name for each in OUTCOMES), JUDGED_BY)
         counted = (name for of in self._open.values() for name in of.meta.root_names())
         named = (ID, GROUP, FAILED, *outcomes, behaviors_expected.name, *self._features, *counted)
-        columns = {name: name for name in named} | {kept_as(name): kept(name) for name in _KEPT}
+        columns = {name: name for name in named} | {
+            name_own(name): name_kept(name) for name in _KEPT
+        }
         columns |= {CLUSTER: CLUSTER} if self._clustered else {}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
@@ -87,7 +89,7 @@ class ScenarioTable:
         outcome = pl.coalesce(each.name for each in OUTCOMES)
         by_judges = pl.col(JUDGED_BY).str.contains(f'"{PASSED}":', literal=True)
         flagged = pl.col(JUDGED_BY).str.contains(f'"{FLAGGED}":["{PASSED}"', literal=True)
-        values = (*map(kept_as, _KEPT), *self._features)
+        values = (*map(name_own, _KEPT), *self._features)
         ran = ~pl.col(FAILED)
         is_expected = pl.col(behaviors_expected.name).is_not_null()
         part = rows.group_by(GROUP, ID).agg(
@@ -100,23 +102,23 @@ class ScenarioTable:
             by_judges.sum().alias("by_judges"),
             flagged.sum().alias("flagged"),
             (ran & is_expected & pl.col(passed.name).is_null()).sum().alias("unsettled"),
-            (ran & pl.col(kept_as(CATEGORY)).is_not_null()).sum().alias("categorised"),
+            (ran & pl.col(name_own(CATEGORY)).is_not_null()).sum().alias("categorised"),
             *(is_open.sum().alias(f"{value}{OPEN}") for value, is_open in self._open.items()),
             *(pl.col(name).min().alias(f"{name}{LOW}") for name in values),
             *(pl.col(name).max().alias(f"{name}{HIGH}") for name in values),
-            *(each for name in self._means for each in _moments(name)),
+            *(each for name in self._means for each in _list_moments(name)),
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
         )
         self._parts.append(part)
-        self._texts.take(rows, category=kept_as(CATEGORY))
+        self._texts.take(rows, category=name_own(CATEGORY))
         self._rows += part.height
         if self._rows > _ROWS_AT_ONCE:
-            self._parts = [self._added_up()]
+            self._parts = [self._sum_parts()]
             self._texts.compact()
             self._rows = 0
 
-    def _added_up(self) -> pl.DataFrame:
-        """Return the parts as one: counts are summed, of values the lowest and the highest stay."""
+    def _sum_parts(self) -> pl.DataFrame:
+        """Return the parts as one: sums of counts, minima and maxima of values."""
         rows = pl.concat(self._parts, how="vertical_relaxed")
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (LOW, HIGH))
         opened = [f"{value}{OPEN}" for value in self._open]
@@ -127,18 +129,18 @@ class ScenarioTable:
         )
         return added.select(rows.columns)
 
-    def beside(self, groups: Sequence[Group], by: Sequence[str]) -> list[ScenarioGroup]:
+    def split_groups(self, groups: Sequence[Group], by: Sequence[str]) -> list[ScenarioGroup]:
         """Return the scenarios of each group of the score."""
         if not groups:
             return []
-        self._parts = [_coarsen(self._added_up(), by)]
+        self._parts = [_coarsen(self._sum_parts(), by)]
         self._texts.regroup(partial(_coarsen, by=by))
-        rows = self._added_up().sort(ID)
+        rows = self._sum_parts().sort(ID)
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
-        of_key = {tuple(key.values()): parts[text] for text, key in sorted_keys(parts, by).items()}
-        judged = self._texts.by_group()
+        of_key = {tuple(key.values()): parts[text] for text, key in sort_keys(parts, by).items()}
+        judged = self._texts.group()
         return [
             ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)
             for key in (tuple(group.by.values()) for group in groups)
@@ -157,7 +159,7 @@ def _coarsen(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
     """Yield whether a run that did not fail lacks each value that the metrics may rest on."""
     ran = ~pl.col(FAILED)
-    for value in dict.fromkeys((PASSED, *(v for each in metrics for v in judged_parts(each)))):
+    for value in dict.fromkeys((PASSED, *(v for each in metrics for v in list_judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
     if any(metric.name in OF_COVERAGE for metric in metrics):
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
@@ -165,8 +167,8 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
         yield COVERAGE, ran & unknown
 
 
-def _moments(name: str) -> Iterator[pl.Expr]:
-    """Yield what a mean and its spread are made of."""
+def _list_moments(name: str) -> Iterator[pl.Expr]:
+    """Yield the totals for a mean and its spread."""
     value = pl.col(name).cast(pl.Float64)
     yield value.count().alias(f"{name}{N}")
     yield value.sum().alias(f"{name}{SUM}")

@@ -1,4 +1,4 @@
-"""What is sure of a check while a run goes on.
+"""What is certain about a check while a run goes on.
 
 A check on a mean of values in [0, 1] is decided by bets on its tasks, one after the other, in an
 order that was drawn before. The value of a task is the mean of its runs. A run without a value
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from calipers.gates.demands import Demand
 from calipers.gates.early import Early, Standing
-from calipers.gates.reasons import missed_text
+from calipers.gates.reasons import describe_miss
 from calipers.gates.result import Check
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
 
@@ -97,41 +97,43 @@ class CheckSequence:
             self._least += (each.least for each in new)
             self._most += (each.most for each in new)
             self._is_known = self._is_known or any(each.known for each in new)
-            self._above = self._above.placed([each.least for each in new])
-            self._below = self._below.placed([1 - each.most for each in new])
+            self._above = self._above.place([each.least for each in new])
+            self._below = self._below.place([1 - each.most for each in new])
             self._decide()
 
     def _decide(self) -> None:
         if self.decided is not None:
             return
-        won, after = self._won()
-        self.decided = (self._counted() or won) if self._is_known else self._of_nothing()
+        won, after = self._decide_by_bets()
+        self.decided = (
+            (self._decide_by_counting() or won) if self._is_known else self._decide_empty()
+        )
         if self.decided is not None:
             self._after = after if won == self.decided else len(self._least)
 
-    def _of_nothing(self) -> Decision | None:
-        """Where no task has a value there is none to meet a demand, once all have been asked."""
+    def _decide_empty(self) -> Decision | None:
+        """Return the failure of a check no task has a value for, once all have been asked."""
         return "fail" if self.is_all_seen and self._least == self._most else None
 
-    def _sure(self) -> Bounds:
+    def _bound_all(self) -> Bounds:
         """Return the bounds of the mean of all tasks, whatever is to come."""
         seen = len(self._least)
         return sure_bounds(self._above.summed, seen - self._below.summed, seen, len(self._tasks))
 
-    def _counted(self) -> Decision | None:
+    def _decide_by_counting(self) -> Decision | None:
         """Return the decision that no value to come can change, if there is one."""
         on = self.demand.on
         assert on is not None
         if not self._of_these:
             return None
-        low, high = self._sure()
+        low, high = self._bound_all()
         ends = {on.is_met(low), on.is_met(high)}
         if len(ends) > 1 or (on.operator == "=" and low < on.value < high):
             return None
         return "pass" if True in ends else "fail"
 
-    def _won(self) -> tuple[Decision | None, int | None]:
-        """Return the decision of the bet that was won first, and after how many tasks."""
+    def _decide_by_bets(self) -> tuple[Decision | None, int | None]:
+        """Return the decision of the first bet that was won, and after how many tasks."""
         on = self.demand.on
         assert on is not None
         above, below = self._above.won_after, self._below.won_after
@@ -141,8 +143,8 @@ class CheckSequence:
         is_good = is_above == (on.operator in ("≥", ">"))
         return "pass" if is_good else "fail", above if is_above else below
 
-    def standing(self) -> Standing:
-        """Return what is sure so far."""
+    def describe(self) -> Standing:
+        """Return what is certain so far."""
         on = self.demand.on
         if self.why_not is not None or on is None:
             return Standing(
@@ -153,7 +155,7 @@ class CheckSequence:
                 why_not=self.why_not,
             )
         if on.is_exact:
-            around = self._sure()
+            around = self._bound_all()
         else:
             total = len(self._tasks) if self._of_these else None
             around = mean_bounds(self._least, self._most, total=total, alpha=self._alpha)
@@ -169,8 +171,8 @@ class CheckSequence:
         )
 
 
-def settled(checks: Iterable[Check], early: Early) -> Iterator[Check]:
-    """Yield the checks of a group in a run that may end early, each with how it stands.
+def settle_checks(checks: Iterable[Check], early: Early) -> Iterator[Check]:
+    """Yield the checks of a group in a run that may end early, each with its standing.
 
     Where the run did end, what blocks is as far as it is sure: its interval on the part that was
     run knows nothing of how often one has looked. Of a check whose tasks were all run there is no
@@ -207,11 +209,11 @@ def _as_sure(check: Check, standing: Standing) -> Check:
         )
     said = f"decided after {standing.after:,} of {standing.of:,} tasks"
     if standing.decided == "fail":
-        said = f"{_missed(check)}; {said}"
+        said = f"{_describe_miss(check)}; {said}"
     return replace(check, verdict=standing.decided, reason=said)
 
 
-def _missed(check: Check) -> str:
+def _describe_miss(check: Check) -> str:
     if check.value is None or check.threshold is None or check.level == "required":
         return check.reason or "it failed"
-    return missed_text(check.value, check.threshold)
+    return describe_miss(check.value, check.threshold)

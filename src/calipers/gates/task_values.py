@@ -22,7 +22,7 @@ class FeatureByTask:
     squares: Floats
 
 
-def tasks_json(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
+def dump_tasks(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
     """Return one list of ids, and for each feature numbers in that order.
 
     `runs` is one number where all tasks have as many, and 0 for a task without a value; `squares`
@@ -33,13 +33,13 @@ def tasks_json(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
     return {
         "ids": ids,
         "values": {
-            name: _feature_json(values, [place[each] for each in values.ids], len(ids))
+            name: _dump_feature(values, [place[each] for each in values.ids], len(ids))
             for name, values in sorted(tasks.items())
         },
     }
 
 
-def _feature_json(values: FeatureByTask, at: Sequence[int], size: int) -> dict[str, Any]:
+def _dump_feature(values: FeatureByTask, at: Sequence[int], size: int) -> dict[str, Any]:
     def spread(numbers: Floats) -> list[float | int]:
         whole = np.zeros(size)
         whole[list(at)] = numbers
@@ -54,16 +54,16 @@ def _feature_json(values: FeatureByTask, at: Sequence[int], size: int) -> dict[s
     }
 
 
-def tasks_from(found: Mapping[str, Any]) -> dict[str, FeatureByTask]:
-    """Return what `tasks_json` wrote; raise ValueError where it is something else."""
+def load_tasks(found: Mapping[str, Any]) -> dict[str, FeatureByTask]:
+    """Return what `dump_tasks` wrote; raise ValueError for anything else."""
     ids = [str(each) for each in found["ids"]]
     return {
-        str(name): _feature_from(str(name), each, ids) for name, each in found["values"].items()
+        str(name): _load_feature(str(name), each, ids) for name, each in found["values"].items()
     }
 
 
-def _feature_from(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
-    def numbers(key: str, value: Any) -> Floats:
+def _load_feature(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
+    def read_numbers(key: str, value: Any) -> Floats:
         array = np.array([value] * len(ids) if isinstance(value, int) else value, dtype=np.float64)
         if (
             array.shape != (len(ids),)
@@ -73,8 +73,8 @@ def _feature_from(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> Fe
             raise ValueError(f"the {key} of {name} are no {len(ids)} finite numbers")
         return array
 
-    runs, means = numbers("runs", found["runs"]), numbers("means", found["means"])
-    squares = numbers("squares", found.get("squares", 0))
+    runs, means = read_numbers("runs", found["runs"]), read_numbers("means", found["means"])
+    squares = read_numbers("squares", found.get("squares", 0))
     has = runs > 0
     return FeatureByTask(
         ids=tuple(each for each, kept in zip(ids, has, strict=True) if kept),

@@ -1,4 +1,4 @@
-"""What a check cannot know: scenarios that nothing decides, judgments that failed or are absent.
+"""What a check cannot know: undecided scenarios, failed or missing judgments.
 
 A blocking check that rests on any of these makes the gate incomplete, unless the policy says
 `undecided: ignore`.
@@ -35,7 +35,7 @@ class Undecided:
         return f"{what}: judgments failed or are absent" if self.by_judges else what
 
 
-def worse(one: Undecided, other: Undecided) -> Undecided:
+def choose_worse(one: Undecided, other: Undecided) -> Undecided:
     """Return the one that leaves more undecided."""
     return other if other.count > one.count else one
 
@@ -65,14 +65,14 @@ class Judgments:
         for _, said in self._runs:
             self._gives.update({rubric: set() for rubric in said.get(OTHER, ())} | self._gives)
             for value in JUDGED_VALUES:
-                for rubric in _rubrics(said, value):
+                for rubric in _list_rubrics(said, value):
                     self._gives.setdefault(rubric, set()).add(value)
 
     def are_about(self, value: str) -> bool:
         """Say whether any judge gave this value, or failed and might have given it."""
-        return any(value in said or self._failed(said, value) for _, said in self._runs)
+        return any(value in said or self._find_failed(said, value) for _, said in self._runs)
 
-    def lacking(
+    def count_lacking(
         self,
         value: str,
         *,
@@ -80,7 +80,7 @@ class Judgments:
         scenario: str | None = None,
         without: Sequence[str] = (),
     ) -> int:
-        """Return how many runs judges gave the value for, though not by every rubric."""
+        """Return for how many runs judges gave the value, though not by every rubric."""
         wanted = {rubric for rubric, values in self._gives.items() if value in values}
         return sum(
             run.rows
@@ -89,19 +89,19 @@ class Judgments:
             and category in (None, run.category)
             and scenario in (None, run.scenario)
             and run.scenario not in without
-            and (wanted - _rubrics(said, value) or self._failed(said, value))
+            and (wanted - _list_rubrics(said, value) or self._find_failed(said, value))
         )
 
-    def failed_on(self, scenario: str) -> int:
+    def count_failed(self, scenario: str) -> int:
         """Return how many runs of a scenario have no verdict since a judge gave none."""
         return sum(
             run.rows
             for run, said in self._runs
-            if run.scenario == scenario and run.is_open and self._failed(said, PASSED)
+            if run.scenario == scenario and run.is_open and self._find_failed(said, PASSED)
         )
 
-    def _failed(self, said: Mapping[str, Any], value: str) -> set[str]:
-        """Return the rubrics of failed judgments that give the value, or may, being never used."""
+    def _find_failed(self, said: Mapping[str, Any], value: str) -> set[str]:
+        """Return the rubrics of failed judgments that give the value, or might, being unused."""
         return {
             rubric
             for rubric in said.get(FAILED, ())
@@ -109,13 +109,13 @@ class Judgments:
         }
 
 
-def _rubrics(said: Mapping[str, Any], value: str) -> set[str]:
+def _list_rubrics(said: Mapping[str, Any], value: str) -> set[str]:
     named = said.get(RUBRICS_OF, {}).get(value)
     return set(named) if named is not None else {rubric for _, rubric in said.get(value, ())}
 
 
-def undecided_reasons(checks: Iterable[Check]) -> Iterator[str]:
-    """Return why checks that block leave the gate incomplete, each once."""
+def explain_undecided(checks: Iterable[Check]) -> Iterator[str]:
+    """Yield why blocking checks leave the gate incomplete, each once."""
     yield from dict.fromkeys(
         f"{check.name}{_of(check)}: {check.undecided}"
         for check in checks
@@ -127,14 +127,14 @@ def _of(check: Check) -> str:
     return f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
 
 
-def spelled_alike(name: str, names: Iterable[str]) -> list[str]:
+def find_similar_names(name: str, names: Iterable[str]) -> list[str]:
     """Return the other names that differ from one only in case, spaces, dashes or underscores.
 
-    >>> spelled_alike("happy_path", ["Happy path ", "happy_path", "sad_path"])
+    >>> find_similar_names("happy_path", ["Happy path ", "happy_path", "sad_path"])
     ['Happy path ']
     """
-    return sorted(each for each in names if each != name and _plain(each) == _plain(name))
+    return sorted(each for each in names if each != name and _fold(each) == _fold(name))
 
 
-def _plain(name: str) -> str:
+def _fold(name: str) -> str:
     return "".join(name.casefold().replace("-", " ").replace("_", " ").split())

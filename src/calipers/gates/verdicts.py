@@ -1,4 +1,4 @@
-"""Holding a value and its interval against a threshold."""
+"""Comparison of a value and its interval with a threshold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from calipers.metrics.thresholds import Threshold
 from calipers.statistics.intervals import exact_share, normal_quantile
-from calipers.statistics.power import tasks_to_settle
+from calipers.statistics.power import count_tasks_to_decide
 
 Evidence = Literal["point", "interval"]
 Verdict = Literal["pass", "fail", "warn", "inconclusive"]
@@ -27,28 +27,28 @@ class MeasuredValue:
     is_share: bool = False  # of rows that are right or wrong: it varies most in the middle
 
 
-def cautious(
+def widen_bounds(
     threshold: Threshold, estimate: MeasuredValue, confidence: float = 0.95
 ) -> MeasuredValue:
-    """Return the estimate with wider bounds where its own would decide on a share too soon.
+    """Return the estimate with wider bounds if its own would decide on a share too soon.
 
     Wilson's interval covers 95 % on average over shares. Near 0 and 1 and with few scenarios it
     leaves the true share out on one side in up to 8 % of runs. What it would decide stands only
     where the exact interval says so as well: then at most 2.5 % are failed that should not be.
     """
-    if not estimate.is_share or judged(threshold, estimate, "interval") == "inconclusive":
+    if not estimate.is_share or judge_value(threshold, estimate, "interval") == "inconclusive":
         return estimate
-    low, high = exact_share(estimate.value, _worth(estimate), confidence)
+    low, high = exact_share(estimate.value, _count_worth(estimate), confidence)
     wider = replace(
         estimate,
         low=low if estimate.low is None else min(low, estimate.low),
         high=high if estimate.high is None else max(high, estimate.high),
     )
-    return estimate if judged(threshold, wider, "interval") != "inconclusive" else wider
+    return estimate if judge_value(threshold, wider, "interval") != "inconclusive" else wider
 
 
-def _worth(estimate: MeasuredValue) -> float:
-    """Return how many independent rows would vary as much; of rows all alike, one per scenario.
+def _count_worth(estimate: MeasuredValue) -> float:
+    """Return how many independent rows vary as much; for identical rows, one per scenario.
 
     Scenarios with many runs beside others with few are worth less than their number.
     """
@@ -60,8 +60,8 @@ def _worth(estimate: MeasuredValue) -> float:
     return seen if estimate.worth is None else min(seen, estimate.worth)
 
 
-def judged(threshold: Threshold, estimate: MeasuredValue, evidence: Evidence) -> Verdict:
-    """Pass, fail or, where only the whole interval may decide, inconclusive.
+def judge_value(threshold: Threshold, estimate: MeasuredValue, evidence: Evidence) -> Verdict:
+    """Return pass, fail or, if only the whole interval may decide, inconclusive.
 
     A demand for all (or none) is a demand on these very scenarios: one that failed breaks it, and
     no interval around the rest could ever meet it. It is decided on the counts either way.
@@ -85,10 +85,10 @@ def is_thin(threshold: Threshold, estimate: MeasuredValue) -> bool:
     return any(bound is not None and threshold.is_met(bound) != met for bound in bounds)
 
 
-def further_scenarios(
+def count_further(
     threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95, power: float = 0.8
 ) -> int | None:
-    """Return how many more scenarios would decide it, if the value is right; None: no number can.
+    """Return how many more scenarios would decide it if the value is right; None: no number.
 
     So many that an interval around such a value leaves the threshold out with this power.
     """
@@ -103,7 +103,7 @@ def further_scenarios(
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
     needed = _until_seen(threshold, estimate, confidence)
     if there:
-        settled = tasks_to_settle(
+        settled = count_tasks_to_decide(
             estimate.value - threshold.value,
             here=here,
             there=there,
@@ -130,15 +130,15 @@ def _until_seen(threshold: Threshold, estimate: MeasuredValue, confidence: float
     return max(0, ceil(times * (estimate.scenarios + z * z) - z * z))
 
 
-def further_range(
+def bound_further(
     threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95
 ) -> tuple[int, int | None] | None:
-    """Return the fewest and the most scenarios more that would settle it; None: no number can.
+    """Return the fewest and the most further scenarios that would decide it; None: no number.
 
     As many as it takes if the value lies one standard error further from the threshold than it
     seems, and one nearer; there is no most where the threshold lies within one standard error.
     """
-    if further_scenarios(threshold, estimate, confidence=confidence) is None:
+    if count_further(threshold, estimate, confidence=confidence) is None:
         return None
     error = estimate.stderr or 0.0
     if estimate.is_share:  # ten of ten do not vary at all; at the threshold they would
@@ -147,16 +147,16 @@ def further_range(
     gap = estimate.value - threshold.value
     error = error if gap > 0 else -error
     further, nearer = gap + error, gap - error
-    fewest = _settled_by(threshold, estimate, further, confidence)
+    fewest = _count_to_decide(threshold, estimate, further, confidence)
     if nearer * gap <= 0:
         return fewest or 1, None
-    return fewest or 1, _settled_by(threshold, estimate, nearer, confidence)
+    return fewest or 1, _count_to_decide(threshold, estimate, nearer, confidence)
 
 
-def _settled_by(
+def _count_to_decide(
     threshold: Threshold, estimate: MeasuredValue, gap: float, confidence: float
 ) -> int | None:
-    """Return how many more scenarios settle it if the value is that far from the threshold."""
+    """Return how many more scenarios decide it if the value is that far from the threshold."""
     value, stderr = threshold.value + gap, estimate.stderr or 0.0
     if estimate.is_share:
         value = min(1.0, max(0.0, value))
@@ -166,4 +166,4 @@ def _settled_by(
         elif seen:
             stderr *= sqrt(value * (1 - value) / seen)
     moved = replace(estimate, value=value, stderr=stderr)
-    return further_scenarios(threshold, moved, confidence=confidence)
+    return count_further(threshold, moved, confidence=confidence)

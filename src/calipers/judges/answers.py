@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
-from calipers.judges.json_objects import NotRead, objects_in
+from calipers.judges.json_objects import NotRead, find_objects
 from calipers.judges.request import CONFIDENCE, NOT_APPLICABLE
 from calipers.judges.rubrics import Rubric, Score
 
@@ -29,8 +29,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,18})?")
 class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswer")
     """An answer that cannot be used; the text says why, in our words."""
 
-    def after(self, answers: int) -> BadAnswer:
-        """Return the same of the last of so many answers."""
+    def count_answers(self, answers: int) -> BadAnswer:
+        """Return the same problem, said of the last of so many answers."""
         return BadAnswer(f"{answers} answers were refused: {self}")
 
 
@@ -41,9 +41,9 @@ class NoAnswer(BadAnswer):
         self.said = said
         super().__init__(why)
 
-    def after(self, answers: int) -> BadAnswer:
-        """Return the same of the last of so many answers."""
-        return NoAnswer(str(super().after(answers)), self.said)
+    def count_answers(self, answers: int) -> BadAnswer:
+        """Return the same problem, said of the last of so many answers."""
+        return NoAnswer(str(super().count_answers(answers)), self.said)
 
 
 class JudgeAnswer(NamedTuple):
@@ -54,7 +54,7 @@ class JudgeAnswer(NamedTuple):
     confidence: float | None = None  # where it was asked for
 
     def to_json(self) -> str:
-        """As a judge would have written it."""
+        """Return the answer as a judge would have written it."""
         sure = {} if self.confidence is None else {CONFIDENCE: self.confidence}
         said = {"reason": self.reason, "scores": self.scores, **sure}
         return json.dumps(said, ensure_ascii=False)
@@ -78,7 +78,7 @@ def read_answer(
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text
     answers: list[JudgeAnswer] = []
-    for found, written in _objects(said):
+    for found, written in _find_objects(said):
         if "scores" in found:
             answers.append(_read(found, rubric, asks_confidence=asks_confidence))
             said = said.replace(written, "", 1)
@@ -88,14 +88,14 @@ def read_answer(
         raise BadAnswer("it holds two answers that differ")
     if _SCORES.search(said):
         raise BadAnswer("beside one answer it holds a part of another")
-    if any(_stands_in(each, judged) for each in answers):
-        raise BadAnswer("it repeats an answer that stands in the judged text")
+    if any(_is_quoted(each, judged) for each in answers):
+        raise BadAnswer("it repeats an answer from the judged text")
     return answers[-1]
 
 
-def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _find_objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
     try:
-        yield from objects_in(text)
+        yield from find_objects(text)
     except NotRead as problem:
         raise BadAnswer(str(problem)) from None
 
@@ -106,19 +106,19 @@ def _refuse_without(said: str) -> NoReturn:
     raise NoAnswer("it holds no JSON object with scores", said.strip())
 
 
-def _stands_in(answer: JudgeAnswer, texts: Sequence[str]) -> bool:
-    """Say whether a text holds an answer with the same reason: it was quoted, not given."""
-    own = _plain(answer.reason)
+def _is_quoted(answer: JudgeAnswer, texts: Sequence[str]) -> bool:
+    """Say whether a text contains an answer with the same reason: it was quoted, not given."""
+    own = _normalize(answer.reason)
     return any(
-        _plain(planted[1])[:_REASON] == own
+        _normalize(planted[1])[:_REASON] == own
         for text in texts
         if _SCORES.search(text)
         for planted in _PLANTED.finditer(text)
     )
 
 
-def _plain(reason: str) -> str:
-    """A reason without marks and spaces, which a quotation may change."""
+def _normalize(reason: str) -> str:
+    """Return a reason without marks and spaces, which a quotation may change."""
     return "".join(filter(str.isalnum, reason.casefold()))
 
 
@@ -128,10 +128,10 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
     if missing := [key for key in keys if key not in found]:
         raise BadAnswer(f"it has no {missing[0]}")
     if not isinstance(found["reason"], str):
-        raise BadAnswer("reason is no text")
+        raise BadAnswer("reason is not text")
     scores = found["scores"]
     if not isinstance(scores, dict):
-        raise BadAnswer("scores is no object")
+        raise BadAnswer("scores is not an object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
     return JudgeAnswer(
@@ -144,7 +144,7 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
 def _share(value: Any) -> float:
     number = _number(value)
     if number is None or not 0 <= number <= 1:
-        raise BadAnswer(f"{CONFIDENCE} is no number from 0 to 1")
+        raise BadAnswer(f"{CONFIDENCE} is not a number from 0 to 1")
     return float(number)
 
 
@@ -158,7 +158,7 @@ def _number(value: Any) -> int | float | None:
 
 
 def _score(value: Any, name: str, rubric: Rubric) -> Score:
-    low, high = rubric.range_of(name)
+    low, high = rubric.get_range(name)
     if rubric.may_not_apply(name) and (value is None or value == NOT_APPLICABLE):
         return None
     number = _number(value)

@@ -13,7 +13,7 @@ from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
 from calipers.scores.calibration import Calibrations
 from calipers.scores.choices import read_options
-from calipers.scores.signatures import takes_options
+from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import refuse_renamed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def judge_records(
     watch: Watch | None = None,
     **judging: Unpack[Judging],
 ) -> JudgedFiles:
-    """Have the records in files judged by models, and write them with their `judgments`.
+    """Judge the records in files by models, and write them with their `judgments`.
 
     With `pairwise=True` the files are two, and a line per task says whose answer is better. Run
     again with the same output to finish what is missing.
@@ -46,10 +46,10 @@ def judge_records(
         What was judged, what failed, and what it cost.
     """
     from calipers.judges.judging import judge_files  # noqa: PLC0415
-    from calipers.judges.options import work_of  # noqa: PLC0415
+    from calipers.judges.options import make_work  # noqa: PLC0415
     from calipers.judges.pairwise import count_pairs  # noqa: PLC0415
 
-    work = work_of(files, output, judging)
+    work = make_work(files, output, judging)
     result = judge_files(work, watch or (lambda _: nullcontext()))
     if not judging.get("pairwise") or result.interrupted:
         return result
@@ -78,7 +78,7 @@ def calibrate_judges(
     return calibrate_files(*files, confidence=confidence)
 
 
-@takes_options("audit")
+@declare_signature("audit")
 def audit_judges(
     data: Any,
     *,

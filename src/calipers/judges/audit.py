@@ -1,4 +1,4 @@
-"""What an audit of judges found: frozen, with a reason for every null."""
+"""The result of an audit of judges: frozen, with a reason for every null."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, metric_rows
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.audit/1"
@@ -49,7 +49,7 @@ class ItemsCheck:
     problems: tuple[Unsummed, ...]  # the first of them
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge's items."""
+        """Return the JSON of one judge's items."""
         return asdict(self) | {
             "worst": [asdict(each) for each in self.worst],
             "problems": [asdict(each) for each in self.problems],
@@ -68,7 +68,7 @@ class JudgeAudit:
     items: ItemsCheck
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge."""
+        """Return the JSON of one judge."""
         return {
             "judge": self.judge,
             "judgments": self.judgments,
@@ -88,7 +88,7 @@ class PairAgreement:
     weighted_score: Mapping[str, Estimate]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one pair."""
+        """Return the JSON of one pair."""
         return {
             "judges": list(self.judges),
             "passed": as_dicts(self.passed),
@@ -105,7 +105,7 @@ class JudgesAgreement:
     pairs: tuple[PairAgreement, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the agreement."""
+        """Return the JSON of the agreement."""
         return {
             "passed": as_dicts(self.passed),
             "weighted_score": as_dicts(self.weighted_score),
@@ -142,7 +142,7 @@ class AuditGroup:
         return sum(judge.items.equal for judge in self.judges)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group."""
+        """Return the JSON of one group."""
         return {
             "by": dict(self.by),
             "records": self.records,
@@ -168,7 +168,7 @@ class PreferenceAudit:
     by_length: Mapping[str, Measured]  # the longer answer's share of wins, by how much longer
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge of pairs."""
+        """Return the JSON of one judge of pairs."""
         return {
             "judge": self.judge,
             "pairs": self.pairs,
@@ -188,7 +188,7 @@ class PreferenceGroup:
     judges: tuple[PreferenceAudit, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group of pairs."""
+        """Return the JSON of one group of pairs."""
         return {
             "by": dict(self.by),
             "systems": list(self.systems),
@@ -216,7 +216,7 @@ class JudgeDrift:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one judge's change."""
+        """Return the JSON of one judge's change."""
         return asdict(self)
 
 
@@ -251,7 +251,7 @@ class Audit(Printed, Tabular):
         return EXIT_PASS if self.judged else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON, as Python values."""
+        """Return the contract's JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -268,15 +268,15 @@ class Audit(Printed, Tabular):
         for group in self.groups:
             for judge in group.judges:
                 measures = {name: found.to_dict() for name, found in judge.measures.items()}
-                yield from metric_rows({**group.by, "judge": judge.judge}, measures)
+                yield from list_metric_rows({**group.by, "judge": judge.judge}, measures)
         for pairs in self.preferences:
             for each in pairs.judges:
                 measures = {name: found.to_dict() for name, found in each.measures.items()}
-                yield from metric_rows({**pairs.by, "judge": each.judge}, measures)
+                yield from list_metric_rows({**pairs.by, "judge": each.judge}, measures)
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The contract's JSON: strict, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return the contract's strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
 
 def _listed(name: str, found: tuple[Any, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Judges audited: how each judges, how far it is from the others, and from its own items."""
+"""Audit of judges: how each judges, and how far it is from the others and from its own items."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from calipers.judges.table import (
     JudgedRecords,
     read_judgments,
 )
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.statistics import agreement, correlation
 from calipers.statistics.influence import Estimate, Floats, Sampling
@@ -116,7 +116,7 @@ def audit_data(
             notices=(*notices, *told),
         )
     judged = read_judgments(data, options, rubric)
-    groups = tuple(_groups(judged, options, worst))
+    groups = tuple(_audit_groups(judged, options, worst))
     many = any(len(group.judges) > _MOST_IN_PAIRS for group in groups)
     return Audit(
         groups=groups,
@@ -127,7 +127,7 @@ def audit_data(
     )
 
 
-def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[AuditGroup]:
+def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[AuditGroup]:
     by = tuple(dict.fromkeys(options.by))
     keys = zip(*(judged.records[name] for name in by), strict=True) if by else ()
     texts = [json.dumps(dict(zip(by, key, strict=True))) for key in keys]
@@ -139,10 +139,10 @@ def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[Aud
     rows = judged.judgments.join(places, on=RECORD, maintain_order="left")
     parts = rows.partition_by(_GROUP, as_dict=True)
     sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
-    for text, key in sorted_keys(sizes, by).items():
+    for text, key in sort_keys(sizes, by).items():
         [(size, errors)] = sizes[text]
         own = parts.get((text,), rows.clear())
-        panel = _panel(own, options.confidence)
+        panel = _make_panel(own, options.confidence)
         yield AuditGroup(
             by=key,
             records=size,
@@ -154,11 +154,11 @@ def _groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[Aud
                 _judge(panel, place, own.filter(pl.col(JUDGE) == name), worst)
                 for place, name in enumerate(panel.judges)
             ),
-            agreement=_agreement(panel),
+            agreement=_measure_agreement(panel),
         )
 
 
-def _panel(rows: pl.DataFrame, confidence: float) -> _Panel:
+def _make_panel(rows: pl.DataFrame, confidence: float) -> _Panel:
     judges = rows[JUDGE].unique().sort()
     columns = rows[JUDGE].cast(pl.Enum(judges)).to_physical().to_numpy()
     _, first, units = np.unique(rows[RECORD].to_numpy(), return_index=True, return_inverse=True)
@@ -195,8 +195,8 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
         measures={
             "pass_rate": share(passed, empty="no judgment says whether it passed"),
             "mean_score": mean(score, least=0.0, empty="no judgment has a weighted_score"),
-            "bias": mean(_from_others(panel.tables[SCORE], place), empty=others),
-            "pass_bias": mean(_from_others(panel.tables[PASSED], place), empty=others),
+            "bias": mean(_subtract_others(panel.tables[SCORE], place), empty=others),
+            "pass_bias": mean(_subtract_others(panel.tables[PASSED], place), empty=others),
             "items_equal": share(equal, empty=no_items),
             "items_difference": mean(apart, empty=no_items),
         },
@@ -205,7 +205,7 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
             equal=int(np.count_nonzero(equal == 1)),
             unsummed=unsummed,
             without=rows.filter(pl.col(ITEMS).is_null() & pl.col(PROBLEM).is_null()).height,
-            worst=tuple(_worst(panel, place, equal, worst)),
+            worst=tuple(_find_worst(panel, place, equal, worst)),
             problems=tuple(
                 Unsummed(id=task, where=where, reason=reason)
                 for task, where, reason in rows.drop_nulls(PROBLEM)
@@ -217,8 +217,8 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     )
 
 
-def _worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[Mismatch]:
-    """The scores that are farthest from their items; of equally far ones the first."""
+def _find_worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[Mismatch]:
+    """Yield the scores that are farthest from their items; the first of equally far ones."""
     unequal = np.flatnonzero(equal == 0)
     score, items = panel.tables[SCORE][:, place], panel.tables[ITEMS][:, place]
     apart = np.round(np.abs(score - items)[unequal], 12)  # as far apart but for rounding
@@ -233,8 +233,8 @@ def _worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[Mism
         )
 
 
-def _from_others(table: Floats, place: int) -> Floats:
-    """A judge's value minus the mean of the others', on the records where there are both."""
+def _subtract_others(table: Floats, place: int) -> Floats:
+    """Return a judge's value minus the mean of the others', on the records that have both."""
     own = table[:, place]
     given = ~np.isnan(table)
     others = given.sum(axis=1) - given[:, place]
@@ -243,7 +243,7 @@ def _from_others(table: Floats, place: int) -> Floats:
     return np.where(np.abs(apart) < _SAME, 0.0, apart)
 
 
-def _agreement(panel: _Panel) -> JudgesAgreement:
+def _measure_agreement(panel: _Panel) -> JudgesAgreement:
     passed, score = panel.tables[PASSED], panel.tables[SCORE]
     refused = panel.incomparable
     pairs: list[PairAgreement] = []
@@ -253,21 +253,21 @@ def _agreement(panel: _Panel) -> JudgesAgreement:
             pairs.append(
                 PairAgreement(
                     judges=(first, second),
-                    passed=_measures(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
-                    weighted_score=_measures(_PAIR_ON_SCORE, score[:, places], panel.sampling),
+                    passed=_measure(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
+                    weighted_score=_measure(_PAIR_ON_SCORE, score[:, places], panel.sampling),
                 )
             )
     return JudgesAgreement(
-        passed=_measures(_ON_PASSED, passed, panel.sampling, refused),
-        weighted_score=_measures(_ON_SCORE, score, panel.sampling, refused),
+        passed=_measure(_ON_PASSED, passed, panel.sampling, refused),
+        weighted_score=_measure(_ON_SCORE, score, panel.sampling, refused),
         pairs=tuple(pairs),
     )
 
 
-def _measures(
+def _measure(
     measures: Mapping[str, _Measure], table: Floats, sampling: Sampling, refused: str | None = None
 ) -> dict[str, Estimate]:
-    """Each measure of agreement; the mean over pairs only where there are several, not too many."""
+    """Return each measure of agreement; the mean over pairs only for several, not too many."""
     found = {}
     for name, measure in measures.items():
         reason = refused

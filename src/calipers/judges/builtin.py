@@ -1,4 +1,4 @@
-"""The three rubrics of specs/003, tier 2; what their criteria weigh is said with the metrics."""
+"""The three rubrics of specs/003, tier 2; the metrics declare the weights of their criteria."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.metrics.judged import rubrics as judged
 _REVIEW = Reads(name="review", field="answer", limit=None)
 
 
-def _rubric(
+def _make_rubric(
     of: judged.JudgedRubric, question: str, reads: list[Reads], says: Mapping[str, str]
 ) -> Rubric:
     return Rubric(
@@ -28,7 +28,7 @@ def _rubric(
 
 
 _ALL = (
-    _rubric(
+    _make_rubric(
         judged.technical_accuracy,
         "Evaluate the technical accuracy of this review of a paper.",
         [Reads(name="paper", field="input"), _REVIEW],
@@ -38,7 +38,7 @@ _ALL = (
             "domain_knowledge": "Appropriate use of technical terminology",
         },
     ),
-    _rubric(
+    _make_rubric(
         judged.constructiveness,
         "Evaluate the constructiveness of this academic review.",
         [_REVIEW],
@@ -48,7 +48,7 @@ _ALL = (
             "improvement_guidance": "Clear next steps for authors",
         },
     ),
-    _rubric(
+    _make_rubric(
         judged.planning_rationality,
         "Evaluate the planning rationality of this agent execution.",
         [Reads(name="execution summary", field="trace")],

@@ -1,4 +1,4 @@
-"""Judgments that are kept by what was judged, by which rubric and model."""
+"""A cache of judgments, by what was judged, with which rubric and model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from calipers.judges.answers import BadAnswer, JudgeAnswer, read_answer
 from calipers.judges.rubrics import Rubric
-from calipers.support.cache import DiskCache, Say, key_of
+from calipers.support.cache import DiskCache, Say, hash_key
 
 
 class JudgmentCache:
@@ -30,14 +30,16 @@ class JudgmentCache:
 
     def find(self, prompt: str, sample: int) -> JudgeAnswer | None:
         """Return the answer that is kept for a sample of a prompt's."""
-        return self._cache.find(self._key(prompt, sample), self._read)
+        return self._cache.find(self._make_key(prompt, sample), self._read)
 
     def keep(self, prompt: str, sample: int, answer: JudgeAnswer) -> None:
         """Keep an answer."""
-        self._cache.keep(self._key(prompt, sample), answer.to_json().encode("utf-8", "replace"))
+        self._cache.keep(
+            self._make_key(prompt, sample), answer.to_json().encode("utf-8", "replace")
+        )
 
-    def _key(self, prompt: str, sample: int) -> str:
-        return key_of(self._of, prompt, *([] if sample == 1 else [sample]))
+    def _make_key(self, prompt: str, sample: int) -> str:
+        return hash_key(self._of, prompt, *([] if sample == 1 else [sample]))
 
 
 def _read(content: bytes, rubric: Rubric, *, asks_confidence: bool) -> JudgeAnswer:

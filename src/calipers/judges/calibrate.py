@@ -1,4 +1,4 @@
-"""How far judges agree with people on the same records: a judge's licence.
+"""Agreement of judges with people on the same records: a judge's licence.
 
 A calibration is bound to the judge's model and the rubric's hash: another model, or one word more
 in the rubric, is another judge. Several samples of one judge are taken together, and so are the
@@ -18,7 +18,7 @@ import numpy as np
 
 from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
 from calipers.records.fields import FIELDS, BadValue
-from calipers.records.judgment_shape import record_hash, score_of, who_judged
+from calipers.records.judgment_shape import identify_judge, read_score, record_hash
 from calipers.records.tasks import read_records
 from calipers.scores.calibration import (
     BIAS,
@@ -31,7 +31,7 @@ from calipers.scores.calibration import (
     Calibration,
     Calibrations,
     Member,
-    members_of,
+    read_members,
 )
 from calipers.statistics.agreement import (
     Level,
@@ -41,10 +41,10 @@ from calipers.statistics.agreement import (
     specificity,
     weighted_kappa,
 )
-from calipers.statistics.correction import Verdicts, moments, verdicts
+from calipers.statistics.correction import Verdicts, compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
-from calipers.statistics.paired import mean_and_error, student
+from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")
@@ -73,51 +73,51 @@ def calibrate_files(
 ) -> Calibrations:
     """Compare every judge in the judged files with the people in the others."""
     check_confidence(confidence)
-    people = _people(human)
+    people = _read_people(human)
     fields = _TELLS_APART if not people else next(iter(people))[1]
     by_people = {key: rated for (key, _), rated in people.items()}
-    judges = _judges(_called(judged), fields)
+    judges = _list_judges(_read_called(judged), fields)
     if not judges:
         raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
     return Calibrations(
         judges=tuple(
-            _calibration(members, own, by_people, confidence) for members, own in judges.items()
+            _calibrate(members, own, by_people, confidence) for members, own in judges.items()
         ),
         confidence=confidence,
     )
 
 
-def _judges(
+def _list_judges(
     records: Iterable[Mapping[str, Any]], fields: Sequence[str]
 ) -> dict[tuple[Member, ...], _Judge]:
-    """Each judge's ratings, then those of the panels that rated an aspect together."""
+    """Return each judge's ratings, then those of the panels that rated an aspect together."""
     judges: dict[tuple[Member, ...], _Judge] = {}
     panels: dict[tuple[Member, ...], _Judge] = {}
     for record in records:
-        key = _key(record, fields)
+        key = _make_key(record, fields)
         own_hash = _hash(record)
         own: dict[Member, list[Mapping[str, Any]]] = {}
-        for judgment in _judgments(record):
-            own.setdefault(who_judged(judgment), []).append(judgment)
-        rated = {who: _together(map(_rated, said), median) for who, said in own.items()}
+        for judgment in _list_judgments(record):
+            own.setdefault(identify_judge(judgment), []).append(judgment)
+        rated = {who: _combine(map(_read_rated, said), median) for who, said in own.items()}
         for who, said in own.items():
             judge = judges.setdefault((who,), _Judge({}))
             _add_names(judge, said)
             if key in judge.rated:
                 raise DataError(
                     f"{judge.name('judge')} ({who[0]}) judged {' '.join(key)} twice, and people's "
-                    "records do not tell which is which",
+                    "records do not say which is which",
                     fix=f"give people's records {', '.join(_TELLS_APART)} as the judged have them",
                 )
             judge.rated[key] = dict(rated[who])
             judge.hashes[key] = own_hash
         for aspect in dict.fromkeys(name for each in rated.values() for name in each):
-            together = members_of(who for who, each in rated.items() if aspect in each)
+            together = read_members(who for who, each in rated.items() if aspect in each)
             if len(together) > 1:
                 panel = panels.setdefault(together, _Judge({}))
                 _add_names(panel, [each for who in together for each in own[who]])
-                said_of_it = [_rated(each) for who in together for each in own[who]]
-                panel.rated.setdefault(key, {})[aspect] = _together(said_of_it, median)[aspect]
+                said_of_it = [_read_rated(each) for who in together for each in own[who]]
+                panel.rated.setdefault(key, {})[aspect] = _combine(said_of_it, median)[aspect]
                 panel.hashes[key] = own_hash
     common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
     return judges | {members: panels[members] for members in common}
@@ -126,11 +126,11 @@ def _judges(
 def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
     for what in ("judge", "model", "rubric", "rubric_hash"):
         found = judge.names.setdefault(what, {})
-        texts = (_text(each.get(what)) for each in judgments)
+        texts = (_as_text(each.get(what)) for each in judgments)
         found.update(dict.fromkeys(text for text in texts if text is not None))
 
 
-def _called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
+def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
     for path in files:
         for number, record in enumerate(read_records(path), 1):
             if record.get("error") not in (None, ""):
@@ -142,11 +142,11 @@ def _called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Rated]:
-    """What people say of each record: several of them by mean and majority, as judges are."""
+def _read_people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Rated]:
+    """Return people's ratings of each record; several are combined as judges' are."""
     found: dict[Key, list[Rated]] = {}
     fields: tuple[str, ...] | None = None
-    for record in _called(files):
+    for record in _read_called(files):
         own = tuple(name for name in _TELLS_APART if record.get(name) is not None)
         if fields is not None and own != fields:
             raise DataError(
@@ -154,29 +154,29 @@ def _people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Ra
                 fix="give it to all, or to none",
             )
         fields = own
-        judgments = _judgments(record) or [record]
+        judgments = _list_judgments(record) or [record]
         _check_scale(record["id"], judgments)
-        found.setdefault(_key(record, own), []).extend(map(_rated, judgments))
+        found.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
     if not any(any(each) for each in found.values()):
         raise UsageError(
             "people's records hold no passed, weighted_score or scores",
-            fix="{id, passed, scores: {criterion: number}}, or judgments of such",
+            fix="{id, passed, scores: {criterion: number}}, or judgments with these fields",
         )
-    return {(key, fields or ()): _together(rated, fmean) for key, rated in found.items()}
+    return {(key, fields or ()): _combine(rated, fmean) for key, rated in found.items()}
 
 
 def _check_scale(name: Any, judgments: Iterable[Mapping[str, Any]]) -> None:
     for judgment in judgments:
         try:
-            score_of(judgment)
+            read_score(judgment)
         except BadValue as problem:
             raise DataError(
                 f"people's record {name}: {problem}", fix="divide it by the most there is"
             ) from None
 
 
-def _together(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
-    """Verdicts by majority, a tie fails; criteria by their mean; scores as asked."""
+def _combine(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
+    """Return verdicts by majority, a tie fails; criteria by their mean; scores as asked."""
     said: dict[str, list[float]] = {}
     for each in rated:
         for name, value in each.items():
@@ -191,7 +191,7 @@ def _together(rated: Iterable[Rated], of_scores: Callable[[list[float]], float])
     }
 
 
-def _key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
+def _make_key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
     return (str(record["id"]), *(str(record.get(name)) for name in fields))
 
 
@@ -202,13 +202,13 @@ def _hash(record: Mapping[str, Any]) -> str:
     return found
 
 
-def _judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = record.get("judgments")
     return [e for e in found if isinstance(e, Mapping)] if isinstance(found, list) else []
 
 
-def _rated(judgment: Mapping[str, Any]) -> Rated:
-    """The verdict, the score, those of the built-in rubrics, and each criterion's, if any."""
+def _read_rated(judgment: Mapping[str, Any]) -> Rated:
+    """Return the verdict, the score, those of built-in rubrics, and each criterion's, if any."""
     found: dict[str, float] = {}
     if isinstance(passed := judgment.get(PASSED), bool):
         found[PASSED] = float(passed)
@@ -230,11 +230,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _text(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _calibration(
+def _calibrate(
     members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
 ) -> Calibration:
     own = judge.rated
@@ -255,30 +255,30 @@ def _calibration(
         members=members,
         n=max((len(pairs) for pairs, _ in tables.values()), default=0),
         aspects={
-            aspect: _measured(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
+            aspect: _measure(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
             for aspect, (pairs, clusters) in tables.items()
         },
         moments={
-            aspect: moments(pairs[:, 0], pairs[:, 1], clusters)
+            aspect: compute_moments(pairs[:, 0], pairs[:, 1], clusters)
             for aspect, (pairs, clusters) in tables.items()
             if aspect != PASSED
         },
-        verdicts=None if passed is None else _verdicts(*passed),
+        verdicts=None if passed is None else _count_verdicts(*passed),
         confidence=confidence,
         records=frozenset(judge.hashes[key] for key in shared),
     )
 
 
-def _verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
-    return verdicts(pairs[:, 0], pairs[:, 1], clusters)
+def _count_verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
+    return count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
 
 
-def _measured(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
-    return {measure: of(pairs, sampling) for measure, of in _measures(aspect).items()}
+def _measure(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
+    return {measure: of(pairs, sampling) for measure, of in _choose_measures(aspect).items()}
 
 
-def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
-    """Verdicts are labels, criteria have an order, scores a distance."""
+def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
+    """Return the measures for an aspect: verdicts are labels, criteria ordinal, scores interval."""
     is_criterion = aspect.startswith("scores.")
     level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
     return {
@@ -287,14 +287,14 @@ def _measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
         **({SENSITIVITY: sensitivity, SPECIFICITY: specificity} if aspect == PASSED else {}),
         f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
         "spearman": spearman,
-        BIAS: _bias,
+        BIAS: _measure_bias,
     }
 
 
-def _bias(table: Floats, sampling: Sampling) -> Estimate:
-    """The mean of judge − people, with Student's interval."""
+def _measure_bias(table: Floats, sampling: Sampling) -> Estimate:
+    """Return the mean of judge − people, with Student's interval."""
     apart = table[:, 0] - table[:, 1]
-    mean, stderr, freedom = mean_and_error(apart, sampling.clusters)
+    mean, stderr, freedom = estimate_mean(apart, sampling.clusters)
     if mean is None:
         return Estimate(value=None, n=0, reason=_NONE_SHARED)
     largest = float(np.abs(apart).max())

@@ -9,7 +9,7 @@ _AT_LEAST = 0.5  # of the limit, else a line, a sentence or a word has to do
 
 
 def cut(text: str, limit: int | None) -> tuple[str, bool]:
-    r"""The text within the limit, and whether something is missing.
+    r"""Return the text within the limit, and whether something is missing.
 
     >>> print(cut("One.\n\nTwo is longer.\n\nThree.", 22)[0])
     One.
@@ -27,7 +27,7 @@ def cut(text: str, limit: int | None) -> tuple[str, bool]:
 
 
 def _end(text: str, limit: int) -> int:
-    """Where the last whole paragraph ends; where that is too early, the last line or word."""
+    """Return where the last whole paragraph ends; if that is too early, the last line or word."""
     breaks = [each.start() for each in _PARAGRAPH.finditer(text, 0, limit + 2)]
     ends = [breaks[-1] if breaks else -1]
     ends += [text.rfind(mark, 0, limit) + len(mark) - 1 for mark in ("\n", ". ", " ")]

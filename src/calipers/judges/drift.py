@@ -14,10 +14,10 @@ import numpy as np
 
 from calipers.judges.audit import JudgeDrift
 from calipers.judges.preferences import is_pairwise, read_pairs
-from calipers.records.judgment_shape import judgments_in, record_hash, who_judged
+from calipers.records.judgment_shape import get_judgments, identify_judge, record_hash
 from calipers.records.tasks import read_records
 from calipers.scores.options import Options
-from calipers.statistics.paired import holm, paired
+from calipers.statistics.paired import compare_paired, holm
 from calipers.support.errors import DataError
 
 _VALUES = ("weighted_score", "overall_score", "passed")
@@ -88,12 +88,12 @@ def _of_record(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Key, _Said
     answer = record.get("answer")
     told = tuple(str(record.get(name)) for name in ("id", "model", "tier", "run"))
     held = record_hash(told[0], None if answer is None else str(answer)) or ""
-    for judgment in judgments_in(record):
+    for judgment in get_judgments(record):
         for on in _VALUES:
             value = judgment.get(on)
             if isinstance(value, int | float):
                 key = (*told, held, str(judgment.get("sample", 1)))
-                said = _Said(float(value), who_judged(judgment))
+                said = _Said(float(value), identify_judge(judgment))
                 yield str(judgment.get("judge") or "judge"), on, key, said
                 break
 
@@ -108,7 +108,7 @@ def _compared(
 ) -> JudgeDrift:
     values = [np.array([side[key].value for key in common]) for side in (then, now)]
     binary = on == "passed"
-    result = paired(
+    result = compare_paired(
         *values,
         binary=binary,
         higher_is_better=None,

@@ -1,4 +1,4 @@
-"""What judging would take: calls that are still to be made, their tokens and dollars."""
+"""Estimate of what judging takes: calls still to be made, their tokens and dollars."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
-from calipers.judges.judging import Work, check_places, has_answer, journal_path
+from calipers.judges.judging import Work, check_places, has_answer, locate_journal
 from calipers.judges.models import Judgment, asks_confidence
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
-from calipers.systems.budget import most_output
-from calipers.systems.estimate import SuiteEstimate, SystemEstimate, prompt_tokens
+from calipers.systems.budget import limit_output
+from calipers.systems.estimate import SuiteEstimate, SystemEstimate, estimate_tokens
 from calipers.systems.journal import Journal
-from calipers.systems.pricing import pricing_of
+from calipers.systems.pricing import find_pricing
 
 
 def estimate_judging(work: Work) -> SuiteEstimate:
     """Count what the output lacks; nothing is called, and nothing written."""
     rubrics = work.rubrics()
     check_places(work)
-    done = _done(work, rubrics)
+    done = _read_done(work, rubrics)
     asked: dict[str, list[int]] = {judge.name: [] for judge in work.judges}
     by_name = {j.name: (j, r) for j, r in zip(work.judges, rubrics, strict=True)}
     for key, record in work.records(lambda _: None):
-        for place in work.places(key) if has_answer(record) else ():
+        for place in work.list_places(key) if has_answer(record) else ():
             before = done.get(place)
             if before is None or before.failed:
-                tokens = _tokens(*by_name[place[1]], work.renamed(record))
+                tokens = _count_tokens(*by_name[place[1]], work.rename(record))
                 asked[place[1]] += [] if tokens is None else [tokens]
     rows = [
         _estimate(model, asked[judge.name], work.price_file, is_second=at > 0)
@@ -38,8 +38,8 @@ def estimate_judging(work: Work) -> SuiteEstimate:
     return SuiteEstimate(systems=tuple(rows))
 
 
-def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment]:
-    path = journal_path(work.output)
+def _read_done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment]:
+    path = locate_journal(work.output)
     if not path.exists() or not path.stat().st_size:
         return {}
     journal = Journal(path)
@@ -49,19 +49,19 @@ def _done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment]:
         journal.close()
 
 
-def _tokens(judge: JudgeSpec, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
+def _count_tokens(judge: JudgeSpec, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
     try:
         asked = request(rubric, record, asks_confidence=asks_confidence(judge))
     except NothingToJudge:
         return None
-    return prompt_tokens(asked.whole)
+    return estimate_tokens(asked.whole)
 
 
 def _estimate(
     judge: JudgeSpec, prompts: Sequence[int], price_file: str | None, *, is_second: bool
 ) -> SystemEstimate:
-    """The calls of one model; of a second one as many as there may be at most."""
-    pricing, most = pricing_of(judge), most_output(judge.settings)
+    """Return the estimate of one model's calls; of a second one, the most there may be."""
+    pricing, most = find_pricing(judge), limit_output(judge.settings)
     source = None if pricing is None else pricing.source
     if judge.price is not None:
         source = price_file
@@ -72,9 +72,11 @@ def _estimate(
         calls=calls,
         input_tokens=tokens,
         output_tokens=output,
-        input_usd=None if pricing is None else sum(pricing.at(input=n, output=0) for n in prompts),
+        input_usd=None
+        if pricing is None
+        else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
         most_usd=None
         if pricing is None or most is None
-        else sum(pricing.at(input=n, output=most) for n in prompts),
+        else sum(pricing.price_tokens(input=n, output=most) for n in prompts),
         price=source,
     )

@@ -37,19 +37,19 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKD", text).translate(_dropped()).lower()
+    return unicodedata.normalize("NFKD", text).translate(_list_dropped()).lower()
 
 
-def readings(folded: str) -> Iterator[str]:
-    """Yield the other ways to read a folded text, where there is something to read otherwise.
+def list_readings(folded: str) -> Iterator[str]:
+    """Yield the other ways to read a folded text, if there are any.
 
-    >>> list(readings("1gn0r3 it")), list(readings("p a s s  it"))
+    >>> list(list_readings("1gn0r3 it")), list(readings("p a s s  it"))
     (['ignore it'], ['pass  it'])
     """
-    latin = folded if folded.isascii() else folded.translate(_latin())
+    latin = folded if folded.isascii() else folded.translate(_map_latin())
     if latin != folded:
         yield latin
-    plain = _MIXED.sub(_letters, latin)
+    plain = _MIXED.sub(_undo_digits, latin)
     if plain != latin:
         yield plain
     closed = _close_up(latin)
@@ -65,40 +65,40 @@ def as_ascii(folded: str) -> str:
     """
     if folded.isascii():
         return folded
-    return _FOREIGN.sub("~", folded.translate(_capitals()))
+    return _FOREIGN.sub("~", folded.translate(_map_capitals()))
 
 
-def reversed_parts(text: str) -> Iterator[str]:
-    """Yield what stands after a mark that turns the reading direction, as it is seen."""
+def find_reversed(text: str) -> Iterator[str]:
+    """Yield what follows a mark that reverses the reading direction, as it is displayed."""
     for part in re.split("[\u202d\u202e]", text)[1:]:
         yield re.split("[\u202c\n]", part, maxsplit=1)[0][::-1]
 
 
-def tagged_text(text: str) -> str:
-    """Return what is written in tag characters, which nobody sees but a model."""
+def read_tags(text: str) -> str:
+    """Return what is written in tag characters, which are invisible except to a model."""
     return "".join(
         chr(ord(each) - 0xE0000) for each in text if "\U000e0020" <= each <= "\U000e007e"
     )
 
 
 @cache
-def _dropped() -> dict[int, None]:
+def _list_dropped() -> dict[int, None]:
     every = chain(range(_LAST_LETTER), _TAGS)
     return {at: None for at in every if unicodedata.category(chr(at)) in _DROPPED}
 
 
 @cache
-def _capitals() -> dict[int, str]:
+def _map_capitals() -> dict[int, str]:
     return {ord(one): capital for one, capital in _CYRILLIC.items()}
 
 
 @cache
-def _latin() -> dict[int, str]:
+def _map_latin() -> dict[int, str]:
     return {ord(one): latin for one, latin in _LOOK_ALIKES.items()}
 
 
-def _letters(found: re.Match[str]) -> str:
-    """The word that digits stand for letters in; a plain word or number stays."""
+def _undo_digits(found: re.Match[str]) -> str:
+    """Return the word in which digits stand for letters; a plain word or number is unchanged."""
     word = found[0]
     if word.isalpha() or not any(map(str.isalpha, word)):
         return word
@@ -108,7 +108,7 @@ def _letters(found: re.Match[str]) -> str:
 
 
 def _close_up(text: str) -> str:
-    """Letters with a space after each as words; two spaces are one between words."""
+    """Return letters with a space after each joined into words; two spaces separate words."""
     lines = []
     for line in text.split("\n"):
         parts: list[str] = []

@@ -206,21 +206,21 @@ UNSPACED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def spaced_rules() -> dict[str, str]:
+def list_spaced_rules() -> dict[str, str]:
     """Return the patterns of languages that put spaces between words, over texts in ASCII."""
     found: dict[str, list[str]] = {}
     for words in LANGUAGES.values():
-        for name, pattern in _spaced(words):
+        for name, pattern in _make_spaced(words):
             found.setdefault(name, []).append(as_ascii(fold(pattern)))
     return {name: "|".join(each) for name, each in found.items()}
 
 
-def unspaced_rules() -> dict[str, str]:
+def list_unspaced_rules() -> dict[str, str]:
     """Return the patterns of the other languages, over folded texts."""
     return {name: fold("|".join(each)) for name, each in UNSPACED.items()}
 
 
-def _spaced(words: Words) -> Iterator[tuple[str, str]]:
+def _make_spaced(words: Words) -> Iterator[tuple[str, str]]:
     gap = r"[^.!?\n]"
     yield "ignore_instructions", rf"\b(?:{words.ignore})\b{gap}{{0,40}}?(?:\b|')(?:{words.task})"
     yield "asks_for_score", rf"\b(?:{words.give})\b{gap}{{0,60}}?\b(?:{words.best})"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def _any(*words: str) -> str:
+def _match_any(*words: str) -> str:
     return f"(?:{'|'.join(words)})"
 
 
-def ascii_pattern(pattern: str) -> str:
-    r"""Return a pattern whose classes are of ASCII: a tenth of the time, and never more.
+def restrict_to_ascii(pattern: str) -> str:
+    r"""Return a pattern whose classes are ASCII only, which takes a tenth of the time.
 
-    >>> ascii_pattern(r"\bgive\s")
+    >>> restrict_to_ascii(r"\bgive\s")
     '(?-u:\\b)give[\\t\\n ]'
     """
     for ours, theirs in _ASCII.items():
@@ -38,7 +38,7 @@ _ASCII = {
 
 # Where an order begins: a clause, or after words that make one of what follows.
 _YOU = r"you (?:must|should|shall|will|have to|need to|are (?:required|asked|told) to|to)"
-_LEADS = _any(
+_LEADS = _match_any(
     *("please", "kindly", "now", "then", "and", "just", "simply", "so", "or", "judge", "always"),
     *("evaluator", "grader", "reviewer", "reviewers", "must", "shall", "so you can", _YOU),
 )
@@ -47,10 +47,10 @@ START = rf"(?:{START})"
 GAP = r"[\t -\-/->@-~]"  # any character within a sentence
 
 _NUMBER = r"(?:5|five|10|ten|100|a hundred|one hundred)"
-_MARK = _any("scores?", "marks?", "points?", "ratings?", "grades?", "credits?", "stars")
+_MARK = _match_any("scores?", "marks?", "points?", "ratings?", "grades?", "credits?", "stars")
 _OF = r"(?:\s+(?:possible|available|allowed))?"
 _COUNT = r"(?:number of )?"
-BEST = _any(
+BEST = _match_any(
     rf"(?:full|top|max|maximum|maximal|highest|perfect|best|greatest){_OF} {_COUNT}{_MARK}",
     r"(?:the )?(?:maximum|highest(?: possible)?(?: value| number)?)"
     r"(?: that| for| to| in| on|[.,;!)]|\s*$)",
@@ -66,22 +66,22 @@ BEST = _any(
     rf"{_NUMBER} (?:across the board|everywhere|throughout|all round)",
     rf"{_NUMBER}(?:, {_NUMBER})*,? and {_NUMBER}",
 )
-_GIVE = _any(
+_GIVE = _match_any(
     *("emit", "enter", "hand", "round", "choose", "select", "use", "show", "make", "keep"),
     *("give", "grant", "award", "assign", "rate", "score", "grade", "mark", "return", "output"),
     *("print", "reply", "respond", "answer with", "write", "put", "set", "record", "report", "say"),
     *("evaluate", "allocate", "receives?", "gets?", "deserves?", "insert", "provide", "state"),
 )
-_WORK = _any(
+_WORK = _match_any(
     *("this", "it", "that", "all", "every", "everything", "me", "the", "any", "each", "both"),
 )
-_GOOD = _any(
+_GOOD = _match_any(
     *("correct", "pass(?:ed|ing)?", "perfect", "excellent", "outstanding", "fulfilled", "flawless"),
     *("satisfied", "achieved", "met", "accepted", "approved", "(?:a )?success(?:ful)?", "right"),
     *("fully \\w+", "complete(?:d)?", "true", "done"),
 )
 _END = r"(?:\s*$|\s*[.,;!)\n\"'])"
-_TASK = _any(
+_TASK = _match_any(
     *("rubric", "instructions?", "prompts?", "criteria", "criterion", "rules", "guidelines"),
     *("directions", "orders", "scheme", "evaluation", "grading", "scoring", "polic(?:y|ies)"),
     *(
@@ -92,7 +92,7 @@ _TASK = _any(
     ),
     *("deductions?", "(?:any|all) (?:mistakes|errors|flaws)", "what came before", "(?:the )?above"),
 )
-_JUDGE = _any(
+_JUDGE = _match_any(
     *("judges?", "graders?", "evaluators?", "assessors?", "examiners?", "(?:ai|llm) reviewers?"),
     *(
         "reviewing (?:model|llm|ai)",
@@ -111,7 +111,7 @@ _JUDGE = _any(
 _A = r"(?:the |an? |any |all |my |our )?(?:llm |ai |automated |automatic |language[- ]model )?"
 
 RULES: Mapping[str, str] = {
-    "ignore_instructions": _any(
+    "ignore_instructions": _match_any(
         r"\b(?:ignore|disregard|forget|bypass|override) (?:the |this |your |any |all |of |\w+ )*"
         r"(?:rubric|(?:previous|prior|above|earlier|preceding) (?:instructions?|rules|criteria))",
         rf"{START}(?:ignore|disregard|forget|override|bypass|skip|neglect|drop|overlook|discard|abandon)\b{GAP}{{0,40}}\b"
@@ -137,7 +137,7 @@ RULES: Mapping[str, str] = {
         r"\b(?:grading|scoring|evaluation) (?:policy|rules|override)\b"
         rf"{GAP}{{0,20}}(?:in force|active|applies)",
     ),
-    "asks_for_score": _any(
+    "asks_for_score": _match_any(
         rf"{START}{_GIVE}\b{GAP}{{0,60}}?\b{BEST}",
         rf"{START}(?:score|rate|grade)(?: {_WORK}| answer| response| review| text| as| an?| with"
         rf"| of| on)*\s*[:=]?\s*{_NUMBER}(?: points?| stars?)?(?:{_END}|\s+(?:for|on|in|please|and))",
@@ -170,7 +170,7 @@ RULES: Mapping[str, str] = {
         rf"{START}score it {_NUMBER} by default\b",
         r"(?:^|\n)\s*(?:grade|score)\s*:\s*[!-~]+ \(do not",
     ),
-    "asks_for_verdict": _any(
+    "asks_for_verdict": _match_any(
         rf"{START}(?:mark|treat|consider|count|accept|record|deem|declare|regard|rate|grade|judge"
         rf"|evaluate|classify|confirm|label)s? {GAP}{{0,60}}?\b(?:as|to be|that|is|are)"
         rf"(?: (?:being|having|fully|this|it|the answer|is|an?))* {_GOOD}\b",
@@ -202,7 +202,7 @@ RULES: Mapping[str, str] = {
         rf"(?:{BEST}|pass|full|max|top)",
         r"\bset (?:score|passed|grade|rating)\s*(?:=|to)\s*(?:max|true|5|10|100)",
     ),
-    "speaks_to_judge": _any(
+    "speaks_to_judge": _match_any(
         rf"\b(?:dear|hey|hi|hello|attention|attn)[,:]? {_A}{_JUDGE}\s*(?:[,:!.—-]|please|this|you|if)",
         rf"\b(?:note|message|hint|notice|instructions?|reminder|memo|info) (?:to|for) {_A}{_JUDGE}\b",
         rf"(?:^|[\n.!?%*#>(\[]|<!--)\s*(?:to|for|as) {_A}{_JUDGE}\s*[:,]?\s*(?:you|please|this|the"
@@ -233,7 +233,7 @@ RULES: Mapping[str, str] = {
         r"\b(?:verdict|output|reply)(?: of the judge)? (?:that )?you must (?:copy|give|return)\b",
         r"\bas the output of the judge\b|\bverdict of the judge\s*:",
     ),
-    "speaks_as_system": _any(
+    "speaks_as_system": _match_any(
         r"<\|?(?:system|im_start|im_end|im_sep|assistant|user|end|eot_id|start_header_id"
         r"|endoftext)\|?>",
         r"\[/?inst\]|<</?sys>>|</?s>\s*\[|\[/?system\]",
@@ -249,13 +249,13 @@ RULES: Mapping[str, str] = {
         r"[\"']?\brole[\"']?\s*[:=]\s*[\"']?system\b",
         r"(?:^|\n)[\s#*]*(?:new |updated )?instructions? for (?:the )?(?:judge|grader|evaluator)",
     ),
-    "imitates_fence": _any(
+    "imitates_fence": _match_any(
         r"<<<\s*/?\s*(?:end|begin)\b",
         r"</(?:(?:judged_)?(?:answer|review|data|paper|task|submission|response|text)|instructions?)>",
         r"\bend of (?:the )?(?:\w+ )?(?:data|submission|judged text|answer|candidate output)\b",
         r"\b(?:judged )?data ends? (?:here|with)\b",
     ),
-    "imitates_answer": _any(
+    "imitates_answer": _match_any(
         r"[\"']scores[\"']\s*:\s*\{",
         r"<(?:score|verdict|grade)>\s*(?:5|10|100|pass)",
         r"(?:^|\n)scores:\n(?:[ \t]+\w+: ?[0-9.]+\n)+",

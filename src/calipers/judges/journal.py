@@ -57,8 +57,8 @@ class JudgeJournal:
         self._journal.append(encode_record({WRITTEN: still_open}).encode())
 
     def _read(self) -> None:
-        """What the journal holds; one of other judges or rubrics is refused."""
-        lines = self._journal.lines()
+        """Read the journal; raise UsageError if it is of other judges or rubrics."""
+        lines = self._journal.read_lines()
         first = next(lines, None)
         if first is None:
             self._journal.append(encode_record(self._of).encode())
@@ -74,18 +74,18 @@ class JudgeJournal:
                 or not isinstance(sample, int)
             ):
                 raise DataError(
-                    f"{self._journal.path}: a line that is no judgment",
-                    fix="take it out, or begin anew with another output: -o FILE",
+                    f"{self._journal.path}: a line that is not a judgment",
+                    fix="take it out, or start over with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
-            calls = _whole(line.get("calls"), at_least=int("prompt_tokens" in judgment))
+            calls = _read_count(line.get("calls"), at_least=int("prompt_tokens" in judgment))
             self.done[place] = Judgment(judgment, bool(line.get("failed")), calls)
             self.calls += calls
             cost = judgment.get("cost_usd")
             self.cost_usd += cost if isinstance(cost, int | float) else 0.0
 
     def _refuse_changes(self, before: Mapping[str, Any]) -> None:
-        for name, then, now in _pairs(before, self._of):
+        for name, then, now in _compare_heads(before, self._of):
             if then != now:
                 raise UsageError(
                     f"{self._journal.path}: it was begun with another {name}: "
@@ -94,13 +94,15 @@ class JudgeJournal:
                 )
 
 
-def _whole(value: Any, *, at_least: int) -> int:
+def _read_count(value: Any, *, at_least: int) -> int:
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return max(value, at_least) if is_count else at_least
 
 
-def _pairs(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """What the first line says now and said before, one by one."""
+def _compare_heads(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what the first line says now and said before, key by key."""
     yield "schema", before.get("schema"), now["schema"]
     judges = before.get("judges")
     then = [each for each in judges if isinstance(each, dict)] if isinstance(judges, list) else []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-MOST_TEXT = 200_000  # characters; more is no answer
+MOST_TEXT = 200_000  # characters; more is not an answer
 _MOST_TRIES = 1_000  # braces that begin no object
 
 
@@ -14,19 +14,21 @@ class NotRead(ValueError):  # noqa: N818 (reads as a sentence: "raise NotRead")
     """A text whose objects are not looked for further; the message says why."""
 
 
-def objects_in(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each whole object that is not part of another, and how it is written.
+def find_objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each whole object that is not part of another, and its text.
 
     Raises:
         NotRead: the text is too long, has too many braces, or an object has a key twice or a
             number that is not finite.
 
-    >>> [found for found, _ in objects_in('I say {"a": 1}, not {2}.')]
+    >>> [found for found, _ in find_objects('I say {"a": 1}, not {2}.')]
     [{'a': 1}]
     """
     if len(text) > MOST_TEXT:
         raise NotRead(f"it is longer than {MOST_TEXT:,} characters")
-    decoder = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_not_finite)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
+    )
     at, tries = text.find("{"), 0
     while at >= 0:
         try:
@@ -42,7 +44,7 @@ def objects_in(text: str) -> Iterator[tuple[dict[str, Any], str]]:
         at = text.find("{", end)
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -51,5 +53,5 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _not_finite(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     raise NotRead("a score is not a finite number")

@@ -1,4 +1,4 @@
-"""What judging came to: how many records are judged, how many judgments failed, what it took."""
+"""The result of judging: how many records are judged, how many judgments failed, the cost."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def sum_judgments(
         escalated=sum("escalated" in each.fields for each in found),
         tokens=sum(each.fields.get(name, 0) for each in found for name in COUNTED[:2]),
         cost_usd=sum(costs) if len(costs) == len(found) and costs else None,
-        by_model=tuple(_by_model(found)),
+        by_model=tuple(_sum_by_model(found)),
         failures=tuple((count, reason) for reason, count in reasons.most_common(5)),
         bad_rows=bad_rows,
         interrupted=interrupted,
@@ -102,8 +102,8 @@ def sum_judgments(
     )
 
 
-def _by_model(found: Sequence[Judgment]) -> Iterator[ModelUse]:
-    """What each model used, whether it had the last word or not."""
+def _sum_by_model(found: Sequence[Judgment]) -> Iterator[ModelUse]:
+    """Yield what each model used, whether its judgment was final or not."""
     used: dict[str, list[Mapping[str, Any]]] = {}
     for each in found:
         for part in each.fields.get("usage", [each.fields]):

@@ -1,4 +1,4 @@
-"""`calipers judge`: records that exist are judged, each once, and nothing that is done is lost.
+"""`calipers judge`: existing records are judged, each once; finished work is never lost.
 
 The journal lies beside the output: a line per judgment, appended as it comes. Run again, and what
 is missing or failed is judged; then the output is written anew, all of it at once.
@@ -21,14 +21,14 @@ from typing import Any
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judged import COUNTED, JudgedFiles, sum_judgments
 from calipers.judges.models import Judgment, OutOfBudget, Pace
-from calipers.judges.panels import WorkingJudge, add_judgments, open_judges, rubrics_of
+from calipers.judges.panels import WorkingJudge, add_judgments, list_rubrics, open_judges
 from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.records.tasks import read_records
 from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
-from calipers.support.whole_files import PRIVATE, whole
+from calipers.support.whole_files import PRIVATE, stage_file
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.loop import run_to_end
@@ -52,7 +52,7 @@ class Work:
     budget_calls: int | None = None  # the same
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each record with its key: its content, and which of equal ones it is."""
+        """Yield each record with its key: its content, and its number among equal ones."""
         seen: Counter[str] = Counter()
         for path in self.files:
             for record in read_records(path, on_bad=on_bad if self.skip_bad else None):
@@ -67,8 +67,8 @@ class Work:
         return ()
 
     def rubrics(self) -> list[Rubric]:
-        """The rubric of each judge."""
-        return rubrics_of(self.judges, Path())
+        """Return the rubric of each judge."""
+        return list_rubrics(self.judges, Path())
 
     def lines(
         self, rows: Iterable[tuple[dict[str, Any], Sequence[Judgment]]]
@@ -77,12 +77,12 @@ class Work:
         for record, found in rows:
             yield add_judgments(record, found) if found else record
 
-    def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as the judges read it."""
+    def rename(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the record as the judges read it."""
         return record | {name: record.get(theirs) for name, theirs in self.map.items()}
 
-    def places(self, key: str) -> Iterator[Place]:
-        """The judgments that a record is to have."""
+    def list_places(self, key: str) -> Iterator[Place]:
+        """Yield the judgments that a record is to have."""
         for judge in self.judges:
             for sample in range(1, judge.samples + 1):
                 yield key, judge.name, sample
@@ -94,8 +94,8 @@ def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     check_places(work)
     if work.budget_usd is not None:
         check_prices(work.judges)
-    with _held(journal_path(work.output)):
-        journal = Journal(journal_path(work.output))
+    with _lock(locate_journal(work.output)):
+        journal = Journal(locate_journal(work.output))
         try:
             return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
         finally:
@@ -115,12 +115,14 @@ class _Judging:
         self._is_spent = False
 
     def __call__(self) -> JudgedFiles:
-        keys = [key if has_answer(record) else None for key, record in self._records(count=True)]
+        keys = [
+            key if has_answer(record) else None for key, record in self._read_records(count=True)
+        ]
         if not keys:
             raise EmptyError(
                 f"no records in {', '.join(self._work.files)}", fix="a record per line, as JSON"
             )
-        places = [place for key in keys if key is not None for place in self._work.places(key)]
+        places = [place for key in keys if key is not None for place in self._work.list_places(key)]
         tally = Tally(len(places))
         for place in places:
             if not self._is_open(place):
@@ -141,7 +143,7 @@ class _Judging:
             self._journal.note_written(sum(place not in self._journal.done for place in places))
         return sum_judgments(
             str(self._work.output),
-            [None if key is None else self._found(key) for key in keys],
+            [None if key is None else self._find_judgments(key) for key in keys],
             bad_rows=self._bad,
             interrupted=interrupted,
             spent=self._is_spent,
@@ -152,19 +154,19 @@ class _Judging:
         before = self._journal.done.get(place)
         return before is None or before.failed
 
-    def _records(self, *, count: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-        def bad(_: DataError) -> None:
+    def _read_records(self, *, count: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+        def count_bad(_: DataError) -> None:
             self._bad += count
 
-        return self._work.records(bad)
+        return self._work.records(count_bad)
 
     def _judge(self, tally: Tally) -> bool:
         """Judge what is open; False where that was interrupted."""
         work = self._work
         models = [model for judge in work.judges for model in judge.models]
-        budget = self._budget()
+        budget = self._open_budget()
 
-        async def calls() -> None:
+        async def make_calls() -> None:
             async with open_judges(
                 work.judges,
                 self._rubrics,
@@ -174,20 +176,20 @@ class _Judging:
                 cache=work.cache,
                 budget=budget,
             ) as judges:
-                rows = self._records()
+                rows = self._read_records()
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(work.pace.concurrency):
-                        workers.create_task(self._work_off(judges, rows, tally))
+                        workers.create_task(self._judge_rows(judges, rows, tally))
 
         try:
             with self._watch(tally):
-                run_to_end(calls())
+                run_to_end(make_calls())
         except (KeyboardInterrupt, asyncio.CancelledError):
             return False
         self._is_spent = budget is not None and budget.is_spent
         return True
 
-    def _budget(self) -> Budget | None:
+    def _open_budget(self) -> Budget | None:
         work = self._work
         if work.budget_usd is None and work.budget_calls is None:
             return None
@@ -199,7 +201,7 @@ class _Judging:
             dearest={},
         )
 
-    async def _work_off(
+    async def _judge_rows(
         self,
         judges: Sequence[WorkingJudge],
         rows: Iterable[tuple[str, dict[str, Any]]],
@@ -209,12 +211,12 @@ class _Judging:
         for key, record in rows:
             if not has_answer(record):
                 continue
-            seen = self._work.renamed(record)
+            seen = self._work.rename(record)
             async with asyncio.TaskGroup() as panel:
-                for place in filter(self._is_open, self._work.places(key)):
-                    panel.create_task(self._one(by_name[place[1]], place, seen, tally))
+                for place in filter(self._is_open, self._work.list_places(key)):
+                    panel.create_task(self._judge_one(by_name[place[1]], place, seen, tally))
 
-    async def _one(
+    async def _judge_one(
         self, judge: WorkingJudge, place: Place, record: dict[str, Any], tally: Tally
     ) -> None:
         try:
@@ -224,16 +226,16 @@ class _Judging:
         self._journal.add(place, judgment)
         _count(tally, judgment)
 
-    def _found(self, key: str) -> list[Judgment]:
+    def _find_judgments(self, key: str) -> list[Judgment]:
         done = self._journal.done
-        return [done[place] for place in self._work.places(key) if place in done]
+        return [done[place] for place in self._work.list_places(key) if place in done]
 
     def _write(self) -> None:
         with (
-            whole(self._work.output, private=True) as beside,
+            stage_file(self._work.output, private=True) as beside,
             beside.open("w", encoding="utf-8", errors="replace") as file,
         ):
-            rows = ((record, self._found(key)) for key, record in self._records())
+            rows = ((record, self._find_judgments(key)) for key, record in self._read_records())
             for line in self._work.lines(rows):
                 file.write(encode_record(line))
             file.flush()
@@ -250,13 +252,13 @@ def _count(tally: Tally, judgment: Judgment) -> None:
     tally.add({**counted, "error": judgment.fields["reason"] if judgment.failed else None})
 
 
-def journal_path(output: Path) -> Path:
-    """Where the journal of an output lies."""
+def locate_journal(output: Path) -> Path:
+    """Return the path of the journal of an output."""
     return output.with_name(output.name + JUDGE_JOURNAL)
 
 
 def check_places(work: Work) -> None:
-    """Nothing of the user's is written over, and inputs can be read twice."""
+    """Raise UsageError if an output would overwrite a user's file or an input is a pipe."""
     if "-" in work.files:
         raise UsageError("judge reads its files twice", fix="name files, not -")
     inputs = {Path(each).resolve() for each in work.files}
@@ -264,7 +266,7 @@ def check_places(work: Work) -> None:
         raise UsageError(
             f"{work.output}: it is one of the files to be judged", fix="name another: -o FILE"
         )
-    if work.output.exists() and not journal_path(work.output).exists():
+    if work.output.exists() and not locate_journal(work.output).exists():
         raise UsageError(
             f"{work.output}: it exists, and has no {JUDGE_JOURNAL} beside it",
             fix="name another: -o FILE",
@@ -274,8 +276,8 @@ def check_places(work: Work) -> None:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Keep others out; the lock goes with the process, however that ends."""
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock, which the process releases however it ends."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     except OSError as error:

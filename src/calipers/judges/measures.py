@@ -7,7 +7,7 @@ import numpy as np
 from calipers.scores.results import Measured
 from calipers.statistics.influence import Floats, Sampling, spread
 from calipers.statistics.intervals import wilson
-from calipers.statistics.paired import mean_and_error, student
+from calipers.statistics.paired import estimate_mean, student
 
 
 def measure_share(values: Floats, *, sampling: Sampling, of: int, empty: str) -> Measured:
@@ -35,7 +35,7 @@ def measure_mean(
 ) -> Measured:
     """Return the mean of the values that are there, with Student's interval within ±1."""
     there = ~np.isnan(values)
-    mean, stderr, freedom = mean_and_error(values[there], sampling.clusters[there])
+    mean, stderr, freedom = estimate_mean(values[there], sampling.clusters[there])
     if mean is None:
         return Measured(value=None, n=0, missing=of, reason=empty)
     largest = float(np.abs(values[there]).max())

@@ -16,7 +16,7 @@ from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, Reply, System
 from calipers.systems.masking import Mask
-from calipers.systems.pricing import Pricing, pricing_of
+from calipers.systems.pricing import Pricing, find_pricing
 
 _ANSWERS = 3  # that a judge may give until one is good
 _SPEAKS_SCHEMAS = ("openai", "openai-chat")
@@ -33,8 +33,8 @@ class Pace:
     retries: int = 5
     timeout_seconds: float = 120.0
 
-    def asking(self, system: System) -> Asking:
-        """A model that is asked so."""
+    def make_asking(self, system: System) -> Asking:
+        """Return the model, asked at this pace."""
         return Asking(
             system,
             concurrency=self.concurrency,
@@ -71,7 +71,7 @@ class Purse:
             raise OutOfBudget("the budget is spent")
 
         def settle(used: Mapping[str, Any]) -> None:
-            cost = None if pricing is None else pricing.cost(used)
+            cost = None if pricing is None else pricing.compute_cost(used)
             self.budget.settle(self.place, reserved, cost, prompt, used.get("prompt_tokens"))
 
         try:
@@ -104,7 +104,7 @@ class AskedModel:
         self._asking = asking
         self._cache = cache
         self._mask = mask
-        self._pricing: Pricing | None = pricing_of(judge)
+        self._pricing: Pricing | None = find_pricing(judge)
         self._purse = purse
         self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
         self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
@@ -118,26 +118,26 @@ class AskedModel:
         try:
             asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
         except NothingToJudge as problem:
-            return Judgment(self._nothing(str(problem)))
+            return Judgment(self._make_null(str(problem)))
         if self._cache is not None:
             kept = self._cache.find(asked.whole, sample)
             if kept is not None:
-                return Judgment(self._fields(asked, kept, {"cost_usd": 0.0, "cached": True}))
+                return Judgment(self._make_judgment(asked, kept, {"cost_usd": 0.0, "cached": True}))
         used: Counter[str] = Counter()
         try:
-            answer = await self._answer(asked, sample, used)
+            answer = await self._ask_for_answer(asked, sample, used)
         except (Fault, BadAnswer, OutOfBudget) as problem:
             if isinstance(problem, OutOfBudget) and not used["calls"]:
                 raise
-            fields = self._fields(asked, self._mask(str(problem)), self._spent(used))
-            return Judgment(fields | self._refusal(problem), failed=True, calls=used["calls"])
+            fields = self._make_judgment(asked, self._mask(str(problem)), self._sum_spent(used))
+            return Judgment(fields | self._read_refusal(problem), failed=True, calls=used["calls"])
         if self._cache is not None:
             self._cache.keep(asked.whole, sample, answer)
-        fields = self._fields(asked, answer, self._spent(used))
+        fields = self._make_judgment(asked, answer, self._sum_spent(used))
         return Judgment(fields, calls=used["calls"])
 
-    def _refusal(self, problem: Exception) -> dict[str, Any]:
-        """Return what a judge that declined said, or its provider."""
+    def _read_refusal(self, problem: Exception) -> dict[str, Any]:
+        """Return what a judge that declined, or its provider, said."""
         said = None
         if isinstance(problem, Fault) and problem.kind == "content_filter":
             said = problem.message
@@ -145,27 +145,27 @@ class AskedModel:
             said = problem.said
         return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
 
-    async def _answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
-        """An answer within its schema; a judge that gives none is told what was wrong."""
+    async def _ask_for_answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
+        """Return an answer within its schema; a judge that gives none is told what was wrong."""
         system = asked.system
         for left in reversed(range(_ANSWERS)):
-            text = await self._reply(system, asked, sample, used)
+            text = await self._ask(system, asked, sample, used)
             try:
                 return read_answer(
                     text, self.rubric, asks_confidence=self._asks_confidence, judged=asked.texts
                 )
             except BadAnswer as problem:
                 if not left:
-                    raise problem.after(_ANSWERS) from None
-                system = asked.corrected(str(problem))
+                    raise problem.count_answers(_ANSWERS) from None
+                system = asked.correct(str(problem))
         raise AssertionError
 
-    async def _reply(self, system: str, asked: Request, sample: int, used: Counter[str]) -> str:
-        """Return what the judge says; what its server does not take is left out from then on."""
+    async def _ask(self, system: str, asked: Request, sample: int, used: Counter[str]) -> str:
+        """Return the judge's reply; settings that its server refuses are left out from then on."""
         while True:
             sends_schema, default = self._sends_schema, self._default  # others may find out, too
             try:
-                reply = await self._paid(self._call(system, asked, sample))
+                reply = await self._pay(self._call(system, asked, sample))
             except Fault as fault:
                 if fault.usage:
                     _count(used, fault.usage)
@@ -181,7 +181,7 @@ class AskedModel:
                 _count(used, reply.fields)
                 return reply.text or ""
 
-    async def _paid(self, call: Call) -> Reply:
+    async def _pay(self, call: Call) -> Reply:
         if self._purse is None:
             return await self._asking(call)
         return await self._purse.pay(self._asking, call, self._pricing)
@@ -196,21 +196,21 @@ class AskedModel:
             settings["extra_body"] = {**form, **settings.get("extra_body", {})}
         return Call(record={}, prompt=asked.prompt, system=system, settings=settings)
 
-    def _fields(
+    def _make_judgment(
         self, asked: Request, answer: JudgeAnswer | str, spent: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The judgment by an answer, or without one, and then why."""
+        """Return the judgment from an answer or, without one, the reason."""
         if isinstance(answer, str):
             said: dict[str, Any] = {"scores": None, "reason": answer}
         else:
-            graded = self.rubric.graded(answer.scores)
+            graded = self.rubric.grade(answer.scores)
             sure = {} if answer.confidence is None else {CONFIDENCE: answer.confidence}
-            reason = self._mask.exact(answer.reason)
+            reason = self._mask.mask_text(answer.reason)
             said = {"scores": answer.scores, **graded, "reason": reason, **sure}
         cut = {"cut": list(asked.cut)} if asked.cut else {}
         return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}
 
-    def _nothing(self, reason: str) -> dict[str, Any]:
+    def _make_null(self, reason: str) -> dict[str, Any]:
         nothing: dict[str, Any] = {"scores": None, "reason": reason, "flags": []}
         return {**self._name(), **nothing, **dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
 
@@ -223,12 +223,12 @@ class AskedModel:
             **({"settings": own} if (own := self.judge.own_settings) else {}),
         }
 
-    def _spent(self, used: Counter[str]) -> dict[str, Any]:
-        """Tokens of all answers, refused ones too, and their cost; none where one is unknown."""
+    def _sum_spent(self, used: Counter[str]) -> dict[str, Any]:
+        """Return tokens of all answers, refused ones too, and their cost; null if unknown."""
         if not used["calls"] or used["counted"] < used["calls"]:
             return {}
         tokens = {name: used[name] for name in TOKENS if used[name] or name in TOKENS[:2]}
-        cost = None if self._pricing is None else self._pricing.cost(tokens)
+        cost = None if self._pricing is None else self._pricing.compute_cost(tokens)
         return tokens if cost is None else {**tokens, "cost_usd": cost}
 
 

@@ -1,4 +1,4 @@
-"""What a user can ask of `calipers judge`, and the work that comes of it."""
+"""Options of `calipers judge`, and the work that follows from them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ class Judging(TypedDict, total=False):
     pairwise: bool  # compare the answers of two files, in both orders
 
 
-def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judging: Judging) -> Work:
-    """What to judge, by whom, and where it goes."""
+def make_work(
+    files: str | Path | Sequence[str | Path], output: str | Path, judging: Judging
+) -> Work:
+    """Return what to judge, by whom, and where the output goes."""
     model = judging["model"]
     models = [model] if isinstance(model, str) else list(model)
     if judging.get("name") is not None and len(models) > 1:
@@ -76,8 +78,8 @@ def work_of(files: str | Path | Sequence[str | Path], output: str | Path, judgin
         map=judging.get("map") or {},
         skip_bad=judging.get("on_bad", "stop") == "skip",
         price_file=None if prices is None else Path(prices.source).name,
-        budget_usd=_positive(judging, "budget_usd", "for example 0.50"),
-        budget_calls=_positive(judging, "budget_calls", "for example 1000"),
+        budget_usd=_read_positive(judging, "budget_usd", "for example 0.50"),
+        budget_calls=_read_positive(judging, "budget_calls", "for example 1000"),
     )
 
 
@@ -89,7 +91,7 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
         "rubric": _rubric(judging),
         "limit": judging.get("limit"),
         "samples": judging.get("samples", 1),
-        "price": _price(model, prices),
+        "price": _find_price(model, prices),
         **served,
     }
     if (settings := judging.get("settings")) is not None:
@@ -99,7 +101,7 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
             "model": then,
             "near": judging.get("near", 0.1),
             "confidence": judging.get("below"),
-            "price": _price(then, prices),
+            "price": _find_price(then, prices),
             **({} if settings is None else {"settings": dict(settings)}),
             **served,
         }
@@ -118,7 +120,7 @@ def _rubric(judging: Judging) -> str:
     return PREFERENCE
 
 
-def _positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:
+def _read_positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:
     found = judging.get(name)
     if found is None:
         return None
@@ -127,7 +129,7 @@ def _positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix
     return found
 
 
-def _price(model: str, prices: Prices | None) -> dict[str, float | None] | None:
+def _find_price(model: str, prices: Prices | None) -> dict[str, float | None] | None:
     """Return the price in the user's file, by the model's name as providers write it."""
     price = None if prices is None else prices.find(model)
     return None if price is None else asdict(price)

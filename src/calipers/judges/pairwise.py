@@ -19,7 +19,7 @@ from typing import Any
 from calipers.judges.judged import PairCounts
 from calipers.judges.judging import Work, has_answer
 from calipers.judges.models import Judgment
-from calipers.judges.panels import rubrics_of
+from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Criterion, Reads, Rubric
 from calipers.records.tasks import read_records
 from calipers.support.errors import DataError, UsageError
@@ -93,11 +93,13 @@ class PairWork(Work):
         return tuple(self.told)
 
     def rubrics(self) -> list[Rubric]:
-        """The rubric of each judge, for two answers."""
+        """Return the rubric of each judge, for two answers."""
         named = [each for each in self.judges if each.rubric != PREFERENCE]
-        read = iter(rubrics_of(named, Path()))
+        read = iter(list_rubrics(named, Path()))
         return [
-            compare_by(_DEFAULT.limited(judge.limit) if judge.rubric == PREFERENCE else next(read))
+            compare_by(
+                _DEFAULT.set_limit(judge.limit) if judge.rubric == PREFERENCE else next(read)
+            )
             for judge in self.judges
         ]
 
@@ -108,7 +110,7 @@ class PairWork(Work):
         if not common:
             raise DataError(
                 f"no id is in both {self.files[0]} and {self.files[1]}",
-                fix="name the field that tells tasks apart: --map id=NAME",
+                fix="name the field that identifies tasks: --map id=NAME",
             )
         for file, side in zip(self.files, sides, strict=True):
             if alone := len(side) - len(common):
@@ -131,7 +133,7 @@ class PairWork(Work):
             if seen.get("id") is None:
                 raise DataError(
                     f"{file}: a record has no id to pair by",
-                    fix="name the field that tells tasks apart: --map id=NAME",
+                    fix="name the field that identifies tasks: --map id=NAME",
                 )
             key = tuple(str(seen.get(name)) for name in ("id", "tier", "run"))
             repeated += key in found
@@ -160,7 +162,7 @@ class PairWork(Work):
         return [str(each) for each in found]
 
     def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as the judges read it: its names are ours already."""
+        """Return the record as the judges read it: its names are ours already."""
         return record
 
     def lines(
@@ -243,7 +245,7 @@ def _who(judgment: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _order(judgment: Mapping[str, Any] | None, first: str) -> dict[str, Any]:
-    """What a judge said when this side's answer stood first."""
+    """Return what a judge said when this side's answer stood first."""
     if judgment is None:
         return {"first": first, "winner": None, "reason": "it was not judged"}
     scores = judgment["scores"]
@@ -272,7 +274,7 @@ def decide(winners: Sequence[str | None]) -> dict[str, Any]:
 
 
 def _spent(judgments: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """What judging used, in both orders; a sum of what is unknown is unknown."""
+    """Return what judging used, in both orders; a sum of what is unknown is unknown."""
     known = [each for each in judgments if each is not None]
     sums = {
         name: sum(each[name] for each in known)

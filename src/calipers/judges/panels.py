@@ -1,4 +1,4 @@
-"""Judges at work: one model, or a cheap one and a better one where that is unsure; panels."""
+"""Judges at work: one model, or a cheap one and a better one for unsure judgments; panels."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class WorkingJudge:
         self._models = models
 
     async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
-        """One judgment of a record, with who made it; OutOfBudget where none may be made."""
+        """Return one judgment of a record, with who made it; raise OutOfBudget if not allowed."""
         first = await self._models[0](record, sample)
         found, then = first, self.judge.escalate
         if then is not None:
-            found = await self._settled(record, sample, first, then)
+            found = await self._settle(record, sample, first, then)
             found.fields["cascade"] = self.judge.answerable
         if self.judge.samples > 1:
             found.fields.update(sample=sample, samples=self.judge.samples)
@@ -56,34 +56,34 @@ class WorkingJudge:
             found.fields[FAILED] = True
         return found
 
-    async def _settled(
+    async def _settle(
         self, record: Mapping[str, Any], sample: int, first: Judgment, then: Escalate
     ) -> Judgment:
-        """The first judgment or, where that is unsure, the second with the first beside it."""
+        """Return the first judgment or, if that is unsure, the second along with the first."""
         nobody_could = first.fields["scores"] is None and not first.failed
-        why = None if nobody_could else unsure(first.fields, self.rubric, then)
+        why = None if nobody_could else explain_unsure(first.fields, self.rubric, then)
         if why is None:
             return first
         try:
             second = await self._models[1](record, sample)
         except OutOfBudget as problem:
             told = {**first.fields, "scores": None, "reason": str(problem), "escalated": why}
-            return Judgment(_unscored(told), failed=True, calls=first.calls)
+            return Judgment(_drop_scores(told), failed=True, calls=first.calls)
         before = {key: first.fields[key] for key in _FIRST if key in first.fields}
         said = {key: value for key, value in second.fields.items() if key not in _USED}
-        spent = _spent_together([first.fields, second.fields])
+        spent = _sum_spent([first.fields, second.fields])
         fields = {**said, **spent, "escalated": why, "first": before}
         return Judgment(fields, second.failed, calls=first.calls + second.calls)
 
 
-def _unscored(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A judgment without what its scores came to."""
+def _drop_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a judgment without the results of its scores."""
     graded = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
     return {key: value for key, value in fields.items() if key not in graded}
 
 
-def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
-    """Say why the second judge is to be asked after this judgment of the first; None where not."""
+def explain_unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:
+    """Return why the second judge is asked after the first one's judgment; None if it is not."""
     if judgment["scores"] is None:
         return f"no answer that can be used: {judgment['reason']}"
     if then.flagged and judgment["flags"]:
@@ -98,8 +98,8 @@ def unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str |
     return None
 
 
-def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums over two models, and each model's own; a sum of what is unknown is unknown."""
+def _sum_spent(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums over two models, and each model's own; unknown if a part is."""
     usage = [
         {"model": each["model"], **{name: each[name] for name in _USED if name in each}}
         for each in judgments
@@ -109,9 +109,9 @@ def _spent_together(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**{n: sum(each.get(n, 0) for each in usage) for n in whole}, "usage": usage}
 
 
-def rubrics_of(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
+def list_rubrics(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
     """Return the rubric of each judge, with its limit."""
-    found = [read_rubric(judge.rubric, folder).limited(judge.limit) for judge in judges]
+    found = [read_rubric(judge.rubric, folder).set_limit(judge.limit) for judge in judges]
     for judge, rubric in zip(judges, found, strict=True):
         then = judge.escalate
         if then is not None and rubric.pass_at is None and then.confidence is None:
@@ -133,7 +133,7 @@ async def open_judges(
     cache: Path | None = None,
     budget: Budget | None = None,
 ) -> AsyncIterator[list[WorkingJudge]]:
-    """The judges, ready to be asked, within a budget; `say` hears of troubles with the cache."""
+    """Open the judges, within a budget; `say` receives problems with the cache."""
     every = [model for judge in judges for model in judge.models]
     async with open_models(every) as opened:
         systems = iter(opened)
@@ -145,8 +145,8 @@ async def open_judges(
                     AskedModel(
                         model,
                         rubric,
-                        asking=pace.asking(next(systems)),
-                        cache=_cache(cache, rubric, model, say),
+                        asking=pace.make_asking(next(systems)),
+                        cache=_open_cache(cache, rubric, model, say),
                         mask=mask,
                         purse=None if budget is None else Purse(budget, next(places)),
                     )
@@ -157,7 +157,9 @@ async def open_judges(
         ]
 
 
-def _cache(folder: Path | None, rubric: Rubric, judge: JudgeSpec, say: Say) -> JudgmentCache | None:
+def _open_cache(
+    folder: Path | None, rubric: Rubric, judge: JudgeSpec, say: Say
+) -> JudgmentCache | None:
     if folder is None:
         return None
     settings = {**judge.default_settings, **judge.settings}

@@ -1,4 +1,4 @@
-"""How much a passage is worded like an attempt to speak to a judge: a linear model of its letters.
+"""How much a passage is worded like an attempt to address a judge: a linear model of letters.
 
 Passages are folded sentences, alone and in pairs; features are runs of 2 to 5 letters, hashed. The
 weights come from `python -m benchmarks.injection_weights`, which learns them from the lists in
@@ -33,22 +33,22 @@ class Passage(NamedTuple):
     score: float
 
 
-def most_suspicious(folded: str) -> Passage | None:
-    """Return the passage of a folded text that is worded most like an attempt; None of nothing."""
-    spans = np.array(list(passages(folded)), dtype=np.int64).reshape(-1, 2)
+def find_most_suspicious(folded: str) -> Passage | None:
+    """Return the passage of a folded text that is worded most like an attempt; None if empty."""
+    spans = np.array(list(list_passages(folded)), dtype=np.int64).reshape(-1, 2)
     if not len(spans):
         return None
-    weights, bias = _weights()
-    scores = span_sums(folded, spans, weights) + bias
+    weights, bias = _load_weights()
+    scores = sum_spans(folded, spans, weights) + bias
     best = int(scores.argmax())
     start, end = spans[best]
     return Passage(folded[start:end], float(scores[best]))
 
 
-def passages(folded: str) -> Iterator[tuple[int, int]]:
+def list_passages(folded: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of sentences and of neighbouring pairs; a long one is cut into parts."""
     before = None
-    for start, end in _sentences(folded):
+    for start, end in _split_sentences(folded):
         if end - start >= _SHORTEST:
             yield start, end
         if before is not None and end - before <= _LONGEST:
@@ -56,7 +56,7 @@ def passages(folded: str) -> Iterator[tuple[int, int]]:
         before = start
 
 
-def _sentences(folded: str) -> Iterator[tuple[int, int]]:
+def _split_sentences(folded: str) -> Iterator[tuple[int, int]]:
     start = 0
     for end in (*(found.end() for found in _END.finditer(folded)), len(folded)):
         for part in range(start, end, _LONGEST):
@@ -64,8 +64,8 @@ def _sentences(folded: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def hashes(folded: str) -> list[npt.NDArray[np.int64]]:
-    """Return, for each size, the hash of the run of letters that begins at each place."""
+def hash_runs(folded: str) -> list[npt.NDArray[np.int64]]:
+    """Return, for each size, the hash of the run of letters that begins at each position."""
     letters = np.frombuffer(folded.encode("utf-32-le", "replace"), dtype="<u4").astype(np.uint32)
     found, running = [], np.zeros(len(letters), dtype=np.uint32)
     for size in range(1, _SIZES[-1] + 1):
@@ -77,10 +77,10 @@ def hashes(folded: str) -> list[npt.NDArray[np.int64]]:
     return found
 
 
-def span_sums(folded: str, spans: npt.NDArray[np.int64], weights: Floats) -> Floats:
-    """Return the sum of the weights of each span's runs, over the root of how many these are."""
+def sum_spans(folded: str, spans: npt.NDArray[np.int64], weights: Floats) -> Floats:
+    """Return the sum of the weights of each span's runs, over the root of their number."""
     total, runs = np.zeros(len(spans)), np.zeros(len(spans))
-    for size, found in zip(_SIZES, hashes(folded), strict=True):
+    for size, found in zip(_SIZES, hash_runs(folded), strict=True):
         summed = np.concatenate([[0.0], np.cumsum(weights[found])])
         starts = np.minimum(spans[:, 0], len(found))
         ends = np.maximum(starts, np.minimum(spans[:, 1] - size + 1, len(found)))
@@ -90,7 +90,7 @@ def span_sums(folded: str, spans: npt.NDArray[np.int64], weights: Floats) -> Flo
 
 
 @cache
-def _weights() -> tuple[Floats, float]:
+def _load_weights() -> tuple[Floats, float]:
     from calipers.judges.injection_weights import BIAS, SCALE, WEIGHTS  # noqa: PLC0415 (learnt)
 
     weights = np.frombuffer(b85decode(WEIGHTS), dtype=np.int8).astype(np.float64)

@@ -18,7 +18,7 @@ from calipers.judges.audit import PreferenceAudit, PreferenceGroup
 from calipers.judges.measures import measure_mean, measure_share
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.tasks import read_records
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
 from calipers.scores.results import Measured
 from calipers.statistics.influence import Floats, Sampling
@@ -127,7 +127,7 @@ def audit_preferences(
             tasks=len({pair.id for pair in own}),
             judges=tuple(_judges(own, options.confidence)),
         )
-        for key, own in sorted(groups.items(), key=lambda each: natural_key(str(each[0])))
+        for key, own in sorted(groups.items(), key=lambda each: split_natural(str(each[0])))
     )
     unswapped = sum(len(pair.orders) == 1 for pair in pairs)
     told = f"{unswapped:,} pairs were judged in one order: the place may have decided them"
@@ -203,7 +203,7 @@ def _is_consistent(pair: JudgedPair) -> bool | None:
 
 
 def _place(pair: JudgedPair) -> float | None:
-    """How far the answer that stands first is preferred, over both orders: from −1 to 1."""
+    """Return how far the answer that stands first is preferred, over both orders: from −1 to 1."""
     said = [pair.orders.get(first) for first in ("a", "b")]
     if None in said:
         return None
@@ -243,7 +243,7 @@ def _own_side(pair: JudgedPair) -> str | None:
 
 
 def _bare(model: str) -> str:
-    """A model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
+    """Return a model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
     return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
@@ -255,7 +255,7 @@ def _own_share(pair: JudgedPair) -> float | None:
 
 
 def _against_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> Floats:
-    """What the judge gives its own model's answers beyond what the others give them."""
+    """Return what the judge gives its own model's answers beyond what the others give them."""
     theirs: dict[tuple[str, str, str], list[float]] = {}
     for pair in others:
         if pair.preference is not None:

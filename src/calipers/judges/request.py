@@ -1,4 +1,4 @@
-"""What a judge is asked: the rubric as its instructions, the judged texts alone as the message."""
+"""The request to a judge: the rubric as instructions, only the judged texts as the message."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from calipers.judges.cutting import cut
-from calipers.judges.injection import flags
-from calipers.judges.planning import planning_summary
+from calipers.judges.injection import find_flags
+from calipers.judges.planning import summarize_trace
 from calipers.judges.rubrics import Reads, Rubric
 
 NOT_APPLICABLE = "N/A"
@@ -41,7 +41,7 @@ class Request:
     flags: tuple[str, ...]
     cut: tuple[str, ...]  # names of the texts that the judge does not see whole
 
-    def corrected(self, problem: str) -> str:
+    def correct(self, problem: str) -> str:
         """Return the instructions to give after an answer that was refused."""
         return (
             f"{self.system}\n\nYour last reply was refused: {problem}. "
@@ -55,44 +55,44 @@ class Request:
 
 
 def request(rubric: Rubric, record: Mapping[str, Any], *, asks_confidence: bool = False) -> Request:
-    """What to ask about a record."""
-    texts = {each.name: _text(each, record) for each in rubric.reads}
+    """Return the request about a record."""
+    texts = {each.name: _read_text(each, record) for each in rubric.reads}
     shown = {
         each.name: (texts[each.name], False)
         if each.field == _TRACE
         else cut(texts[each.name], each.limit)
         for each in rubric.reads
     }
-    fence = _fence([text for text, _ in shown.values()])
-    schema = answer_schema(rubric, asks_confidence=asks_confidence)
+    fence = _make_fence([text for text, _ in shown.values()])
+    schema = make_answer_schema(rubric, asks_confidence=asks_confidence)
     data = "\n\n".join(
         f"<<<BEGIN {name} {fence}>>>\n{text}\n<<<END {name} {fence}>>>"
         for name, (text, _) in shown.items()
     )
     return Request(
-        system=_instructions(rubric, fence, schema),
+        system=_write_instructions(rubric, fence, schema),
         prompt=data,
         texts=tuple(text for text, _ in shown.values()),
         schema=schema,
-        flags=tuple(flag for name, text in texts.items() for flag in flags(name, text)),
+        flags=tuple(flag for name, text in texts.items() for flag in find_flags(name, text)),
         cut=tuple(name for name, (_, is_cut) in shown.items() if is_cut),
     )
 
 
-def _text(read: Reads, record: Mapping[str, Any]) -> str:
+def _read_text(read: Reads, record: Mapping[str, Any]) -> str:
     value = record.get(read.field)
     if value is None or value in ("", {}, []):
         raise NothingToJudge(f"the record has no {read.field}")
     if read.field == _TRACE:
         try:
-            return planning_summary(value, read.limit)
+            return summarize_trace(value, read.limit)
         except ValueError as problem:
             raise NothingToJudge(str(problem)) from None
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _fence(texts: list[str]) -> str:
-    """A mark that stands in none of the texts: the hash of all of them, the same every time."""
+def _make_fence(texts: list[str]) -> str:
+    """Return a mark that occurs in none of the texts: the hash of all of them."""
     salt = 0
     while True:
         content = json.dumps([salt, *texts]).encode()
@@ -102,7 +102,7 @@ def _fence(texts: list[str]) -> str:
         salt += 1
 
 
-def _instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:
+def _write_instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:
     if rubric.criteria:
         scale = rubric.scale or (
             f"Score each aspect from {rubric.lowest:g} to {rubric.highest:g}, "
@@ -114,7 +114,7 @@ def _instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:
         aspects = [
             line
             for category in rubric.categories
-            for line in (f"{category.name}:", *map(_item, category.items))
+            for line in (f"{category.name}:", *map(_write_item, category.items))
         ]
     return "\n".join(
         [
@@ -131,13 +131,13 @@ def _instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:
     )
 
 
-def _item(item: Any) -> str:
+def _write_item(item: Any) -> str:
     more = f', or "{NOT_APPLICABLE}" where it does not apply' if item.may_not_apply else ""
     return f"- {item.name} (0 to {item.points:g}{more}): {item.says}"
 
 
-def answer_schema(rubric: Rubric, *, asks_confidence: bool = False) -> dict[str, Any]:
-    """The JSON schema of an answer; the reason comes first, so that scores follow from it."""
+def make_answer_schema(rubric: Rubric, *, asks_confidence: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of an answer; the reason comes first, so that scores follow it."""
     scores = {name: _score_schema(rubric, name) for name in rubric.names}
     share = {"type": "number", "minimum": 0, "maximum": 1, "description": _SURE}
     sure = {CONFIDENCE: share} if asks_confidence else {}
@@ -159,7 +159,7 @@ def answer_schema(rubric: Rubric, *, asks_confidence: bool = False) -> dict[str,
 
 
 def _score_schema(rubric: Rubric, name: str) -> dict[str, Any]:
-    low, high = rubric.range_of(name)
+    low, high = rubric.get_range(name)
     number = {"type": "number", "minimum": low, "maximum": high}
     if not rubric.may_not_apply(name):
         return number

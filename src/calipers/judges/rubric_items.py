@@ -1,7 +1,7 @@
-"""What a judge's rubric items add up to, in each of the shapes that they come in.
+"""The sum of a judge's rubric items, in each of the shapes they come in.
 
->>> items = items_of({"items": {"F1": {"achieved": 1, "max": 1}, "F2": {"achieved": 1, "max": 3}}})
->>> weighted_sum(items)
+>>> items = list_items({"items": {"F": {"achieved": 1, "max": 1}, "G": {"achieved": 1, "max": 3}}})
+>>> sum_weighted(items)
 0.5
 """
 
@@ -58,11 +58,11 @@ NO_RUBRIC = RubricWeights()
 
 
 def read_rubric(given: str | Path | Mapping[str, Any]) -> RubricWeights:
-    """The weights in a YAML or JSON file, or in a mapping such as it holds."""
+    """Return the weights in a YAML or JSON file, or in a mapping of the same shape."""
     table = given if isinstance(given, Mapping) else read_config(given, example=_EXAMPLE).value
     source = "weights" if isinstance(given, Mapping) else str(given)
     try:
-        found = rubric_from(table)
+        found = parse_rubric(table)
     except NoSum as problem:
         raise UsageError(f"{source}: {problem}", fix=_EXAMPLE) from None
     if not (found.weights or found.tops):
@@ -70,11 +70,11 @@ def read_rubric(given: str | Path | Mapping[str, Any]) -> RubricWeights:
     return found
 
 
-def rubric_from(found: Any) -> RubricWeights:
-    """Weights as `{name: weight}`, `{name: {weight, max}}`, a list of items, or categories of such.
+def parse_rubric(found: Any) -> RubricWeights:
+    """Return weights from `{name: weight}`, `{name: {weight, max}}`, a list, or categories.
 
-    >>> rubric_from({"categories": {"style": {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}}})
-    RubricWeights(weights={'style': 0.2}, tops={'Q': 2.0})
+    >>> parse_rubric({"categories": {"tone": {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}}})
+    RubricWeights(weights={'tone': 0.2}, tops={'Q': 2.0})
     """
     weights: dict[str, float] = {}
     tops: dict[str, float] = {}
@@ -82,10 +82,10 @@ def rubric_from(found: Any) -> RubricWeights:
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping | list):
             found = found[key]
             break
-    for name, entry in _named(found, "the rubric"):
+    for name, entry in _list_named(found, "the rubric"):
         _add(name, entry, weights, tops)
         if isinstance(entry, Mapping) and entry.get("items") is not None:
-            for item, inner in _named(entry["items"], f"{shown(name)}: items"):
+            for item, inner in _list_named(entry["items"], f"{shown(name)}: items"):
                 _add(item, inner, weights, tops)
     return RubricWeights(weights, tops)
 
@@ -95,28 +95,28 @@ def _add(name: str, entry: Any, weights: dict[str, float], tops: dict[str, float
     top = own.get("max", own.get("points"))
     for value, into in ((own.get("weight"), weights), (top, tops)):
         if value is not None:
-            into[name] = _amount(value, shown(name))
+            into[name] = _read_amount(value, shown(name))
 
 
-def items_of(
+def list_items(
     judgment: Mapping[str, Any], rubric: RubricWeights = NO_RUBRIC
 ) -> list[MarkedItem] | None:
-    """The items of a judgment that apply; None where it has none.
+    """Return the items of a judgment that apply; None if it has none.
 
     They stand under `items` or ProjectScylla's `criteria_scores`; with a rubric that says what each
     weighs, the `scores` of criteria are items too.
     """
     if judgment.get("items"):
-        return list(_items(judgment["items"], rubric))
+        return list(_read_items(judgment["items"], rubric))
     if judgment.get("criteria_scores"):
         return list(_of_categories(judgment["criteria_scores"], rubric))
     scores = judgment.get("scores")
     if isinstance(scores, Mapping) and scores.keys() & (rubric.weights.keys() | rubric.tops.keys()):
-        return list(_of_scores(scores, rubric))
+        return list(_convert_scores(scores, rubric))
     return None
 
 
-def _items(
+def _read_items(
     found: Any,
     rubric: RubricWeights,
     *,
@@ -124,7 +124,7 @@ def _items(
     category_weight: float | None = None,
     not_applicable: Sequence[str] = (),
 ) -> Iterator[MarkedItem]:
-    for name, entry in _named(found, "items"):
+    for name, entry in _list_named(found, "items"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"item {shown(name)} is {shown(entry)}, not an object")
         if name in not_applicable:
@@ -133,27 +133,27 @@ def _items(
         if within is None and entry.get("category") is not None:
             within = str(entry["category"])
             weight = rubric.weights.get(within)
-        yield from _item(name, entry, rubric, within, weight)
+        yield from _read_item(name, entry, rubric, within, weight)
 
 
-def _item(
+def _read_item(
     name: str,
     entry: Mapping[str, Any],
     rubric: RubricWeights,
     category: str | None = None,
     category_weight: float | None = None,
 ) -> Iterator[MarkedItem]:
-    """The item, unless it does not apply."""
+    """Yield the item, unless it does not apply."""
     achieved = entry.get("achieved", entry.get("points", entry.get("score")))
     most = entry.get("max", rubric.tops.get(name))
     if most is None and "weight" in entry and "score" in entry:
         most = 1  # a weighted score is a share
-    if entry.get("na") is True or achieved is None or _not_applicable(achieved, most):
+    if entry.get("na") is True or achieved is None or _is_not_applicable(achieved, most):
         return
     label = f"item {shown(name)}"
     if most is None:
         raise NoSum(f"{label} has no max")
-    got, top = _amount(achieved, label), _amount(most, f"{label}: max")
+    got, top = _read_amount(achieved, label), _read_amount(most, f"{label}: max")
     if got > top:
         raise NoSum(f"{label} has {got:g} of {top:g}")
     weight = rubric.weights.get(name, entry.get("weight"))
@@ -162,39 +162,41 @@ def _item(
             name=name,
             achieved=got,
             most=top,
-            weight=None if weight is None else _amount(weight, f"{label}: weight"),
+            weight=None if weight is None else _read_amount(weight, f"{label}: weight"),
             category=category,
             category_weight=category_weight,
         )
 
 
 def _of_categories(found: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
-    for name, entry in _named(found, "criteria_scores"):
+    for name, entry in _list_named(found, "criteria_scores"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"criteria_scores: {shown(name)} is {shown(entry)}, not an object")
         if entry.get("items") is None:
-            yield from _item(name, entry, rubric)
+            yield from _read_item(name, entry, rubric)
             continue
         weight = rubric.weights.get(name, entry.get("weight"))
         left_out = entry.get("na_items")
-        yield from _items(
+        yield from _read_items(
             entry["items"],
             rubric,
             category=name,
-            category_weight=None if weight is None else _amount(weight, f"{shown(name)}: weight"),
+            category_weight=None
+            if weight is None
+            else _read_amount(weight, f"{shown(name)}: weight"),
             not_applicable=left_out if isinstance(left_out, list) else (),
         )
 
 
-def _of_scores(scores: Mapping[str, Any], rubric: RubricWeights) -> Iterator[MarkedItem]:
-    """Criteria as items; where the rubric names no max, scores are shares of 1."""
+def _convert_scores(scores: Mapping[str, Any], rubric: RubricWeights) -> Iterator[MarkedItem]:
+    """Yield criteria as items; if the rubric has no max, scores are shares of 1."""
     most = {} if rubric.tops else {"max": 1.0}
     for name, score in scores.items():
-        yield from _item(name, {"achieved": score, **most}, rubric)
+        yield from _read_item(name, {"achieved": score, **most}, rubric)
 
 
-def _named(found: Any, what: str) -> Iterator[tuple[str, Any]]:
-    """The entries of an object, or of a list whose entries name themselves."""
+def _list_named(found: Any, what: str) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of an object, or of a list of named entries."""
     if isinstance(found, Mapping):
         yield from ((str(name), entry) for name, entry in found.items())
     elif isinstance(found, list):
@@ -206,11 +208,11 @@ def _named(found: Any, what: str) -> Iterator[tuple[str, Any]]:
         raise NoSum(f"{what} is {shown(found)}, neither a list nor an object")
 
 
-def _not_applicable(*values: Any) -> bool:
+def _is_not_applicable(*values: Any) -> bool:
     return any(type(value) is str and value.strip().lower() in _NOT_APPLICABLE for value in values)
 
 
-def _amount(value: Any, label: str) -> float:
+def _read_amount(value: Any, label: str) -> float:
     try:
         number = _AMOUNT.read(value)
     except BadValue as problem:
@@ -222,8 +224,8 @@ def _amount(value: Any, label: str) -> float:
     return float(number)
 
 
-def weighted_sum(items: Sequence[MarkedItem]) -> float:
-    """Σ weight · share / Σ weight over the items, or Σ achieved / Σ max where none has a weight.
+def sum_weighted(items: Sequence[MarkedItem]) -> float:
+    """Return Σ weight · share / Σ weight over the items, or Σ achieved / Σ max without weights.
 
     Where categories have weights, the same within each, then Σ weight · share / Σ weight over the
     categories that have an item.
@@ -231,7 +233,7 @@ def weighted_sum(items: Sequence[MarkedItem]) -> float:
     if not items:
         raise NoSum("no item applies")
     if all(item.category_weight is None for item in items):
-        return _together(items)
+        return _combine(items)
     categories: dict[str | None, list[MarkedItem]] = {}
     for item in items:
         if item.category_weight is None:
@@ -239,30 +241,30 @@ def weighted_sum(items: Sequence[MarkedItem]) -> float:
             raise NoSum(f"{shown(whose)} has no weight, other categories have one")
         categories.setdefault(item.category, []).append(item)
     weights = [members[0].category_weight or 0.0 for members in categories.values()]
-    return _mean([_together(members) for members in categories.values()], weights)
+    return _average([_combine(members) for members in categories.values()], weights)
 
 
-def _together(items: Sequence[MarkedItem]) -> float:
+def _combine(items: Sequence[MarkedItem]) -> float:
     weights = [item.weight for item in items if item.weight is not None]
     if not weights:
         return fsum(item.achieved for item in items) / fsum(item.most for item in items)
     if len(weights) < len(items):
         lacking = next(item.name for item in items if item.weight is None)
         raise NoSum(f"item {shown(lacking)} has no weight, other items have one")
-    return _mean([item.share for item in items], weights)
+    return _average([item.share for item in items], weights)
 
 
-def _mean(shares: Sequence[float], weights: Sequence[float]) -> float:
+def _average(shares: Sequence[float], weights: Sequence[float]) -> float:
     total = fsum(weights)
     if not total:
         raise NoSum("the weights add up to 0")
     return fsum(share * weight for share, weight in zip(shares, weights, strict=True)) / total
 
 
-def rounding(written: object) -> float:
-    """How far a score may be from its sum: half a unit of its last decimal, from the second on.
+def find_tolerance(written: object) -> float:
+    """Return how far a score may be from its sum: half a unit of its last decimal, ≥ the second.
 
-    >>> rounding("0.9286"), rounding("0.9"), rounding("1"), rounding("0.9333333333333333")
+    >>> find_tolerance("0.9286"), rounding("0.9"), rounding("1"), rounding("0.9333333333333333")
     (5e-05, 0.005, 0.005, 1e-06)
     """
     exponent = Decimal(str(written)).as_tuple().exponent

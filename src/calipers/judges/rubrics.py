@@ -1,4 +1,4 @@
-"""What a judge grades by: criteria on a scale, or items with points in categories.
+"""The rubric of a judge: criteria on a scale, or items with points in categories.
 
 A rubric with `pass_at` decides: its judgments have `weighted_score`, which is `impl_rate`, and
 `passed`. Without it they have `overall_score`.
@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from calipers.judges.rubric_items import MarkedItem, NoSum, weighted_sum
+from calipers.judges.rubric_items import MarkedItem, NoSum, sum_weighted
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
@@ -129,8 +129,8 @@ class Rubric(StrictModel):
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
-    def limited(self, limit: int | None) -> Rubric:
-        """The rubric with another limit wherever it has one."""
+    def set_limit(self, limit: int | None) -> Rubric:
+        """Return the rubric with another limit wherever it has one."""
         if limit is None:
             return self
         reads = [
@@ -139,8 +139,8 @@ class Rubric(StrictModel):
         ]
         return self.model_copy(update={"reads": reads})
 
-    def range_of(self, name: str) -> tuple[float, float]:
-        """Lowest and highest score."""
+    def get_range(self, name: str) -> tuple[float, float]:
+        """Return the lowest and the highest score."""
         points = {item.name: item.points for item in self.items}
         return (0.0, points[name]) if name in points else (self.lowest, self.highest)
 
@@ -148,15 +148,17 @@ class Rubric(StrictModel):
         """Say whether a score may be left out."""
         return any(item.name == name and item.may_not_apply for item in self.items)
 
-    def graded(self, scores: Mapping[str, Score]) -> dict[str, Any]:
-        """What scores, one of each name, come to."""
-        total, grade = self._of_items(scores) if self.categories else (self._overall(scores), {})
+    def grade(self, scores: Mapping[str, Score]) -> dict[str, Any]:
+        """Return the result of scores, one of each name."""
+        total, grade = (
+            self._sum_items(scores) if self.categories else (self._compute_overall(scores), {})
+        )
         if self.pass_at is None:
             return {**grade, "overall_score": total}
         passed = None if total is None else total >= self.pass_at
         return {**grade, "weighted_score": total, "passed": passed}
 
-    def _overall(self, scores: Mapping[str, Score]) -> float:
+    def _compute_overall(self, scores: Mapping[str, Score]) -> float:
         weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
         return weighted / (self.divide_by or self._best)
 
@@ -164,8 +166,8 @@ class Rubric(StrictModel):
     def _best(self) -> float:
         return self.highest * sum(each.weight for each in self.criteria)
 
-    def _of_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
-        """The weighted share, and the items as `calipers judge audit` reads them."""
+    def _sum_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
+        """Return the weighted share, and the items as `calipers judge audit` reads them."""
         marks = [
             MarkedItem(
                 name=item.name,
@@ -179,13 +181,15 @@ class Rubric(StrictModel):
             if (score := scores[item.name]) is not None
         ]
         try:
-            total: float | None = weighted_sum(marks)
+            total: float | None = sum_weighted(marks)
         except NoSum:  # nothing applies
             total = None
-        return total, {"criteria_scores": {c.name: _written(c, scores) for c in self.categories}}
+        return total, {
+            "criteria_scores": {c.name: _write_category(c, scores) for c in self.categories}
+        }
 
 
-def _written(category: Category, scores: Mapping[str, Score]) -> dict[str, Any]:
+def _write_category(category: Category, scores: Mapping[str, Score]) -> dict[str, Any]:
     left_out = [item.name for item in category.items if scores[item.name] is None]
     written: dict[str, Any] = {
         "items": {
@@ -206,14 +210,14 @@ def _refuse_doubles(what: str, names: list[str]) -> None:
 
 
 RUBRICS: Registry[Rubric] = Registry("rubric")
-registers(Rubric, RUBRICS)
+add_registry(Rubric, RUBRICS)
 
 
 def read_rubric(given: str, folder: Path = Path()) -> Rubric:
-    """A built-in or registered rubric by its name, or the one in a YAML or JSON file."""
+    """Return a built-in or registered rubric by its name, or the one in a YAML or JSON file."""
     from calipers.judges.builtin import BUILT_IN  # noqa: PLC0415 (loads Polars)
 
-    known = {**RUBRICS.all(), **BUILT_IN}
+    known = {**RUBRICS.read_all(), **BUILT_IN}
     if given in known:
         return known[given]
     path = folder / given

@@ -1,4 +1,4 @@
-"""From data to judgments: who judged which record how, and what the judge's own items say.
+"""From data to judgments: who judged which record how, and the sums of the judge's items.
 
 A record is one run. Its `judgments` are a list of objects; a judge that is not named is numbered by
 its place, and one that judges a record twice counts as two, never averaged.
@@ -18,10 +18,10 @@ from calipers.judges.rubric_items import (
     NO_RUBRIC,
     NoSum,
     RubricWeights,
-    items_of,
-    rounding,
-    rubric_from,
-    weighted_sum,
+    find_tolerance,
+    list_items,
+    parse_rubric,
+    sum_weighted,
 )
 from calipers.records.fields import BadValue, Field, Kind, Number
 from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
@@ -68,7 +68,7 @@ class JudgedRecords:
 def read_judgments(
     data: Any, options: Options, rubric: RubricWeights | None = None
 ) -> JudgedRecords:
-    """All judgments in the records of `data`; `rubric` goes before one in a record."""
+    """Return all judgments in the records of `data`; `rubric` overrides one in a record."""
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
     fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
@@ -78,7 +78,7 @@ def read_judgments(
     records = reader.records()
     _check(records, {name for source in sources for name in source.columns()}, options)
     numbered = records.height > 0 and records[ID].is_null().all()
-    records = _keyed(records, options.cluster)
+    records = _add_keys(records, options.cluster)
     failed = records[FAILED].arg_true().cast(pl.Int64)
     judgments = reader.judgments().filter(~pl.col(RECORD).is_in(failed.implode()))
     judges = judgments[JUDGE].n_unique()
@@ -87,7 +87,7 @@ def read_judgments(
             f"{judges:,} different judges, more than {MOST_JUDGES}",
             fix="give a judge the same name in all records: `judge` names the judge alone",
         )
-    notices = tuple(_notices(judgments, reader.skipped, numbered=numbered))
+    notices = tuple(_list_notices(judgments, reader.skipped, numbered=numbered))
     return JudgedRecords(records=records, judgments=judgments, notices=notices)
 
 
@@ -103,21 +103,21 @@ class _JudgmentReader:
         self._rows: list[pl.DataFrame] = []
 
     def read(self, source: Source, *, skip_bad: bool) -> None:
-        """All records of a source."""
+        """Read all records of a source."""
         for chunk in source.chunks(self._wanted):
             batch = chunk.exact()
             bad = [*batch.bad, *self._add(batch, source.name)]
             if bad and not skip_bad:
-                raise min(bad, key=lambda each: each.row).error()
+                raise min(bad, key=lambda each: each.row).make_error()
             self.skipped += len(bad)
 
     def records(self) -> pl.DataFrame:
-        """A row per record; `judgments` says whether it has a list of them."""
+        """Return a row per record; `judgments` says whether it has a list of them."""
         nothing = dict.fromkeys((*self._wanted.fields, WHERE), pl.Null())
         return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
 
     def judgments(self) -> pl.DataFrame:
-        """A row per judgment."""
+        """Return a row per judgment."""
         return pl.concat([pl.DataFrame(schema=_COLUMNS), *self._rows])
 
     def _add(self, batch: Batch, source: str) -> Iterator[BadRow]:
@@ -127,9 +127,9 @@ class _JudgmentReader:
         texts = batch.frame.select(JUDGMENTS, RUBRIC).iter_rows()
         for place, (number, (text, own)) in enumerate(zip(batch.numbers, texts, strict=True)):
             try:
-                found = list(self._judgments_of(text, own))
+                found = list(self._read_judgments(text, own))
             except BadValue as problem:
-                problem_text = f"{self._wanted.theirs(JUDGMENTS)}: {problem}"
+                problem_text = f"{self._wanted.get_name(JUDGMENTS)}: {problem}"
                 yield BadRow(source=source, row=number, problem=problem_text, content=text)
                 continue
             rows += ((self._kept, *judgment) for judgment in found)
@@ -140,18 +140,18 @@ class _JudgmentReader:
         self._records.append(records[kept])
         self._rows.append(pl.DataFrame(rows, schema=_COLUMNS, orient="row"))
 
-    def _judgments_of(self, text: str | None, own: Any) -> Iterator[tuple[Any, ...]]:
-        judgments = _listed(text)
-        rubric = _own_rubric(own) if self._rubric is None else self._rubric
+    def _read_judgments(self, text: str | None, own: Any) -> Iterator[tuple[Any, ...]]:
+        judgments = _parse_list(text)
+        rubric = _read_own_rubric(own) if self._rubric is None else self._rubric
         taken: dict[str, int] = {}
         for place, judgment in enumerate(judgments, start=1):
             given = (_read(_NAME, judgment, JUDGE, f"{place}") or "").strip()
             known_as = given or f"judge {place}"
-            name = _untaken(known_as, taken)
+            name = _make_unique(known_as, taken)
             passed = _read(_PASSED, judgment, PASSED, f"by {name}")
-            key = _score_key(judgment)
+            key = _find_score_key(judgment)
             score = _read(_SCORE, judgment, key, f"by {name}")
-            found = _of_items(judgment, judgment.get(key), score, rubric)
+            found = _check_items(judgment, judgment.get(key), score, rubric)
             yield (
                 name,
                 not given,
@@ -163,8 +163,8 @@ class _JudgmentReader:
             )
 
 
-def _untaken(name: str, taken: dict[str, int]) -> str:
-    """The name, with a number if it is taken; `taken` knows how often each was asked for."""
+def _make_unique(name: str, taken: dict[str, int]) -> str:
+    """Return the name, with a number if it is taken; `taken` counts each name."""
     found = name
     while found in taken:
         taken[name] += 1
@@ -173,7 +173,7 @@ def _untaken(name: str, taken: dict[str, int]) -> str:
     return found
 
 
-def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
+def _parse_list(text: str | None) -> Sequence[Mapping[str, Any]]:
     if text is None:
         return ()
     try:
@@ -190,12 +190,12 @@ def _listed(text: str | None) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _own_rubric(text: Any) -> RubricWeights | NoSum:
-    """The rubric that a record carries; a name or any other plain value is none."""
+def _read_own_rubric(text: Any) -> RubricWeights | NoSum:
+    """Return the rubric that a record carries; a name or any other plain value is none."""
     if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
         return NO_RUBRIC
     try:
-        return rubric_from(_loads(text))
+        return parse_rubric(_loads(text))
     except NoSum as problem:
         return NoSum(f"rubric: {problem}")
     except (ValueError, RecursionError):
@@ -209,37 +209,37 @@ def _read(field: Field, judgment: Mapping[str, Any], key: str, which: str) -> An
         raise BadValue(f"judgment {shown(which)}: {key}: {problem}") from None
 
 
-def _score_key(judgment: Mapping[str, Any]) -> str:
-    """What the score is called: `score` in ProjectScylla's judgments."""
+def _find_score_key(judgment: Mapping[str, Any]) -> str:
+    """Return the key of the score: `score` in ProjectScylla's judgments."""
     return "score" if SCORE not in judgment and "criteria_scores" in judgment else SCORE
 
 
-def _of_items(
+def _check_items(
     judgment: Mapping[str, Any], written: Any, score: float | None, rubric: RubricWeights | NoSum
 ) -> tuple[float | None, float | None, str | None]:
-    """What the items add up to, how far the score may be from it, or why they give no sum."""
+    """Return the sum of the items, the tolerance of the score, or why there is no sum."""
     try:
-        total = _total(judgment, score, rubric)
+        total = _sum_items(judgment, score, rubric)
     except NoSum as problem:
         return None, None, str(problem)
     except OverflowError:
         return None, None, "numbers too large to add up"
     except RecursionError:
         return None, None, "nested too deep"
-    return total, None if total is None else rounding(written), None
+    return total, None if total is None else find_tolerance(written), None
 
 
-def _total(
+def _sum_items(
     judgment: Mapping[str, Any], score: float | None, rubric: RubricWeights | NoSum
 ) -> float | None:
-    items = items_of(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
+    items = list_items(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
     if items is None:
         return None
     if isinstance(rubric, NoSum):
         raise rubric
     if score is None:
         raise NoSum(f"there are items, but no {SCORE}")
-    return weighted_sum(items)
+    return sum_weighted(items)
 
 
 def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
@@ -272,8 +272,8 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
             )
 
 
-def _keyed(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
-    """With the cluster of each record, and whether its call failed."""
+def _add_keys(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
+    """Return the records with the cluster of each, and whether its call failed."""
     error = pl.col("error").cast(pl.String)
     number = (pl.int_range(pl.len()) + 1).cast(pl.String)
     task = number if records[ID].is_null().all() else pl.col(ID)
@@ -284,7 +284,7 @@ def _keyed(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
     )
 
 
-def _notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
+def _list_notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield "no record has an id: rows are numbered, each a task of its own"
     if nameless := judgments[NAMELESS].sum():

@@ -1,6 +1,6 @@
 """Every metric, declared once, in a folder per family.
 
-`mean`, `quantile` and `sum` declare a metric of one's own; `calipers.register` adds it. Names are
+`mean`, `quantile` and `sum` declare a metric of your own; `calipers.register` adds it. Names are
 loaded when they are first used: the command line reads the options of metrics, and no more.
 """
 

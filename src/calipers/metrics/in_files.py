@@ -47,9 +47,9 @@ class OwnMetric(StrictModel):
             refuse(f"{self.name} has {what}", fix=EXAMPLE)
         return self
 
-    def metric(self, folder: Path) -> Metric:
-        """Return the metric; `folder` is where the file that declares it stands."""
-        of = self.field if self.python is None else _function(self.python, folder)
+    def make_metric(self, folder: Path) -> Metric:
+        """Return the metric; `folder` is that of the file that declares it."""
+        of = self.field if self.python is None else _load_function(self.python, folder)
         assert of is not None
         ends = None if self.range is None else (self.range[0], self.range[1])
         return mean(
@@ -75,20 +75,20 @@ def declare_metrics(config: ConfigFile, folder: Path) -> None:
         return
     part = ConfigFile(config.source, {"metrics": config.value["metrics"]}, config.lines)
     for place, each in enumerate(_Declared.of(part, example=EXAMPLE).metrics):
-        where = config.where(("metrics", place))
+        where = config.locate(("metrics", place))
         try:
-            metric = each.metric(folder)
+            metric = each.make_metric(folder)
             METRICS.add(each.name, metric, where, replace=each.name in _from_files)
         except UsageError as error:
             raise UsageError(f"{where}: {error.message}", fix=error.fix) from error
         _from_files.add(each.name)
 
 
-def _function(reference: str, folder: Path) -> MetricFunction:
+def _load_function(reference: str, folder: Path) -> MetricFunction:
     file, _, name = reference.rpartition(":")
     if not (file and name.isidentifier()):
         raise UsageError(f"{reference} is not FILE.py:FUNCTION", fix="metrics.py:polite, say")
-    module = _module((folder / file).resolve())
+    module = _load_module((folder / file).resolve())
     found = getattr(module, name, None)
     if not callable(found):
         known = [each for each, value in vars(module).items() if callable(value)]
@@ -97,8 +97,8 @@ def _function(reference: str, folder: Path) -> MetricFunction:
     return function  # type: ignore[no-any-return]
 
 
-def _module(path: Path) -> ModuleType:
-    """Return a file's module; it is run once, and anew when it has changed."""
+def _load_module(path: Path) -> ModuleType:
+    """Return a file's module; it is run once, and again when it has changed."""
     key = (path, path.stat().st_mtime_ns if path.is_file() else 0)
     if key not in _loaded:
         _loaded[key] = load_file(path, fix="fix the file, or leave the metric out")

@@ -12,10 +12,10 @@ from pkgutil import iter_modules
 import calipers.metrics as families
 from calipers.metrics import PROFILES
 from calipers.metrics.declare.declaration import Metric
-from calipers.metrics.own.statistics import field_metric
-from calipers.metrics.scenarios.pass_at_k import pass_metric
+from calipers.metrics.own.statistics import parse_metric
+from calipers.metrics.scenarios.pass_at_k import declare_pass
 from calipers.support.errors import UsageError, nearest
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 _DOCUMENTS = "ZTSP"  # of the profiles, in their order
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
@@ -26,7 +26,7 @@ class _Metrics(Registry[Metric]):
 
     def add(self, name: str, thing: Metric, origin: str, *, replace: bool = False) -> None:
         """Add a metric, or raise UsageError where its name is taken."""
-        if name in _declared() or _TRIES.fullmatch(name):
+        if name in _find_declared() or _TRIES.fullmatch(name):
             raise UsageError(
                 f"calipers has a metric {name} of its own; this one comes from {origin}",
                 fix="give it another name",
@@ -35,26 +35,26 @@ class _Metrics(Registry[Metric]):
 
 
 METRICS = _Metrics("metric")
-registers(Metric, METRICS)
+add_registry(Metric, METRICS)
 
 
 def catalogue() -> dict[str, Metric]:
-    """All metrics by name: those of the documents in their order, then those that were added."""
-    return {**_declared(), **METRICS.all()}
+    """Return all metrics by name: those of the documents in order, then those added."""
+    return {**_find_declared(), **METRICS.read_all()}
 
 
 @cache
-def _declared() -> dict[str, Metric]:
+def _find_declared() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
-    for module in sorted(_modules(), key=lambda name: name.rpartition(".")[2]):
-        for value in _values(vars(import_module(module)).values()):
+    for module in sorted(_list_modules(), key=lambda name: name.rpartition(".")[2]):
+        for value in _walk_values(vars(import_module(module)).values()):
             if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
                 raise ValueError(f"two metrics are called {value.name}")
     return dict(sorted(found.items(), key=lambda item: _place(item[1])))
 
 
-def _modules() -> Iterator[str]:
-    """Name the modules that may declare metrics: those that stand directly in a family's folder."""
+def _list_modules() -> Iterator[str]:
+    """Yield the modules that may declare metrics: those directly in a family's folder."""
     for family in iter_modules(families.__path__, prefix=f"{families.__name__}."):
         if family.name == f"{families.__name__}.checks":  # declares none, and loads pydantic
             continue
@@ -64,14 +64,14 @@ def _modules() -> Iterator[str]:
                 yield module.name
 
 
-def _values(values: Iterable[object]) -> Iterator[object]:
-    """What a module names, one by one or several at once."""
+def _walk_values(values: Iterable[object]) -> Iterator[object]:
+    """Yield what a module names, one by one or several at once."""
     for value in values:
         yield from value if isinstance(value, tuple) else (value,)
 
 
 def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:
-    """Where a metric stands: in its document, or in that one; without one, behind its family."""
+    """Return a metric's place in its document, or in this one; without one, after its family."""
     if metric.spec is None:
         family = PROFILES.index(metric.profiles[0]) if metric.profiles else len(PROFILES)
         return family, [inf]
@@ -82,7 +82,7 @@ def _place(metric: Metric, document: str | None = None) -> tuple[float, list[flo
 
 
 def metric_named(name: str) -> Metric:
-    """The metric of that name, or an error that names the nearest.
+    """Return the metric of that name; raise UsageError with the nearest name otherwise.
 
     `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field.
     """
@@ -90,14 +90,14 @@ def metric_named(name: str) -> Metric:
     if name in metrics:
         return metrics[name]
     if tries := _TRIES.fullmatch(name):
-        return pass_metric(tries[1], int(tries[2]))
-    if (own := field_metric(name)) is not None:
+        return declare_pass(tries[1], int(tries[2]))
+    if (own := parse_metric(name)) is not None:
         return own
     raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
 
 
 def metrics_of(profile: str | None) -> list[Metric]:
-    """The metrics of a profile, in the order of its document; of all of them without one."""
+    """Return the metrics of a profile, in the order of its document; all without a profile."""
     if profile is None:
         return list(catalogue().values())
     if profile not in PROFILES:

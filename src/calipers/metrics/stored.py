@@ -1,4 +1,4 @@
-"""Metrics of one's own in a stored score: enough to show them where their code is not loaded.
+"""User-defined metrics in a stored score: enough to show them where their code is not loaded.
 
 What stands in a result folder is data: no code is run that it names.
 """
@@ -21,11 +21,11 @@ _NEVER = OneOf(())  # a need that no data meet
 
 def describe_own(names: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return what a stored score says of those metrics that users added."""
-    own = METRICS.all()
-    return {name: _description(own[name]) for name in names if name in own}
+    own = METRICS.read_all()
+    return {name: _describe(own[name]) for name in names if name in own}
 
 
-def _description(metric: Metric) -> dict[str, Any]:
+def _describe(metric: Metric) -> dict[str, Any]:
     is_mean = metric.formula == f"mean({metric.needs[0]})" if metric.needs else False
     return {
         **({"field": metric.needs[0]} if is_mean else {}),
@@ -40,7 +40,7 @@ def _description(metric: Metric) -> dict[str, Any]:
 def restore_own(found: Any) -> list[str]:
     """Make the metrics that a stored score describes known; return those that cannot be measured.
 
-    A field's mean can be measured anew; of anything else only the stored values can be shown.
+    A field's mean can be measured again; of anything else only the stored values can be shown.
     """
     entries = found if isinstance(found, Mapping) else {}
     shown: list[str] = []
@@ -48,7 +48,7 @@ def restore_own(found: Any) -> list[str]:
         if not isinstance(facts, Mapping) or _is_known(name):
             continue
         try:
-            METRICS.add(name, _restored(name, facts), "a stored score")
+            METRICS.add(name, _restore(name, facts), "a stored score")
         except (UsageError, KeyError, TypeError, ValueError):
             continue
         shown += [] if "field" in facts else [name]
@@ -63,20 +63,20 @@ def _is_known(name: str) -> bool:
     return True
 
 
-def _restored(name: str, facts: Mapping[str, Any]) -> Metric:
+def _restore(name: str, facts: Mapping[str, Any]) -> Metric:
     low, high = facts["range"]
     metric = mean(
         str(facts.get("field", name)),
         name=name,
         better=facts.get("better"),
         range=(float("-inf") if low is None else low, float("inf") if high is None else high),
-        unit=_short(facts.get("unit")),
-        says=_short(facts.get("says")),
+        unit=_shorten(facts.get("unit")),
+        says=_shorten(facts.get("says")),
     )
     if "field" in facts:
         return metric
-    return replace(metric, needs=(_NEVER,), formula=_short(facts.get("formula")) or "unknown")
+    return replace(metric, needs=(_NEVER,), formula=_shorten(facts.get("formula")) or "unknown")
 
 
-def _short(text: Any) -> str | None:
+def _shorten(text: Any) -> str | None:
     return text[:_LONGEST] if isinstance(text, str) and text.isprintable() else None

@@ -49,7 +49,7 @@ _ROUNDING = 1e-12  # of the threshold: what sums of decimal fractions lose, far 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What a threshold is held against: a metric's unit, range and direction."""
+    """What a threshold applies to: a metric's unit, range and direction."""
 
     name: str
     unit: str | None
@@ -62,8 +62,8 @@ class Scale:
         return self.range == (0, 1) and self.unit is None
 
 
-def scale_of(metric: Metric) -> Scale:
-    """The scale that a metric declares."""
+def read_scale(metric: Metric) -> Scale:
+    """Return the scale that a metric declares."""
     return Scale(name=metric.name, unit=metric.unit, range=metric.range, better=metric.better)
 
 
@@ -90,12 +90,12 @@ class Threshold:
         return bool(self.holds(value))
 
     def holds(self, values: Any) -> Any:
-        """The same of a number, an array or an expression."""
+        """Return whether it is met, for a number, an array or an expression."""
         slack = _ROUNDING * max(1.0, abs(self.value))
         return _HOLDS[self.operator](values - self.value, slack)
 
     def __str__(self) -> str:
-        return f"{self.operator} {number_text(self.value, self.scale)}"
+        return f"{self.operator} {format_number(self.value, self.scale)}"
 
 
 _HOLDS: dict[Operator, Callable[[Any, float], Any]] = {
@@ -107,40 +107,42 @@ _HOLDS: dict[Operator, Callable[[Any, float], Any]] = {
 }
 
 
-def number_text(value: float, scale: Scale) -> str:
-    """A number in its scale, as short as it is exact enough: 85 %, 5,000 ms."""
+def format_number(value: float, scale: Scale) -> str:
+    """Return a number in its scale, as short as it is exact enough: 85 %, 5,000 ms."""
     if not isfinite(value):
         return "∞" if value > 0 else "−∞"
     if scale.is_ratio:
-        return f"{_short(100 * value)} %"
-    return f"{_short(value)} {scale.unit}" if scale.unit else _short(value)
+        return f"{_format_short(100 * value)} %"
+    return f"{_format_short(value)} {scale.unit}" if scale.unit else _format_short(value)
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     text = f"{value:,.6f}".rstrip("0").rstrip(".")
     return (text if float(text.replace(",", "")) or not value else f"{value:.3g}").replace("-", "−")
 
 
 def parse_threshold(written: Any, scale: Scale) -> Threshold:
-    """The threshold that was written for such a value, or an error that says what to write."""
-    operator, number, unit = _taken_apart(written, scale)
+    """Return the threshold written for such a value; raise UsageError with an example."""
+    operator, number, unit = _split_threshold(written, scale)
     _check_direction(operator, written, scale)
-    value = _in_unit(number, unit, written, scale)
+    value = _convert_unit(number, unit, written, scale)
     low, high = scale.range
     if not low <= value <= high:
         raise UsageError(
-            f"{scale.name}: {shown(written)} is {number_text(value, scale)}, "
-            f"outside {number_text(low, scale)} to {number_text(high, scale)}",
-            fix=_example(scale),
+            f"{scale.name}: {shown(written)} is {format_number(value, scale)}, "
+            f"outside {format_number(low, scale)} to {format_number(high, scale)}",
+            fix=_show_example(scale),
         )
     if (operator == ">" and value == high) or (operator == "<" and value == low):
-        raise UsageError(f"{scale.name}: {shown(written)} can never be met", fix=_example(scale))
-    return Threshold(operator=operator or _bare(scale), value=value, scale=scale)
+        raise UsageError(
+            f"{scale.name}: {shown(written)} can never be met", fix=_show_example(scale)
+        )
+    return Threshold(operator=operator or _default_operator(scale), value=value, scale=scale)
 
 
 def parse_margin(written: Any, scale: Scale) -> float:
-    """How far a value has to be above a baseline: `0.01`, "1%" (a point of percent), "200ms"."""
-    operator, number, unit = _taken_apart(written, scale)
+    """Return the required distance to a baseline: `0.01`, "1%" (a percentage point), "200ms"."""
+    operator, number, unit = _split_threshold(written, scale)
     if operator is not None:
         raise UsageError(
             f"{scale.name}: the margin {shown(written)} has a comparison in it",
@@ -151,18 +153,18 @@ def parse_margin(written: Any, scale: Scale) -> float:
             f"{scale.name}: a margin of {shown(written)} is all of its range or more",
             fix=f"write {number}% for {number} points of percent",
         )
-    return _in_unit(number, unit, written, scale)
+    return _convert_unit(number, unit, written, scale)
 
 
-def _taken_apart(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
+def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
     if isinstance(written, bool) or not isinstance(written, int | float | str):
-        raise _unreadable(written, scale)
+        raise _make_error(written, scale)
     if isinstance(written, float) and not isfinite(written):
-        raise UsageError(f"{scale.name}: {written} is no threshold", fix=_example(scale))
+        raise UsageError(f"{scale.name}: {written} is not a threshold", fix=_show_example(scale))
     text = f"{Decimal(repr(written)):f}" if isinstance(written, float) else str(written).strip()
     match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or (match["operator"] and match["operator"] not in _SPELLINGS):
-        raise _unreadable(written, scale)
+        raise _make_error(written, scale)
     operator = _SPELLINGS[match["operator"]] if match["operator"] else None
     number = Decimal(match["number"].replace("−", "-"))
     if scale.is_ratio and not match["unit"] and number == 1 and "." not in match["number"]:
@@ -176,48 +178,53 @@ def _taken_apart(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, 
 def _check_direction(operator: Operator | None, written: Any, scale: Scale) -> None:
     if operator is None and scale.better is None:
         raise UsageError(
-            f"{scale.name}: neither more nor less of it is better, so {shown(written)} says little",
+            f"{scale.name}: neither direction is better, so {shown(written)} says little",
             fix=f'write "≥ {shown(written)}" or "≤ {shown(written)}"',
         )
     wanted = _BETTER_WITH.get(operator) if operator else None
     if wanted and scale.better and wanted != scale.better:
         raise UsageError(
             f"{scale.name}: {shown(written)} asks for worse: {scale.better} is better",
-            fix=_example(scale),
+            fix=_show_example(scale),
         )
 
 
-def _in_unit(number: Decimal, unit: str, written: Any, scale: Scale) -> float:
+def _convert_unit(number: Decimal, unit: str, written: Any, scale: Scale) -> float:
     if scale.is_ratio:
         if unit not in ("", _PERCENT):
             raise UsageError(
                 f"{scale.name}: {shown(written)} is in {shown(unit)}, and it is a ratio",
-                fix=_example(scale),
+                fix=_show_example(scale),
             )
         is_percent = unit == _PERCENT or number > 1
         if is_percent and number > _MOST_PERCENT:
-            raise UsageError(f"{scale.name}: {shown(written)} is above 100 %", fix=_example(scale))
+            raise UsageError(
+                f"{scale.name}: {shown(written)} is above 100 %", fix=_show_example(scale)
+            )
         return float(number / 100 if is_percent else number)
     if unit == _PERCENT and scale.unit is None:
         return float(number / 100)
     if unit and unit != scale.unit and (scale.unit, unit) not in _IN_UNIT:
         is_in = f"it is measured in {scale.unit}" if scale.unit else "it has no unit"
         raise UsageError(
-            f"{scale.name}: {shown(written)} is in {shown(unit)}, and {is_in}", fix=_example(scale)
+            f"{scale.name}: {shown(written)} is in {shown(unit)}, and {is_in}",
+            fix=_show_example(scale),
         )
     return float(number * _IN_UNIT.get((scale.unit or "", unit), Decimal(1)))
 
 
-def _bare(scale: Scale) -> Operator:
+def _default_operator(scale: Scale) -> Operator:
     return "≤" if scale.better == "lower" else "≥"
 
 
-def _unreadable(written: Any, scale: Scale) -> UsageError:
-    return UsageError(f"{scale.name}: {shown(written)} is no threshold", fix=_example(scale))
+def _make_error(written: Any, scale: Scale) -> UsageError:
+    return UsageError(
+        f"{scale.name}: {shown(written)} is not a threshold", fix=_show_example(scale)
+    )
 
 
-def _example(scale: Scale) -> str:
-    sign = _bare(scale)
+def _show_example(scale: Scale) -> str:
+    sign = _default_operator(scale)
     if scale.is_ratio:
         return f'for example "{sign} 85%" or 0.85' if sign == "≥" else 'for example "≤ 5%" or 0.05'
     return (

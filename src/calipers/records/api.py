@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import polars as pl
 
-from calipers.records.convert import Converted, Progress, batches, convert_data, open_whole
-from calipers.support.arguments import no_progress, path_of, refuse_renamed
+from calipers.records.convert import Converted, Progress, convert_data, open_whole, read_batches
+from calipers.support.arguments import as_path, ignore_progress, refuse_renamed
 
 
 @refuse_renamed
@@ -28,9 +28,9 @@ def read(data: Any, *, map: Mapping[str, str] | None = None) -> pl.DataFrame:  #
     """
     frames = []
     for source in open_whole(data):
-        for batch, _ in batches(source, map or {}):
+        for batch, _ in read_batches(source, map or {}):
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
@@ -43,7 +43,7 @@ def convert(
     map: Mapping[str, str] | None = None,  # noqa: A002
     on_bad: Literal["stop", "skip"] = "stop",
     bad_rows: str | Path | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Converted:
     """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file.
 
@@ -68,6 +68,6 @@ def convert(
         Path(output),
         field_map=map or {},
         skip_bad=on_bad == "skip",
-        bad_rows=path_of(bad_rows),
+        bad_rows=as_path(bad_rows),
         progress=progress,
     )

@@ -1,4 +1,4 @@
-"""What every reader hands over: columns of checked records, and the rows that could not be read."""
+"""The output of every reader: columns of checked records, and the rows that could not be read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
-from calipers.records.fields import Field, Kind, field_named
-from calipers.records.paths import column_of
+from calipers.records.fields import Field, Kind, find_field
+from calipers.records.paths import find_column
 from calipers.support.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Wanted:
     keys: tuple[str, ...] = ()  # fields by which rows are told apart
     numbers: frozenset[str] = frozenset()  # fields of the user's own that are measured
 
-    def theirs(self, name: str) -> str:
-        """What the data calls the field `name`."""
+    def get_name(self, name: str) -> str:
+        """Return the data's name of a field."""
         return self.map.get(name, name)
 
     def columns(self, there: Collection[str], beside: Iterable[str] = ()) -> list[str]:
         """Return which of the data's columns hold the wanted fields, or names beside them."""
-        theirs = (*map(self.theirs, self.fields), *beside)
-        found = (column_of(name, there) for name in theirs)
+        theirs = (*map(self.get_name, self.fields), *beside)
+        found = (find_column(name, there) for name in theirs)
         return list(dict.fromkeys(name for name in found if name is not None))
 
 
@@ -46,8 +46,8 @@ class BadRow:
     problem: str
     content: str
 
-    def error(self) -> DataError:
-        """The same as an error, for those who want to stop at the first."""
+    def make_error(self) -> DataError:
+        """Return it as an error, to stop at the first."""
         return DataError(
             f"{self.source}:{self.row}: {self.problem}",
             fix="fix the row, read another field (--map FIELD=NAME), "
@@ -78,15 +78,15 @@ class Chunk(Protocol):
         ...
 
     def lazy(self) -> pl.LazyFrame:
-        """The wanted fields, and columns named `_check_…`."""
+        """Return the wanted fields, and columns named `_check_…`."""
         ...
 
-    def trusts(self, checks: pl.DataFrame) -> bool:
-        """Say whether the rows are what `lazy` made of them."""
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Say whether `lazy` has read the rows correctly."""
         ...
 
     def exact(self) -> Batch:
-        """The rows as they are, and those that cannot be read."""
+        """Return the rows read one by one, and those that cannot be read."""
         ...
 
 
@@ -95,25 +95,25 @@ CHECK = "_check_"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A chunk whose rows are already at hand; a `thorough` decoding looks into nested fields."""
+    """A chunk whose rows are already read; a `thorough` decoding looks into nested fields."""
 
     decode: Callable[..., Batch]
     done: float
 
     def lazy(self) -> pl.LazyFrame:
-        """The rows, unless some are bad."""
+        """Return the rows, unless some are bad."""
         batch = self.decode()
         if batch.bad:
             raise UnusualRows
         return batch.frame.lazy()
 
-    def trusts(self, checks: pl.DataFrame) -> bool:
-        """All but nested fields were checked; what reads those finds out."""
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Say whether all rows are good; nested fields are checked by what reads them."""
         del checks
         return True
 
     def exact(self) -> Batch:
-        """The rows and the bad ones among them."""
+        """Return the rows and the bad ones among them."""
         return self.decode(thorough=True)
 
 
@@ -129,17 +129,17 @@ class Source(Protocol):
     path: str | None  # the local file to hash, if it is one
 
     def columns(self) -> list[str]:
-        """The names the data has, as far as known before reading it all."""
+        """Return the names the data has, as far as known before reading it all."""
         ...
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """The source in pieces, in order."""
+        """Yield the source in pieces, in order."""
         ...
 
 
-def column_type(name: str, scalars: Mapping[str, pl.DataType]) -> pl.DataType:
-    """The type of a column: fixed by the record, or seen in the data for fields of any scalar."""
-    declared: Field = field_named(name)
+def find_type(name: str, scalars: Mapping[str, pl.DataType]) -> pl.DataType:
+    """Return the type of a column: fixed by the record, or observed for fields of any scalar."""
+    declared: Field = find_field(name)
     if declared.kind is Kind.SCALAR:
         return scalars.get(name, pl.String())
     return declared.dtype

@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 import numpy as np
 import zstandard
 
-from calipers.records.limits import BLOCK_BYTES, Limits, current_limits
+from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
 
 _PEEK = 1 << 16
@@ -47,15 +47,15 @@ def is_compressed(head: bytes) -> bool:
     return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
 
 
-def file_blocks(
+def read_blocks(
     path: Path, limits: Limits | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[tuple[Block, float]]:
-    """Yield the file's lines in blocks, each with the share of the file that is behind it."""
-    limits = limits or current_limits()
+    """Yield the file's lines in blocks, each with the share of the file read so far."""
+    limits = limits or get_limits()
     refuse_bomb(path, limits)
     total = max(path.stat().st_size, 1)
     with path.open("rb") as file:
-        stream = decompressed(file, str(path), limits)
+        stream = decompress(file, str(path), limits)
         for block in stream_blocks(stream, str(path), limits, size):
             yield block, min(1.0, file.tell() / total)
 
@@ -64,7 +64,7 @@ def stream_blocks(
     stream: IO[bytes], name: str, limits: Limits | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[Block]:
     """Yield a stream's lines in blocks; raise DataError at a torn archive or an endless line."""
-    limits = limits or current_limits()
+    limits = limits or get_limits()
     size = min(size, limits.record_bytes)  # no line within what is read at once is too long
     first = held = 0
     rest: list[bytes | memoryview] = []  # the start of a line whose end has not been read
@@ -101,7 +101,7 @@ def _cut_by_rows(data: bytes, first: int) -> Iterator[Block]:
 
 def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> Iterator[bytes]:
     """Yield the lines of a stream; raise DataError at one that is too long."""
-    limits = limits or current_limits()
+    limits = limits or get_limits()
     number = 0
     while line := stream.readline(limits.record_bytes + 1):
         number += 1
@@ -111,14 +111,14 @@ def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> It
 
 def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) -> bytes:
     """Return all bytes of a JSON document, which is held in memory; raise where it is too large."""
-    limits = limits or current_limits()
+    limits = limits or get_limits()
     parts: list[bytes] = []
     size = 0
     while data := stream.read(_PIECE):
         parts.append(data)
         size += len(data)
         if size > limits.document_bytes:
-            raise limits.document_too_large(name)
+            raise limits.make_document_error(name)
     document = b"".join(parts)
     limits.check_values(document, name)
     return document
@@ -130,7 +130,7 @@ def refuse_bomb(path: Path, limits: Limits | None = None) -> None:
     What is damaged is left to whoever reads it.
     """
     state = path.stat()
-    _look_at_start(path, limits or current_limits(), state.st_mtime_ns, state.st_size)
+    _look_at_start(path, limits or get_limits(), state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=1_000)
@@ -139,7 +139,7 @@ def _look_at_start(path: Path, limits: Limits, *_: int) -> None:
         if not is_compressed(file.read(4)):
             return
         file.seek(0)
-        stream = decompressed(file, str(path), limits)
+        stream = decompress(file, str(path), limits)
         expanded = 0
         try:
             while data := stream.read(_PIECE):
@@ -151,8 +151,8 @@ def _look_at_start(path: Path, limits: Limits, *_: int) -> None:
             return
 
 
-def decompressed(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO[bytes]:
-    """Return the stream as it was before gzip or zstd; plain streams pass through.
+def decompress(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO[bytes]:
+    """Return the decompressed stream of gzip or zstd; plain streams pass through.
 
     Reading raises DataError where the data expands implausibly.
     """
@@ -166,7 +166,7 @@ def decompressed(stream: IO[bytes], name: str, limits: Limits | None = None) -> 
         unpacked = gzip.GzipFile(fileobj=source)
     else:
         unpacked = _ZstdFrames(source)
-    return io.BufferedReader(_Checked(unpacked, packed, name, limits or current_limits()), _PEEK)
+    return io.BufferedReader(_Checked(unpacked, packed, name, limits or get_limits()), _PEEK)
 
 
 class _Counted(io.RawIOBase):
@@ -263,12 +263,12 @@ def _read(stream: IO[bytes], size: int, name: str) -> bytes:
 def cut_short(name: str, error: Exception) -> DataError:
     """Return what to say of a file that cannot be unpacked to its end."""
     return DataError(
-        f"{name}: the compressed data is damaged or cut short ({brief(error)})",
+        f"{name}: the compressed data is damaged or cut short ({shorten_error(error)})",
         fix="get the file again, or decompress what is left of it by hand",
     )
 
 
-def brief(error: Exception) -> str:
-    """Return the first line of what a library says, cut: some put the data itself into it."""
+def shorten_error(error: Exception) -> str:
+    """Return the first line of a library's message, cut: some contain the data itself."""
     said = (str(error) or type(error).__name__).splitlines()[0]
     return said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted
-from calipers.records.completing import SYNONYMS, derived_in
+from calipers.records.completing import SYNONYMS, list_derived
 from calipers.records.completing_columns import complete_column
-from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, field_named
-from calipers.records.paths import nested_column
-from calipers.records.rows import Reader, exact_reader
+from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, find_field
+from calipers.records.paths import select_path
+from calipers.records.rows import Reader, make_reader
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _WORDS = ("true", "false")
@@ -21,7 +21,7 @@ _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
 _EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
 
-def conformed(
+def conform_columns(
     frame: pl.DataFrame,
     wanted: Wanted,
     source: str,
@@ -30,37 +30,37 @@ def conformed(
     parse: bool = False,
     thorough: bool = False,
 ) -> Batch:
-    """The wanted columns in the record's types; rows that a field refuses are set apart.
+    """Return the wanted columns in the record's types; rows that a field refuses are separated.
 
     With `parse`, numbers and booleans are read from text, as in CSV where all is text. Only a
     `thorough` reading looks into nested fields.
     """
     columns: list[pl.Series] = []
     problems: dict[int, str] = {}
-    derived = derived_in(wanted)
+    derived = list_derived(wanted)
     for name in wanted.fields:
-        field, theirs = field_named(name), wanted.theirs(name)
-        given, is_text = _given(frame, theirs, parse=parse)
+        field, theirs = find_field(name), wanted.get_name(name)
+        given, is_text = _find_values(frame, theirs, parse=parse)
         if given is None:
-            column = _nulls(name, frame.height, field.dtype)
+            column = _make_nulls(name, frame.height, field.dtype)
             if name in derived:
-                column = _completed(column, frame, problems, parse=parse)
+                column = _complete(column, frame, problems, parse=parse)
                 if thorough and field.kind is Kind.NESTED:
-                    _look_inside(column, exact_reader(name, wanted), problems, theirs)
+                    _look_inside(column, make_reader(name, wanted), problems, theirs)
             columns.append(column)
             continue
         if name in wanted.numbers:
-            field = _measured_field(given, field)
-        given = _without_blanks(given, field) if is_text else given
+            field = _choose_field(given, field)
+        given = _drop_blanks(given, field) if is_text else given
         column, bad = _read_column(given, field, is_text=is_text)
         for index in bad.arg_true():
-            why = _why_refused(given[index], field, parse=is_text)
+            why = _explain_refusal(given[index], field, parse=is_text)
             problems.setdefault(index, f"{theirs}: {why}")
         if name in derived:
-            column = _completed(column.alias(name), frame, problems, parse=parse)
+            column = _complete(column.alias(name), frame, problems, parse=parse)
         columns.append(column.alias(name))
         if thorough and field.kind is Kind.NESTED:
-            _look_inside(column, exact_reader(name, wanted), problems, theirs)
+            _look_inside(column, make_reader(name, wanted), problems, theirs)
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
     numbers = range(first_row, first_row + frame.height)
     if not problems:
@@ -79,22 +79,22 @@ def conformed(
     return Batch(clean.filter(keep), tuple(rows), kept)
 
 
-def _given(frame: pl.DataFrame, theirs: str, *, parse: bool) -> tuple[pl.Series | None, bool]:
+def _find_values(frame: pl.DataFrame, theirs: str, *, parse: bool) -> tuple[pl.Series | None, bool]:
     """Return a name's values, if there are any, and whether they are cells of text."""
     if theirs in frame.columns:
         return frame[theirs], parse
-    return nested_column(frame, theirs), False
+    return select_path(frame, theirs), False
 
 
 def _read_column(given: pl.Series, field: Field, *, is_text: bool) -> tuple[pl.Series, pl.Series]:
     """Return the values as the field holds them, and which of them it refuses."""
     if field.kind is Kind.NAMES:
-        return _names(given, field)
-    return _parsed(given, field) if is_text else _typed(given, field)
+        return _convert_names(given, field)
+    return _parse_cells(given, field) if is_text else _convert(given, field)
 
 
-def _measured_field(column: pl.Series, field: Field) -> Field:
-    """Return the field as it is measured: true or false where that is all there is, or numbers."""
+def _choose_field(column: pl.Series, field: Field) -> Field:
+    """Return the field as it is measured: booleans if that is all there is, or numbers."""
     texts = column.dtype == pl.String and column.drop_nulls().str.to_lowercase()
     is_boolean = column.dtype == pl.Boolean or (
         isinstance(texts, pl.Series) and len(texts) > 0 and texts.is_in(_WORDS).all()
@@ -102,7 +102,7 @@ def _measured_field(column: pl.Series, field: Field) -> Field:
     return Field(field.name, Kind.BOOLEAN if is_boolean else Kind.NUMBER)
 
 
-def _completed(
+def _complete(
     column: pl.Series, frame: pl.DataFrame, problems: dict[int, str], *, parse: bool
 ) -> pl.Series:
     """Fill in what rows give in another way; only rows without the field are looked at."""
@@ -115,10 +115,10 @@ def _completed(
     if (other := SYNONYMS[name]) not in frame.columns:
         return column
     field, lacking = FIELDS[name], column.is_null()
-    given = _without_blanks(frame[other], field) if parse else frame[other]
-    values, bad = _parsed(given, field) if parse else _typed(given, field)
+    given = _drop_blanks(frame[other], field) if parse else frame[other]
+    values, bad = _parse_cells(given, field) if parse else _convert(given, field)
     for index in (bad & lacking).arg_true():
-        problems.setdefault(index, f"{other}: {_why_refused(given[index], field, parse=parse)}")
+        problems.setdefault(index, f"{other}: {_explain_refusal(given[index], field, parse=parse)}")
     return column.zip_with(~lacking, values.alias(name))
 
 
@@ -131,14 +131,14 @@ def _look_inside(texts: pl.Series, reader: Reader, problems: dict[int, str], the
             problems.setdefault(index, f"{theirs}: {problem}")
 
 
-def _without_blanks(cells: pl.Series, field: Field) -> pl.Series:
-    """Cells of CSV; an empty one that is quoted is a text, and where no text can be, a null."""
+def _drop_blanks(cells: pl.Series, field: Field) -> pl.Series:
+    """Return cells of CSV; an empty quoted one is a text, or null if the field takes no text."""
     if field.kind not in (Kind.NUMBER, Kind.BOOLEAN, Kind.NAMES, Kind.NESTED):
         return cells
     return cells.set(cells.str.strip_chars() == "", None)
 
 
-def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+def _convert(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
     dtype = column.dtype
     if dtype.is_float():
         column = column.fill_nan(None)
@@ -146,28 +146,28 @@ def _typed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
     nothing = everything & column.is_null()
     if field.kind is Kind.NUMBER:
         if dtype.is_numeric() or dtype == pl.Null:
-            return _within(column.cast(pl.Float64), field)
-        return _nulls(column.name, len(column), pl.Float64()), everything
+            return _mark_outside(column.cast(pl.Float64), field)
+        return _make_nulls(column.name, len(column), pl.Float64()), everything
     if field.kind is Kind.BOOLEAN:
         if dtype in (pl.Boolean, pl.Null):
             return column.cast(pl.Boolean), nothing
-        return _nulls(column.name, len(column), pl.Boolean()), everything
+        return _make_nulls(column.name, len(column), pl.Boolean()), everything
     if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
-        return (column, nothing) if dtype == pl.Boolean else _floats(column)
-    texts = _texts(column, field)
+        return (column, nothing) if dtype == pl.Boolean else _convert_floats(column)
+    texts = _convert_texts(column, field)
     return texts, everything & texts.is_null()
 
 
-def _floats(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Doubles, as JSON numbers are, so that files of both kinds fall into the same groups."""
+def _convert_floats(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return doubles, as JSON numbers are, so that both kinds of file give the same groups."""
     floats = column.cast(pl.Float64)
     if column.dtype.is_integer() and (floats.abs() >= _EXACT_WHOLE).any():
         return column, column.is_null() & column.is_not_null()
     return floats, floats.is_infinite().fill_null(value=False)
 
 
-def _texts(column: pl.Series, field: Field) -> pl.Series:
-    """The column as text; null where it holds what the field does not take."""
+def _convert_texts(column: pl.Series, field: Field) -> pl.Series:
+    """Return the column as text; null if the field does not take the value."""
     if column.dtype.is_float():
         return column.cast(pl.String).set(column.is_infinite(), None)
     if field.kind is Kind.TEXTS and column.dtype.is_nested():
@@ -175,28 +175,29 @@ def _texts(column: pl.Series, field: Field) -> pl.Series:
     takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
     if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
         texts = [
-            None if value is None else json.dumps(_plain(value), default=str) for value in column
+            None if value is None else json.dumps(_as_python(value), default=str)
+            for value in column
         ]
         return pl.Series(column.name, texts, dtype=pl.String)
     if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
         return column.cast(pl.String)
-    return _nulls(column.name, len(column), pl.String())
+    return _make_nulls(column.name, len(column), pl.String())
 
 
 def _read(value: Any, field: Field) -> str | None:
     try:
-        text: str | None = field.read(_plain(value))
+        text: str | None = field.read(_as_python(value))
     except BadValue:
         return None
     return text
 
 
-def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    """A column of text cells."""
+def _parse_cells(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """Return a column of text cells parsed."""
     if field.kind is Kind.NUMBER:
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         unread = column.is_not_null() & numbers.is_null()
-        numbers, outside = _within(numbers.fill_nan(None), field)
+        numbers, outside = _mark_outside(numbers.fill_nan(None), field)
         return numbers, unread | outside
     if field.kind is Kind.BOOLEAN:
         words = column.str.strip_chars().str.to_lowercase()
@@ -209,8 +210,8 @@ def _parsed(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
     return column, column.is_null() & column.is_not_null()
 
 
-def _names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    """Lists of texts as JSON; a column that holds anything unusual is read value by value."""
+def _convert_names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    """Return lists of texts as JSON; unusual columns are read value by value."""
     nothing = column.is_null() & column.is_not_null()
     if column.dtype == pl.List(pl.String) and not column.list.contains(None).any():
         rows = column.alias("names").to_frame().select(pl.struct("names").struct.json_encode())
@@ -224,27 +225,29 @@ def _names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
 
 def _as_names(value: Any, field: Field) -> str | None:
     try:
-        names: str | None = field.read(_plain(value))
+        names: str | None = field.read(_as_python(value))
     except BadValue:
         return None
     return names
 
 
-def _within(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    outside = numbers.to_frame(field.name).select(field.outside(pl.col(field.name))).to_series()
+def _mark_outside(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
+    outside = (
+        numbers.to_frame(field.name).select(field.mark_outside(pl.col(field.name))).to_series()
+    )
     return numbers, outside.fill_null(value=False)
 
 
-def _nulls(name: str, height: int, dtype: pl.DataType) -> pl.Series:
+def _make_nulls(name: str, height: int, dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
-def _plain(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     return value.to_list() if isinstance(value, pl.Series) else value
 
 
-def _why_refused(value: Any, field: Field, *, parse: bool) -> str:
-    value = _plain(value)
+def _explain_refusal(value: Any, field: Field, *, parse: bool) -> str:
+    value = _as_python(value)
     if parse and field.kind is Kind.NUMBER:
         value = _as_number(value)
     try:

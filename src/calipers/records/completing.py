@@ -44,17 +44,17 @@ _UNIX_DAY = date(1970, 1, 1).toordinal()
 _LATEST = 1e14  # seconds: what is more is no time
 
 
-def derived_in(wanted: Wanted) -> tuple[str, ...]:
-    """Return the wanted fields that may be given in another way; a renamed one is not."""
+def list_derived(wanted: Wanted) -> tuple[str, ...]:
+    """Return the wanted fields that may be given in another way; a mapped one may not."""
     return tuple(name for name in DERIVED if name in wanted.fields and name not in wanted.map)
 
 
-def inputs_of(wanted: Wanted) -> tuple[str, ...]:
-    """Return the names, beside those wanted, under which a record may give wanted fields."""
-    return tuple(dict.fromkeys(each for name in derived_in(wanted) for each in _INPUTS[name]))
+def list_inputs(wanted: Wanted) -> tuple[str, ...]:
+    """Return the further names under which a record may give wanted fields."""
+    return tuple(dict.fromkeys(each for name in list_derived(wanted) for each in _INPUTS[name]))
 
 
-def derivable_from(columns: Collection[str]) -> tuple[str, ...]:
+def list_derivable(columns: Collection[str]) -> tuple[str, ...]:
     """Return the fields that columns of these names give in another way."""
     found = [name for name in (*SYNONYMS, TRACE) if not set(_INPUTS[name]).isdisjoint(columns)]
     return (*found, *((DURATION,) if set(TIMES) <= set(columns) else ()))
@@ -65,13 +65,13 @@ def complete_row(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, A
     found: dict[str, Any] = {}
     for name in names:
         if _is_null(row.get(name)) and not row.keys().isdisjoint(_INPUTS[name]):
-            value = _derived(row, name)
+            value = _derive(row, name)
             if value is not None:
                 found[name] = value
     return {**row, **found} if found else row
 
 
-def _derived(row: Mapping[str, Any], name: str) -> Any:
+def _derive(row: Mapping[str, Any], name: str) -> Any:
     if name in SYNONYMS:
         value = row.get(SYNONYMS[name])
         try:
@@ -81,11 +81,11 @@ def _derived(row: Mapping[str, Any], name: str) -> Any:
         return value
     if name == TRACE:
         parts = {part: row[part] for part in TRACE_PARTS if not _is_null(row.get(part))}
-        return {part: _parsed(part, value) for part, value in parts.items()} or None
-    return _duration(row)
+        return {part: _parse_part(part, value) for part, value in parts.items()} or None
+    return _measure_duration(row)
 
 
-def _parsed(part: str, value: Any) -> Any:
+def _parse_part(part: str, value: Any) -> Any:
     """Return a part of a trace, which tables hold as JSON text."""
     if not isinstance(value, str) or isinstance(value, Number):
         return value
@@ -95,20 +95,20 @@ def _parsed(part: str, value: Any) -> Any:
         raise BadValue(f"{part} is not JSON") from None
 
 
-def _duration(row: Mapping[str, Any]) -> float | None:
+def _measure_duration(row: Mapping[str, Any]) -> float | None:
     """Return the seconds between the two times of a row, or else of its trace."""
-    for within in (row, _object(row.get(TRACE))):
+    for within in (row, _parse_object(row.get(TRACE))):
         times = {name: within.get(name) for name in TIMES}
         if any(_is_null(value) for value in times.values()):
             continue  # one time alone tells no duration, and is not read
-        start, end = (seconds_of(value, name) or 0.0 for name, value in times.items())
+        start, end = (parse_seconds(value, name) or 0.0 for name, value in times.items())
         if end < start:
             raise BadValue("end_time is before start_time")
         return end - start
     return None
 
 
-def _object(trace: Any) -> Mapping[str, Any]:
+def _parse_object(trace: Any) -> Mapping[str, Any]:
     if isinstance(trace, str) and not isinstance(trace, Number):
         try:
             trace = json.loads(trace)
@@ -117,8 +117,8 @@ def _object(trace: Any) -> Mapping[str, Any]:
     return trace if isinstance(trace, Mapping) else {}
 
 
-def seconds_of(value: Any, name: str) -> float | None:
-    """Return a time as seconds since 1970; BadValue for what is neither a number nor ISO 8601."""
+def parse_seconds(value: Any, name: str) -> float | None:
+    """Return a time as seconds since 1970; raise BadValue unless a number or ISO 8601."""
     if _is_null(value):
         return None
     number = _as_number(value)
@@ -130,7 +130,7 @@ def seconds_of(value: Any, name: str) -> float | None:
     try:
         days = date.fromisoformat(match["date"]).toordinal() - _UNIX_DAY
     except ValueError:
-        raise BadValue(f"{name}: {str(value)[:60]} is no day of the calendar") from None
+        raise BadValue(f"{name}: {str(value)[:60]} is not a calendar date") from None
     minutes = int(match["hours"]) * 60 + int(match["minutes"])
     if match["sign"]:
         shift = int(match["off_hours"]) * 60 + int(match["off_minutes"])
@@ -154,8 +154,8 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def seconds_in(text: pl.Expr) -> pl.Expr:
-    """Return texts as seconds since 1970, as `seconds_of` does; null where they are no times."""
+def parse_seconds_in(text: pl.Expr) -> pl.Expr:
+    """Return texts as seconds since 1970, as `parse_seconds` does; null if they are not times."""
     text = text.str.strip_chars(" ")
     number = pl.when(text.str.contains(_NUMBER)).then(text).cast(pl.Float64, strict=False)
     parts = text.str.extract_groups(_ISO)

@@ -13,7 +13,7 @@ from calipers.records.completing import (
     TRACE,
     TRACE_PARTS,
     complete_row,
-    seconds_in,
+    parse_seconds_in,
 )
 from calipers.records.fields import BadValue
 
@@ -30,7 +30,7 @@ def complete_column(column: pl.Series, frame: pl.DataFrame) -> tuple[pl.Series, 
     if not inputs or not lacking.any():
         return column, {}
     if column.name == DURATION and set(TIMES) <= set(inputs):
-        seconds = _between(frame)
+        seconds = _subtract_times(frame)
         column = column.zip_with(~lacking | (seconds < 0).fill_null(value=False), seconds)
         lacking = column.is_null()
     given = frame.select(inputs)
@@ -38,7 +38,7 @@ def complete_column(column: pl.Series, frame: pl.DataFrame) -> tuple[pl.Series, 
     problems: dict[int, str] = {}
     found: dict[int, Any] = {}
     for index in (lacking & there).arg_true():
-        row = {name: _plain(value) for name, value in given.row(index, named=True).items()}
+        row = {name: _as_json(value) for name, value in given.row(index, named=True).items()}
         try:
             value = complete_row(row, (column.name,)).get(column.name)
         except BadValue as problem:
@@ -52,32 +52,32 @@ def complete_column(column: pl.Series, frame: pl.DataFrame) -> tuple[pl.Series, 
 def _with(column: pl.Series, found: dict[int, Any]) -> pl.Series:
     if not found:
         return column
-    values = [_written(value) for value in found.values()]
+    values = [_dump(value) for value in found.values()]
     return column.scatter(list(found), pl.Series(values, dtype=column.dtype))
 
 
-def _written(value: Any) -> Any:
+def _dump(value: Any) -> Any:
     return json.dumps(value, default=str) if isinstance(value, dict) else value
 
 
-def _between(frame: pl.DataFrame) -> pl.Series:
-    """Return the seconds between two columns of times; null where one is no time."""
-    start, end = (_seconds(frame[name]) for name in TIMES)
+def _subtract_times(frame: pl.DataFrame) -> pl.Series:
+    """Return the seconds between two columns of times; null if one is not a time."""
+    start, end = (_convert_times(frame[name]) for name in TIMES)
     return (end - start).alias(DURATION)
 
 
-def _seconds(times: pl.Series) -> pl.Series:
+def _convert_times(times: pl.Series) -> pl.Series:
     if times.dtype == pl.Datetime:
         return times.dt.epoch("us").cast(pl.Float64) / 1e6
     if times.dtype.is_numeric():
         return times.cast(pl.Float64).fill_nan(None)
     if times.dtype == pl.String:
-        return times.to_frame("time").select(seconds_in(pl.col("time"))).to_series()
+        return times.to_frame("time").select(parse_seconds_in(pl.col("time"))).to_series()
     return pl.Series(times.name, [None] * len(times), dtype=pl.Float64)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: a time of a table as ISO 8601."""
+def _as_json(value: Any) -> Any:
+    """Return a value as in JSON: a table's time as ISO 8601."""
     if isinstance(value, pl.Series):
         return value.to_list()
     return value.isoformat() if hasattr(value, "isoformat") else value

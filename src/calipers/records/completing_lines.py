@@ -13,11 +13,11 @@ from calipers.records.completing import (
     TIMES,
     TRACE,
     TRACE_PARTS,
-    derived_in,
-    seconds_in,
+    list_derived,
+    parse_seconds_in,
     trace_text,
 )
-from calipers.records.fields import field_named
+from calipers.records.fields import find_field
 from calipers.records.trace_shape import AS_READ
 
 MAYBE_UNESCAPED = r"^[\[{](?s:.*)[\x00-\x1f\\]"
@@ -27,7 +27,7 @@ texts of a list or an object. So a backslash in one may be anything, and a tab b
 Expressions = dict[str, pl.Expr]
 
 
-def completed_lines(
+def complete_lines(
     data: bytes,
     wanted: Wanted,
     inputs: list[str],
@@ -42,7 +42,7 @@ def completed_lines(
     """
     if not schema.keys().isdisjoint(inputs):
         raise UnusualRows  # wanted for themselves too, in a type of their own
-    derived = derived_in(wanted)
+    derived = list_derived(wanted)
     types = {name: pl.Float64 if name in SYNONYMS.values() else pl.String for name in inputs}
     frame = pl.read_ndjson(data, schema={**schema, **types})
     there = [name for name in inputs if frame[name].null_count() < frame.height]
@@ -54,12 +54,12 @@ def completed_lines(
     for name, other in SYNONYMS.items():
         if other in there and name in derived:
             columns[name] = pl.coalesce(columns[name], other)
-            checks[f"{CHECK}{name}"] = field_named(name).outside(columns[name]).any()
+            checks[f"{CHECK}{name}"] = find_field(name).mark_outside(columns[name]).any()
     if DURATION in derived:
         if b'"trace"' in data and all(f'"{name}"'.encode() in data for name in TIMES):
             if parts:
                 raise UnusualRows
-            frame = pl.read_ndjson(data, schema={**schema, **types, **_timed_trace(columns)})
+            frame = pl.read_ndjson(data, schema={**schema, **types, **_add_times(columns)})
             _complete_durations(columns, checks, _TOP_LEVEL, _IN_TRACE)
         elif set(TIMES) <= set(there):
             _complete_durations(columns, checks, _TOP_LEVEL)
@@ -70,7 +70,7 @@ _TOP_LEVEL = tuple(pl.col(name) for name in TIMES)
 _IN_TRACE = tuple(pl.col(TRACE).struct.field(name) for name in TIMES)
 
 
-def _timed_trace(columns: Expressions) -> dict[str, pl.DataType]:
+def _add_times(columns: Expressions) -> dict[str, pl.DataType]:
     """Return the type of a trace with its times; the column of traces stays without."""
     parts = {each.name: each.dtype for each in AS_READ.fields} if TRACE in columns else {}
     if parts:
@@ -84,11 +84,11 @@ def _complete_durations(
 ) -> None:
     """Add the seconds between the times of the first place that has both, and what is odd."""
     found = columns[DURATION]
-    odd = field_named(DURATION).outside(found)
+    odd = find_field(DURATION).mark_outside(found)
     for start, end in places:
-        lasted = seconds_in(end) - seconds_in(start)
-        wrong = (start.is_not_null() & seconds_in(start).is_null()) | (
-            end.is_not_null() & seconds_in(end).is_null()
+        lasted = parse_seconds_in(end) - parse_seconds_in(start)
+        wrong = (start.is_not_null() & parse_seconds_in(start).is_null()) | (
+            end.is_not_null() & parse_seconds_in(end).is_null()
         )
         odd |= found.is_null() & (wrong | (lasted < 0))
         found = pl.coalesce(found, lasted)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.completing import derivable_from
+from calipers.records.completing import list_derivable
 from calipers.records.fields import FIELDS, BadValue
 from calipers.records.jsonl import JsonLines
 from calipers.records.logs import log_notices
@@ -64,21 +64,21 @@ def convert_data(
     if bad_rows is not None and not skip_bad:
         raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
     sources = open_whole(data)
-    columns = list(dict.fromkeys(name for each in sources for name in all_fields(each, field_map)))
+    columns = list(dict.fromkeys(name for each in sources for name in list_fields(each, field_map)))
     records = skipped = 0
     with open_sinks(
         samples=output, bad_rows=bad_rows, skip_bad=skip_bad, progress=progress
     ) as sinks:
         for place, source in enumerate(sources):
-            for batch, done in batches(source, field_map):
-                sinks.bad_rows(batch.bad)
+            for batch, done in read_batches(source, field_map):
+                sinks.take_bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
-                sinks.samples(
-                    batch.frame.with_columns(_nulls(name) for name in missing).select(columns)
+                sinks.take_samples(
+                    batch.frame.with_columns(_make_nulls(name) for name in missing).select(columns)
                 )
                 records += batch.frame.height
                 skipped += len(batch.bad)
-                sinks.progress((place + done) / len(sources))
+                sinks.report_progress((place + done) / len(sources))
     return Converted(
         path=output,
         records=records,
@@ -89,7 +89,7 @@ def convert_data(
 
 
 def open_whole(data: Any) -> list[Source]:
-    """The sources of `data`, which know all their fields, also those that come late."""
+    """Return the sources of `data`, which know all their fields, also those that come late."""
     return look_through(open_sources(data))
 
 
@@ -101,24 +101,24 @@ def look_through(sources: list[Source]) -> list[Source]:
     return sources
 
 
-def _nulls(name: str) -> pl.Expr:
+def _make_nulls(name: str) -> pl.Expr:
     dtype = FIELDS[name].dtype if name in FIELDS else pl.Null()
     return pl.lit(None, dtype=dtype).alias(name)
 
 
-def batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
-    """The source's records with all their fields, and the share of it that is behind."""
-    wanted = Wanted(all_fields(source, field_map), field_map)
+def read_batches(source: Source, field_map: Mapping[str, str]) -> Iterator[tuple[Batch, float]]:
+    """Yield the source's records with all their fields, and the share read so far."""
+    wanted = Wanted(list_fields(source, field_map), field_map)
     exact = _READ_AS_STRUCT in wanted.fields or not wanted.fields  # so that bad rows are named
     for chunk in source.chunks(wanted):
         yield (chunk.exact() if exact else read_chunk(chunk)), chunk.done
 
 
-def all_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of the contract first, then the source's own."""
+def list_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the contract's fields first, then the source's own."""
     columns = source.columns()
     others = [name for name in columns if name not in field_map.values()]
-    derived = {name for name in derivable_from(columns) if name not in field_map}
+    derived = {name for name in list_derivable(columns) if name not in field_map}
     known = (name for name in FIELDS if name in columns or name in derived)
     return tuple(dict.fromkeys((*field_map, *known, *others)))
 
@@ -130,4 +130,6 @@ def read_chunk(chunk: Chunk) -> Batch:
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):
         return chunk.exact()
     checks = [name for name in records.columns if name.startswith(CHECK)]
-    return Batch(records.drop(checks)) if chunk.trusts(records.select(checks)) else chunk.exact()
+    return (
+        Batch(records.drop(checks)) if chunk.is_trusted(records.select(checks)) else chunk.exact()
+    )

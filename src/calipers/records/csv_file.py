@@ -19,9 +19,15 @@ from pathlib import Path
 import polars as pl
 
 from calipers.records.batch import Batch, Decoded, Wanted
-from calipers.records.bytestream import UNREADABLE, brief, cut_short, decompressed, refuse_bomb
-from calipers.records.columns import conformed
-from calipers.records.limits import BLOCK_BYTES, current_limits
+from calipers.records.bytestream import (
+    UNREADABLE,
+    cut_short,
+    decompress,
+    refuse_bomb,
+    shorten_error,
+)
+from calipers.records.columns import conform_columns
+from calipers.records.limits import BLOCK_BYTES, get_limits
 from calipers.support.errors import DataError
 
 MOST_COLUMNS = 50_000
@@ -37,7 +43,7 @@ class Csv:
     def __init__(self, path: Path) -> None:
         self.path: str | None = str(path)
         self.name = str(path)
-        self.limits = current_limits()
+        self.limits = get_limits()
 
     def columns(self) -> list[str]:
         """Return the names in the header; a name that is there twice gets a suffix."""
@@ -49,7 +55,7 @@ class Csv:
         blocks = self._blocks()
         first = ((data.lstrip(b"\r\n")[len(self._header) :], done) for data, done in [next(blocks)])
         for data, done in chain(first, blocks):
-            frame = _without_blank_rows(self._table(data, row))
+            frame = _drop_blank_rows(self._table(data, row))
             for part in frame.iter_slices(_CHUNK_ROWS):
                 yield Decoded(partial(self._decode, part, row, wanted), done)
                 row += part.height
@@ -57,14 +63,14 @@ class Csv:
     def _decode(
         self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
     ) -> Batch:
-        return conformed(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
+        return conform_columns(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
 
     @cached_property
     def _header(self) -> bytes:
         """The first line that is not blank, with its end if it has one."""
         data, _ = next(self._blocks())
         data = data.lstrip(b"\r\n")
-        end = _first_row_end(data)
+        end = _find_first_end(data)
         if (count := data.count(b",", 0, end) + 1) > MOST_COLUMNS:
             raise DataError(
                 f"{self.name}: {count:,} columns, more than {MOST_COLUMNS:,}",
@@ -80,12 +86,12 @@ class Csv:
         total = max(path.stat().st_size, 1)
         held, at_start = b"", True
         with path.open("rb") as file:
-            stream = decompressed(file, self.name, self.limits)
+            stream = decompress(file, self.name, self.limits)
             try:
                 while data := stream.read(BLOCK_BYTES):
                     held = data.removeprefix(_BOM) if at_start else held + data
                     at_start = False
-                    if end := _last_row_end(held):
+                    if end := _find_last_end(held):
                         yield held[:end], min(1.0, file.tell() / total)
                         held = held[end:]
                     if len(held) > self.limits.record_bytes:
@@ -103,10 +109,10 @@ class Csv:
         try:
             return pl.read_csv(data, infer_schema=False, raise_if_empty=False)
         except (pl.exceptions.PolarsError, OSError) as error:
-            bad = _first_bad_row(data)
+            bad = _find_bad_row(data)
             if bad is None:
                 raise DataError(
-                    f"{self.name}: cannot be read: {brief(error)}",
+                    f"{self.name}: cannot be read: {shorten_error(error)}",
                     fix="check that the file is whole and of the format that its name says",
                 ) from error
             raise DataError(
@@ -115,7 +121,7 @@ class Csv:
             ) from error
 
 
-def _without_blank_rows(frame: pl.DataFrame) -> pl.DataFrame:
+def _drop_blank_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with a value in any cell; mostly the first column tells."""
     blank = pl.Series([True]).new_from_index(0, frame.height)
     for column in frame.iter_columns():
@@ -125,8 +131,8 @@ def _without_blank_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(~blank) if frame.width else frame
 
 
-def _first_row_end(data: bytes) -> int:
-    """Return where the first row ends: at a line's end outside quotes, or where the data does."""
+def _find_first_end(data: bytes) -> int:
+    """Return where the first row ends: at a line's end outside quotes, or at the data's end."""
     at = quotes = 0
     while end := data.find(b"\n", at) + 1:
         quotes += data.count(b'"', at, end)
@@ -138,8 +144,8 @@ def _first_row_end(data: bytes) -> int:
     return len(data)
 
 
-def _last_row_end(data: bytes) -> int:
-    """Return where the last row that is whole ends; 0 where none is."""
+def _find_last_end(data: bytes) -> int:
+    """Return where the last whole row ends; 0 without one."""
     quotes = data.count(b'"')
     at = len(data)
     while (end := data.rfind(b"\n", 0, at)) >= 0:
@@ -153,8 +159,8 @@ def _last_row_end(data: bytes) -> int:
     return 0
 
 
-def _first_bad_row(data: bytes) -> tuple[int, str] | None:
-    """Return the number of the first row behind the header that is no CSV, and what is wrong."""
+def _find_bad_row(data: bytes) -> tuple[int, str] | None:
+    """Return the number of the first row that is not CSV, and what is wrong; None if all are."""
     longest = csv.field_size_limit(_LONGEST_CELL)
     number = 0
     try:

@@ -70,16 +70,16 @@ class Field:
         if self.kind is Kind.BOOLEAN:
             if isinstance(value, bool):
                 return value
-            raise BadValue(f"{_shown(value)} is not true or false")
-        return _names(value) if self.kind is Kind.NAMES else self._text(value)
+            raise BadValue(f"{_shorten(value)} is not true or false")
+        return _read_names(value) if self.kind is Kind.NAMES else self._text(value)
 
     def _text(self, value: Any) -> str:
         if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
-            return str(value) if self.kind is Kind.ANY else _json_text(value)
+            return str(value) if self.kind is Kind.ANY else _check_json(value)
         if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
             return _list_of_texts(value)
         if self.kind in (Kind.ANY, Kind.NESTED):
-            return _json(value)
+            return _dump(value)
         return _text(value, self.kind)
 
     def _number(self, value: Any) -> float:
@@ -91,11 +91,11 @@ class Field:
             except OverflowError:  # a whole number of hundreds of digits
                 number = math.inf
             if not math.isfinite(number):
-                raise BadValue(f"{_shown(value)} is not a finite number")
+                raise BadValue(f"{_shorten(value)} is not a finite number")
             if not self.low <= number <= self.high:
-                raise BadValue(f"{_shown(value)} is {self.limits}")
+                raise BadValue(f"{_shorten(value)} is {self.limits}")
             return number
-        raise BadValue(f"{_shown(value)} is not a number")
+        raise BadValue(f"{_shorten(value)} is not a number")
 
     @property
     def limits(self) -> str:
@@ -109,21 +109,21 @@ class Field:
             return pl.Float64()
         return pl.Boolean() if self.kind is Kind.BOOLEAN else pl.String()
 
-    def outside(self, value: pl.Expr) -> pl.Expr:
-        """Mark the rows whose number this field refuses."""
+    def mark_outside(self, value: pl.Expr) -> pl.Expr:
+        """Return whether a number is one that this field refuses."""
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 
 def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
     if isinstance(value, Number | bool | int | float):
-        text = _json(value)
+        text = _dump(value)
         if text in ("Infinity", "-Infinity"):
             raise BadValue(f"{text} is not a finite number")
         return text
     if isinstance(value, str):
         return value
     wanted = kind.value if kind is Kind.TEXTS else "a text"
-    raise BadValue(f"{_shown(value)} is {_json_type(value)}, not {wanted}")
+    raise BadValue(f"{_shorten(value)} is {_name_type(value)}, not {wanted}")
 
 
 def _list_of_texts(values: Sequence[Any]) -> str:
@@ -131,11 +131,11 @@ def _list_of_texts(values: Sequence[Any]) -> str:
         raise BadValue("an empty list, not a text or a list of texts")
     for value in values:
         if isinstance(value, Number) or not isinstance(value, str):
-            raise BadValue(f"{_shown(value)} in the list is not a text")
-    return _json(values)
+            raise BadValue(f"{_shorten(value)} in the list is not text")
+    return _dump(values)
 
 
-def _names(value: Any) -> str:
+def _read_names(value: Any) -> str:
     names = value
     if isinstance(value, str) and not isinstance(value, Number):
         try:
@@ -143,7 +143,7 @@ def _names(value: Any) -> str:
         except (ValueError, RecursionError):
             names = None
     if not isinstance(names, list | tuple) or not all(map(_is_text, names)):
-        raise BadValue(f"{_shown(value)} is not {Kind.NAMES.value}")
+        raise BadValue(f"{_shorten(value)} is not {Kind.NAMES.value}")
     # A lone surrogate is legal in JSON and in no UTF-8 column.
     return json.dumps(list(names), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
 
@@ -152,48 +152,48 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def _json_type(value: Any) -> str:
+def _name_type(value: Any) -> str:
     return "a list" if isinstance(value, list | tuple) else "an object"
 
 
-def _json(value: Any) -> str:
-    """JSON text, its numbers as they were written."""
+def _dump(value: Any) -> str:
+    """Return JSON text, its numbers as they were written."""
     try:
-        return _encoded(value)
+        return _encode(value)
     except RecursionError:
         raise BadValue("nested too deep") from None
 
 
-def json_text(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Return a value as JSON text, its numbers as they were written."""
-    return _json(value)
+    return _dump(value)
 
 
-def _json_text(text: str) -> str:
-    """A text that is JSON itself, as tables hold what is nested."""
+def _check_json(text: str) -> str:
+    """Return a text that is JSON itself, as tables hold nested values."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        raise BadValue(f"{_shown(text)} is not JSON") from None
+        raise BadValue(f"{_shorten(text)} is not JSON") from None
     return str(text)
 
 
-def _encoded(value: Any) -> str:
+def _encode(value: Any) -> str:
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, Mapping):
-        pairs = (f"{json.dumps(str(key))}: {_encoded(part)}" for key, part in value.items())
+        pairs = (f"{json.dumps(str(key))}: {_encode(part)}" for key, part in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_encoded, value))}]"
+        return f"[{', '.join(map(_encode, value))}]"
     if isinstance(value, float) and math.isnan(value):
         return "null"
     return json.dumps(value, default=str)
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     # Of a list of millions, the first elements are enough to see what it is.
-    text = _json(value[:_SHOWN] if isinstance(value, list | tuple) else value)
+    text = _dump(value[:_SHOWN] if isinstance(value, list | tuple) else value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
@@ -234,7 +234,7 @@ _FINISHED = {
 
 
 def name_finish_reason(reason: Any) -> str | None:
-    """Return why a reply ended in OpenAI's word; None for what is no reason.
+    """Return why a reply ended in OpenAI's word; None for what is not a reason.
 
     >>> name_finish_reason("MAX_TOKENS"), name_finish_reason("end_turn"), name_finish_reason("odd")
     ('length', 'stop', 'odd')
@@ -245,6 +245,6 @@ def name_finish_reason(reason: Any) -> str | None:
     return _FINISHED.get(word, word)
 
 
-def field_named(name: str) -> Field:
-    """The field of that name; one that the contract does not know holds any scalar."""
+def find_field(name: str) -> Field:
+    """Return the field of that name; one that the contract does not define holds any scalar."""
     return FIELDS.get(name) or Field(name, Kind.SCALAR)

@@ -1,4 +1,4 @@
-"""Files of tools that are not read: named, with the way to records that are."""
+"""Files of tools that cannot be read: their names, and how to convert them to records."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ class Foreign:
     has: frozenset[str]
     any_of: frozenset[str] = frozenset()
 
-    def fits(self, keys: Collection[str]) -> bool:
+    def matches(self, keys: Collection[str]) -> bool:
         """Say whether an object with these keys is of this kind."""
         return self.has.issubset(keys) and (not self.any_of or not self.any_of.isdisjoint(keys))
 
 
-def _foreign(what: str, has: str, fix: str, any_of: str = "") -> Foreign:
+def _declare(what: str, has: str, fix: str, any_of: str = "") -> Foreign:
     return Foreign(what, fix, frozenset(has.split()), frozenset(any_of.split()))
 
 
 # One JSON document, or a row that holds another tool's trace: no rows of records as they are.
 _DOCUMENTS = (
-    _foreign(
+    _declare(
         "traces of MLflow",
         "spans",
         "write request and response as input and answer, a line per trace: "
         "mlflow.search_traces(...)[['trace_id', 'request', 'response']]",
         "trace_metadata request_metadata client_request_id assessments execution_time_ms",
     ),
-    _foreign(
+    _declare(
         "run states of HELM",
         "adapter_spec request_states",
         "write a line per request state, with input, answer and target",
     ),
 )
-_TABLE = _foreign(
+_TABLE = _declare(
     "a table of MLflow or pandas (columns and data apart)",
     "columns data",
     "write a line per row: pandas.read_json(FILE, orient='split')"
@@ -57,18 +57,18 @@ _TABLE = _foreign(
 )
 # Rows that --map can make records of.
 _ROWS = (
-    _foreign("answers compared in pairs", "a b winner", ""),
-    _foreign("a table of MLflow", "inputs outputs", "", "targets ground_truth predictions"),
-    _foreign("a table of MLflow", "inputs predictions", ""),
-    _foreign("runs of LangSmith", "inputs outputs run_type", ""),
-    _foreign("a table of Ragas", "user_input response", "", "retrieved_contexts reference"),
-    _foreign("a table of Ragas", "question contexts", "", "ground_truth ground_truths"),
-    _foreign("test cases of DeepEval", "input", "", "actual_output actualOutput"),
-    _foreign("traces of Langfuse", "projectId", "", "htmlPath observations traceId"),
-    _foreign("spans of Braintrust", "root_span_id span_attributes", ""),
-    _foreign("calls of Weave", "op_name trace_id", ""),
-    _foreign("spans of Phoenix", "context.span_id", ""),
-    _foreign("replies of the OpenAI Batch API", "custom_id response", ""),
+    _declare("answers compared in pairs", "a b winner", ""),
+    _declare("a table of MLflow", "inputs outputs", "", "targets ground_truth predictions"),
+    _declare("a table of MLflow", "inputs predictions", ""),
+    _declare("runs of LangSmith", "inputs outputs run_type", ""),
+    _declare("a table of Ragas", "user_input response", "", "retrieved_contexts reference"),
+    _declare("a table of Ragas", "question contexts", "", "ground_truth ground_truths"),
+    _declare("test cases of DeepEval", "input", "", "actual_output actualOutput"),
+    _declare("traces of Langfuse", "projectId", "", "htmlPath observations traceId"),
+    _declare("spans of Braintrust", "root_span_id span_attributes", ""),
+    _declare("calls of Weave", "op_name trace_id", ""),
+    _declare("spans of Phoenix", "context.span_id", ""),
+    _declare("replies of the OpenAI Batch API", "custom_id response", ""),
 )
 _SYNONYMS = {
     "answer": "output outputs response prediction predictions completion actualoutput generated "
@@ -93,20 +93,24 @@ _SYNONYMS = {
 
 def refuse_foreign(first: Any, where: str) -> None:
     """Raise DataError where the first JSON value of a file is of a tool that is not read."""
-    found = first if isinstance(first, Mapping) else _first_object(first)
+    found = first if isinstance(first, Mapping) else _take_first(first)
     for each in _DOCUMENTS:
-        if each.fits(found.keys()):
+        if each.matches(found.keys()):
             raise DataError(f"{where}: {each.what}, which are not read as they are", fix=each.fix)
     data = found.get("data")
-    if _TABLE.fits(found.keys()) and isinstance(data, list) and isinstance(found["columns"], list):
+    if (
+        _TABLE.matches(found.keys())
+        and isinstance(data, list)
+        and isinstance(found["columns"], list)
+    ):
         raise DataError(f"{where}: {_TABLE.what}, which is not read as it is", fix=_TABLE.fix)
     if isinstance(found.get("info"), Mapping) and isinstance(data, Mapping) and "spans" in data:
         raise DataError(f"{where}: a trace of MLflow, which is not read", fix=_DOCUMENTS[0].fix)
 
 
-def tool_of(columns: Collection[str]) -> str | None:
-    """Return which tool's rows have these columns, in words, if one is known."""
-    return next((each.what for each in _ROWS if each.fits(columns)), None)
+def recognize_tool(columns: Collection[str]) -> str | None:
+    """Return a description of the tool whose rows have these columns, or None."""
+    return next((each.what for each in _ROWS if each.matches(columns)), None)
 
 
 def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str, str]:
@@ -130,8 +134,8 @@ def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str
     return dict(sorted(found.items(), key=lambda each: order.index(each[0])))
 
 
-def suggested_maps(columns: Sequence[str]) -> list[str]:
-    """Return `--map` options for columns that are called like a field of the record, or nearly."""
+def suggest_maps(columns: Sequence[str]) -> list[str]:
+    """Return `--map` options for columns named like a field of the record, or nearly."""
     return map_options(suggest_fields(columns))[:_SUGGESTED]
 
 
@@ -140,6 +144,6 @@ def map_options(fields: Mapping[str, str]) -> list[str]:
     return [f"--map {quote(f'{field}={column}')}" for field, column in fields.items()]
 
 
-def _first_object(value: Any) -> Mapping[str, Any]:
+def _take_first(value: Any) -> Mapping[str, Any]:
     first = value[0] if isinstance(value, list) and value else None
     return first if isinstance(first, Mapping) else {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from calipers.records.bytestream import UNREADABLE, decompressed, refuse_bomb
+from calipers.records.bytestream import UNREADABLE, decompress, refuse_bomb
 from calipers.support.errors import DataError
 
 _HEAD = 4 << 20
@@ -44,12 +44,12 @@ class Head:
 
 
 def read_head(path: Path) -> Head:
-    """Return what a file of JSON begins with; its `first` is None where that is no JSON."""
-    data, is_all = _beginning(path)
+    """Return what a file of JSON begins with; its `first` is None where that is not JSON."""
+    data, is_all = _read_beginning(path)
     is_array = _ARRAY.match(data) is not None
     line, _, rest = data.partition(b"\n")
     with suppress(ValueError, RecursionError):
-        first, alone = _parsed(line), is_all and not rest.strip()
+        first, alone = _parse(line), is_all and not rest.strip()
         return Head(first=first, on_one_line=True, alone=alone, is_whole=True, is_array=is_array)
     text = data.decode("utf-8", "replace")
     start = _SPACE.match(text)
@@ -67,7 +67,7 @@ def read_head(path: Path) -> Head:
 
 def refuse_no_text(path: Path) -> None:
     """Raise DataError where a file of text is plainly something else."""
-    start = _beginning(path, _LOOKED_AT)[0]
+    start = _read_beginning(path, _LOOKED_AT)[0]
     kind = next((what for magic, what in _BINARY.items() if start.startswith(magic)), None)
     if kind is None and start.lstrip()[:9].lower().startswith(_MARKUP):
         kind = "a web page or XML: check where it was downloaded from"
@@ -81,20 +81,20 @@ def refuse_no_text(path: Path) -> None:
         )
 
 
-def _parsed(line: bytes) -> Any:
+def _parse(line: bytes) -> Any:
     with suppress(ValueError):
         return from_json(line, allow_inf_nan=True)
     return json.loads(line)
 
 
-def _beginning(path: Path, size: int = _HEAD) -> tuple[bytes, bool]:
-    """Return the first bytes, unpacked, and whether that is all; what is damaged ends early."""
+def _read_beginning(path: Path, size: int = _HEAD) -> tuple[bytes, bool]:
+    """Return the first bytes, decompressed, and whether that is all; damaged data ends early."""
     refuse_bomb(path)
     parts: list[bytes] = []
     found = 0
     try:
         with path.open("rb") as file:
-            stream = decompressed(file, str(path))
+            stream = decompress(file, str(path))
             while found < size and (data := stream.read(size - found)):
                 parts.append(data)
                 found += len(data)

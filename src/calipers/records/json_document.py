@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.records.bytestream import Block, decompressed, read_document
-from calipers.records.fields import FIELDS, BadValue, json_text
+from calipers.records.bytestream import Block, decompress, read_document
+from calipers.records.fields import FIELDS, BadValue, dump_json
 from calipers.records.jsonl import MadeLines, load_row
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
@@ -17,8 +17,8 @@ _ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error
 _USUAL = ("records", "results", "samples", "examples", "rows", "data", "items", "test_cases")
 
 
-def wrapped_list(document: Any) -> str | None:
-    """Return the key of the list of records in a wrapper; None for a record, or where unclear."""
+def find_list(document: Any) -> str | None:
+    """Return the key of the list of records in a wrapper; None for a record, or if unclear."""
     if not isinstance(document, Mapping) or (FIELDS.keys() - _ABOUT_ALL) & document.keys():
         return None
     lists = [name for name, each in document.items() if _is_list_of_objects(each)]
@@ -40,20 +40,20 @@ class WrappedRecords(MadeLines):
         self.notice = f"{path}: one JSON object, the records are its list {key!r}{left}"
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
-        records = self._records()
+        records = self._read_records()
         lines: list[bytes] = []
         first = size = 0
         for place, record in enumerate(records, start=1):
-            lines.append(f"{json_text(record)}\n".encode("utf-8", "replace"))
+            lines.append(f"{dump_json(record)}\n".encode("utf-8", "replace"))
             size += len(lines[-1])
             if size > BLOCK_BYTES or place == len(records):
                 yield Block(b"".join(lines), first), place / len(records)
                 first, size, lines = place, 0, []
 
-    def _records(self) -> list[Any]:
+    def _read_records(self) -> list[Any]:
         assert self.path is not None
         with Path(self.path).open("rb") as file:
-            data = read_document(decompressed(file, self.name, self.limits), self.name, self.limits)
+            data = read_document(decompress(file, self.name, self.limits), self.name, self.limits)
         _, document = load_row(data.removeprefix(b"\xef\xbb\xbf").strip())
         if isinstance(document, BadValue) or not isinstance(document.get(self._key), list):
             problem = document if isinstance(document, BadValue) else f"no list {self._key!r}"

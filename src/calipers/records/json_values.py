@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompressed, refuse_bomb
+from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompress, refuse_bomb
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES, Limits
 from calipers.support.errors import DataError
@@ -39,8 +39,8 @@ class JsonArray(MadeLines):
         total = max(path.stat().st_size, 1)
         first = 0
         with path.open("rb") as file:
-            stream = decompressed(file, self.name, self.limits)
-            for lines in _batches(self._values(_Text(stream, self.name, self.limits, self._kind))):
+            stream = decompress(file, self.name, self.limits)
+            for lines in _batch(self._values(_Text(stream, self.name, self.limits, self._kind))):
                 block = Block("".join(lines).encode("utf-8", "replace"), first)
                 yield block, min(1.0, file.tell() / total)
                 first += len(lines)
@@ -48,17 +48,17 @@ class JsonArray(MadeLines):
     def _values(self, text: _Text) -> Iterator[str]:
         """Yield each element as it is written."""
         text.skip()  # the bracket
-        more = text.next() != "]"
+        more = text.peek() != "]"
         while more:
-            yield text.value()
-            more = text.next() == ","
+            yield text.take()
+            more = text.peek() == ","
             if more:
                 text.skip()
-            elif text.next() != "]":
-                raise text.broken("no comma between two elements, or no end")
+            elif text.peek() != "]":
+                raise text.make_error("no comma between two elements, or no end")
         text.skip()
-        if text.next():
-            raise text.broken("more behind the end of the array")
+        if text.peek():
+            raise text.make_error("more behind the end of the array")
 
 
 class JsonObjects(JsonArray):
@@ -67,11 +67,11 @@ class JsonObjects(JsonArray):
     _kind = "JSON"
 
     def _values(self, text: _Text) -> Iterator[str]:
-        while text.next():
-            yield text.value()
+        while text.peek():
+            yield text.take()
 
 
-def _batches(values: Iterator[str]) -> Iterator[list[str]]:
+def _batch(values: Iterator[str]) -> Iterator[list[str]]:
     """Yield some lines at a time: not too many, and not too large."""
     lines: list[str] = []
     size = 0
@@ -96,8 +96,8 @@ class _Text:
         self._line = 1
         self._is_whole = False
 
-    def next(self) -> str:
-        """Return the next character that is no space, without taking it; empty at the end."""
+    def peek(self) -> str:
+        """Return the next character that is not a space, without consuming it; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._place)
             assert found is not None
@@ -106,27 +106,27 @@ class _Text:
                 return self._text[self._place : self._place + 1]
 
     def skip(self) -> None:
-        """Take the next character that is no space."""
-        self.next()
+        """Take the next character that is not a space."""
+        self.peek()
         self._place += 1
 
-    def value(self) -> str:
-        """Take the next value and return it as it is written, on one line."""
-        self.next()
+    def take(self) -> str:
+        """Consume the next value and return it as written, on one line."""
+        self.peek()
         while True:
             try:
                 _, end = _DECODE(self._text, self._place)
             except (ValueError, RecursionError) as error:
                 if not (self._is_cut(error) and self._read()):
-                    raise self.broken(_problem(error)) from error
+                    raise self.make_error(_describe(error)) from error
                 continue
             if end < len(self._text) or not self._read():  # a number may go on
                 value = self._text[self._place : end].translate(_LINE_ENDS)
                 self._place = end
                 return value
 
-    def broken(self, problem: str) -> DataError:
-        """Return what to say of a text that is no JSON."""
+    def make_error(self, problem: str) -> DataError:
+        """Return the error for a text that is not JSON."""
         line = self._line + self._text.count("\n", 0, self._place)
         return DataError(
             f"{self._name}:{line}: not {self._kind}: {problem}",
@@ -158,7 +158,7 @@ class _Text:
         return True
 
 
-def _problem(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     return error.msg if isinstance(error, json.JSONDecodeError) else str(error)

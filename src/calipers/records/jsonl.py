@@ -20,14 +20,14 @@ from typing import IO, Any
 import polars as pl
 from pydantic_core import from_json
 
-from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, column_type
-from calipers.records.bytestream import Block, decompressed, file_blocks, stream_blocks
-from calipers.records.completing import TRACE, TRACE_PARTS, inputs_of
-from calipers.records.completing_lines import MAYBE_UNESCAPED, completed_lines
-from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, field_named
-from calipers.records.limits import Limits, current_limits
-from calipers.records.paths import merge_structs, struct_of
-from calipers.records.rows import Numbered, checked, scalar_types, telling_rows
+from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, find_type
+from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
+from calipers.records.completing import TRACE, TRACE_PARTS, list_inputs
+from calipers.records.completing_lines import MAYBE_UNESCAPED, complete_lines
+from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, find_field
+from calipers.records.limits import Limits, get_limits
+from calipers.records.paths import merge_structs, read_struct
+from calipers.records.rows import Numbered, check_rows, find_scalar_types, select_telling
 from calipers.records.trace_shape import AS_READ
 from calipers.support.errors import DataError
 
@@ -68,11 +68,11 @@ class JsonLinesChunk:
         return self.block.data
 
     def lazy(self) -> pl.LazyFrame:
-        """What Polars reads in one call."""
-        with self._alone():
+        """Return what Polars reads in one call."""
+        with self._lock():
             return self._read()
 
-    def _alone(self) -> AbstractContextManager[Any]:
+    def _lock(self) -> AbstractContextManager[Any]:
         """Return a lock for a block of a very long line: several at once may fill the memory."""
         return _LONG_LINE if _has_long_line(self._data) else nullcontext()
 
@@ -83,7 +83,7 @@ class JsonLinesChunk:
             raise UnusualRows  # a line of many small values: Polars would take a gigabyte for it
         if self._has_nested() and _ESCAPED_KEY.search(self._data):
             raise UnusualRows
-        inputs = self._inputs()
+        inputs = self._list_inputs()
         types = {name: self._type(name) for name in self.wanted.fields}
         # Polars refuses all but strings in a categorical column: that spares a check. Categories
         # of its own go with the block.
@@ -91,37 +91,37 @@ class JsonLinesChunk:
         schema: dict[str, Any] = {}
         for name, dtype in types.items():
             read_as = pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
-            theirs, read_as, column = self._place(self.wanted.theirs(name), read_as)
+            theirs, read_as, column = self._place(self.wanted.get_name(name), read_as)
             schema[theirs] = merge_structs(schema.get(theirs, read_as), read_as)
             columns[name] = column.cast(dtype)
             if name in self.strings:
-                checks[f"{CHECK}{name}"] = _odd_string(column.unique().cast(dtype)).any()
-            elif (check := _check(field_named(name), column, dtype)) is not None:
+                checks[f"{CHECK}{name}"] = _is_odd_string(column.unique().cast(dtype)).any()
+            elif (check := _check(find_field(name), column, dtype)) is not None:
                 checks[f"{CHECK}{name}"] = check.any()
         if not inputs:
             return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
-        return completed_lines(self._data, self.wanted, inputs, schema, columns, checks)
+        return complete_lines(self._data, self.wanted, inputs, schema, columns, checks)
 
     def _place(self, theirs: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
         """Return the key to read a name from, as which type, and where its value is in that."""
         key, _, inside = theirs.partition(".")
-        if not inside or not any(each in self._data for each in _spellings(key)):
+        if not inside or not any(each in self._data for each in _list_spellings(key)):
             return theirs, dtype, pl.col(theirs)
-        if any(each in self._data for each in _spellings(theirs)) or key in self.wanted.fields:
+        if any(each in self._data for each in _list_spellings(theirs)) or key in self.wanted.fields:
             raise UnusualRows  # the name itself may be there too, or all of the object be wanted
-        return struct_of(theirs, dtype)
+        return read_struct(theirs, dtype)
 
-    def _inputs(self) -> list[str]:
+    def _list_inputs(self) -> list[str]:
         """Return the names in the data under which rows may give wanted fields in another way."""
-        named = (each for each in inputs_of(self.wanted) if each != TRACE)
+        named = (each for each in list_inputs(self.wanted) if each != TRACE)
         return [name for name in named if f'"{name}"'.encode() in self._data]
 
     def _type(self, name: str) -> pl.DataType:
         # As a text, a trace would be parsed, written out, and parsed once more to be measured.
-        return AS_READ if name == "trace" else column_type(name, self.scalars)
+        return AS_READ if name == "trace" else find_type(name, self.scalars)
 
-    def trusts(self, checks: pl.DataFrame) -> bool:
-        """Not with a value that its field may refuse, nor where Polars bent one into a text."""
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Say whether no field may refuse a value and Polars turned none into a text."""
         for column in checks.iter_columns():
             name = column.name.removeprefix(CHECK)
             if column.any() and self._is_bent(name):
@@ -130,22 +130,22 @@ class JsonLinesChunk:
 
     def _is_bent(self, name: str) -> bool:
         """Say whether a value of the field that looks unusual is not what was written."""
-        kind = field_named(name).kind
+        kind = find_field(name).kind
         if kind in (Kind.NUMBER, Kind.NAMES) or self.scalars.get(name) == pl.Float64:
             return True
-        bent = _UNESCAPED if kind in _NESTED else _bent(self.wanted.theirs(name))
+        bent = _UNESCAPED if kind in _NESTED else _match_respelled(self.wanted.get_name(name))
         return bool(bent.search(self._data) or _HALF_PAIR.search(self._data))
 
     def _has_nested(self) -> bool:
-        fields = [name for name in self.wanted.fields if field_named(name).kind is Kind.NESTED]
+        fields = [name for name in self.wanted.fields if find_field(name).kind is Kind.NESTED]
         nested = [*fields, *(TRACE_PARTS if TRACE in fields else ())]
-        return any(json.dumps(self.wanted.theirs(name)).encode() in self._data for name in nested)
+        return any(json.dumps(self.wanted.get_name(name)).encode() in self._data for name in nested)
 
     def exact(self) -> Batch:
-        """Row by row."""
-        with self._alone():
-            rows = numbered_rows(self._data, self.block.first + 1)
-            return checked(rows, self.wanted, self.source, self.scalars)
+        """Return the rows, read one by one."""
+        with self._lock():
+            rows = read_rows(self._data, self.block.first + 1)
+            return check_rows(rows, self.wanted, self.source, self.scalars)
 
 
 def _has_long_line(data: bytes) -> bool:
@@ -157,7 +157,7 @@ def _has_long_line(data: bytes) -> bool:
 def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     """Mark the rows that need a second look."""
     if field.kind is Kind.NUMBER or dtype == pl.Float64:
-        return field.outside(column)
+        return field.mark_outside(column)
     if field.kind is Kind.NAMES:
         return ~column.str.contains(USUAL_NAMES)
     if dtype != pl.String or field.kind is Kind.BOOLEAN:
@@ -168,8 +168,8 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     return maybe_bent if field.name in _LONG_TEXTS else maybe_bent | _has_nul(column)
 
 
-def _odd_string(text: pl.Expr) -> pl.Expr:
-    """Of texts that are known to be JSON strings."""
+def _is_odd_string(text: pl.Expr) -> pl.Expr:
+    """Say which texts, known to be JSON strings, are unusual."""
     return text.str.starts_with(_WIDE_WHOLE) | _has_nul(text)
 
 
@@ -177,21 +177,24 @@ def _has_nul(text: pl.Expr) -> pl.Expr:
     return text.str.contains("\0", literal=True)
 
 
-def _spellings(key: str) -> tuple[bytes, ...]:
-    """Return how a key may stand in JSON, in its quotes."""
+def _list_spellings(key: str) -> tuple[bytes, ...]:
+    """Return how a key may be written in JSON, in its quotes."""
     return json.dumps(key).encode(), json.dumps(key, ensure_ascii=False).encode()
 
 
 @cache
-def _bent(key: str) -> re.Pattern[bytes]:
-    """The key with a value that Polars would respell: a list or a number of many sorts."""
-    spellings = {*_spellings(key), *_spellings(key.rpartition(".")[2])}  # it may be a path
+def _match_respelled(key: str) -> re.Pattern[bytes]:
+    """Return the pattern of a key with a value that Polars would respell."""
+    spellings = {
+        *_list_spellings(key),
+        *_list_spellings(key.rpartition(".")[2]),
+    }  # it may be a path
     keys = b"|".join(map(re.escape, sorted(spellings)))
     return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)
 
 
-def numbered_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
-    """Each line with its number: its fields, or what is wrong with it. Blank lines are passed."""
+def read_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
+    """Yield each line with its number: its fields, or what is wrong with it; blank ones skipped."""
     if first_line == 1:
         data = data.removeprefix(_BOM)
     for number, line in enumerate(data.split(b"\n"), start=first_line):
@@ -217,8 +220,8 @@ def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
     return text, BadValue("a JSON value, not an object with fields")
 
 
-def _objects(data: bytes) -> Iterator[Mapping[str, Any]]:
-    """The lines that are JSON objects, not looked at closely."""
+def _read_objects(data: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are JSON objects, without checking them."""
     for line in data.split(b"\n"):
         try:
             row = from_json(line)
@@ -228,13 +231,13 @@ def _objects(data: bytes) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key written twice the first counts, as in the fast path."""
+def _keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a mapping; the first of a repeated key counts, as in the fast path."""
     row = dict(pairs)
     return row if len(row) == len(pairs) else dict(reversed(pairs))
 
 
-def _constant(name: str) -> Number | float:
+def _read_constant(name: str) -> Number | float:
     return nan if name == "NaN" else Number(name)
 
 
@@ -242,12 +245,12 @@ _LOADS = partial(
     json.loads,
     parse_float=Number,
     parse_int=Number,
-    parse_constant=_constant,
-    object_pairs_hook=_first_wins,
+    parse_constant=_read_constant,
+    object_pairs_hook=_keep_first,
 )
 
 
-def _only_strings(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
+def _is_all_strings(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
     values = [row[key] for row in rows if row.get(key) is not None]
     return bool(values) and all(type(value) is str for value in values)
 
@@ -258,41 +261,41 @@ class JsonLines:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path: str | None = str(path)
         self.name = name or str(path)
-        self.limits: Limits = current_limits()
+        self.limits: Limits = get_limits()
 
     def columns(self) -> list[str]:
-        """The keys seen in the first rows."""
+        """Return the keys in the first rows."""
         return list(dict.fromkeys(key for row in self._head for key in row))
 
-    def first_rows(self) -> list[Mapping[str, Any]]:
-        """The first rows, without what is inside their lists."""
+    def read_first_rows(self) -> list[Mapping[str, Any]]:
+        """Return the first rows, without what is inside their lists."""
         return self._head
 
     def look_through(self) -> None:
         """Read it all once for the fields and types that only later rows have."""
-        rows = (row for block, _ in self._blocks() for row in _objects(block.data))
-        self._head = [*self._head, *telling_rows(rows)]
+        rows = (row for block, _ in self._blocks() for row in _read_objects(block.data))
+        self._head = [*self._head, *select_telling(rows)]
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """The file in blocks of whole lines."""
-        scalars = scalar_types(self._head, wanted)
+        """Yield the file in blocks of whole lines."""
+        scalars = find_scalar_types(self._head, wanted)
         strings = frozenset(
             name
             for name in wanted.fields
-            if field_named(name).kind is Kind.TEXT
+            if find_field(name).kind is Kind.TEXT
             and name not in (*_LONG_TEXTS, _UNIQUE)
-            and _only_strings(self._head, wanted.theirs(name))
+            and _is_all_strings(self._head, wanted.get_name(name))
         )
         for block, done in self._blocks():
             yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
 
-    def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
-        """The types that fields of any scalar have in the first rows."""
-        return scalar_types(self._head, wanted)
+    def find_scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
+        """Return the types that fields of any scalar have in the first rows."""
+        return find_scalar_types(self._head, wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        return file_blocks(Path(self.path), self.limits)
+        return read_blocks(Path(self.path), self.limits)
 
     @cached_property
     def _head(self) -> list[Mapping[str, Any]]:
@@ -305,14 +308,14 @@ class JsonLines:
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
             )
         head = b"\n".join(data.split(b"\n", _SNIFF_ROWS)[:_SNIFF_ROWS])
-        rows = (row for _, _, row in numbered_rows(head, 1))
-        return [_outlined(row) for row in rows if not isinstance(row, BadValue)]
+        rows = (row for _, _, row in read_rows(head, 1))
+        return [_outline(row) for row in rows if not isinstance(row, BadValue)]
 
 
-def _outlined(row: Mapping[str, Any], depth: int = _DEEPEST) -> Mapping[str, Any]:
+def _outline(row: Mapping[str, Any], depth: int = _DEEPEST) -> Mapping[str, Any]:
     """Return the row without what is inside its lists, or very deep in objects, to be kept."""
     return {
-        name: _outlined(each, depth - 1)
+        name: _outline(each, depth - 1)
         if isinstance(each, dict) and depth
         else ([] if isinstance(each, list | dict) else each)
         for name, each in row.items()
@@ -323,7 +326,7 @@ class MadeLines(JsonLines):
     """JSON lines that are made of a file which holds the records in another shape."""
 
     def as_lines(self, wanted: Wanted) -> Iterator[str]:
-        """The lines themselves, for workers elsewhere."""
+        """Yield the lines themselves, for workers elsewhere."""
         del wanted
         for block, _ in self._blocks():
             yield from block.data.decode().removesuffix("\n").split("\n")
@@ -335,13 +338,13 @@ class PipedJsonLines(JsonLines):
     def __init__(self, stream: IO[bytes], name: str, *, is_ours: bool = False) -> None:
         self.path = None
         self.name = name
-        self.limits = current_limits()
+        self.limits = get_limits()
         self._ours = stream if is_ours else None  # to be closed
-        self._stream = stream_blocks(decompressed(stream, name), name)
+        self._stream = stream_blocks(decompress(stream, name), name)
         self._first = next(self._stream, None)
 
     def look_through(self) -> None:
-        """Not what can be read only once."""
+        """Do nothing: a pipe can be read only once."""
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         if self._first is not None:

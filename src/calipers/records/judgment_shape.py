@@ -1,4 +1,4 @@
-"""What a record's `judgments` hold: a list of objects, whose votes, scores and costs are checked.
+"""The shape of a record's `judgments`: a list of objects with checked votes, scores and costs.
 
 >>> read_judgments('[{"judge": "a", "weighted_score": 1.5}]')
 Traceback (most recent call last):
@@ -13,15 +13,15 @@ from hashlib import sha256
 from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Field, Kind
-from calipers.records.usage import call_counts, calls_in
+from calipers.records.usage import count_call, list_calls
 from calipers.support.strict_json import name_with_settings
 
 REASONS = ("reasoning", "reasons", "reason", "explanation", "feedback")  # as judges call them
 _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
 
 
-def listed(judgments: Any) -> Sequence[Mapping[str, Any]]:
-    """The judgments in a list of them, or its JSON; BadValue says why it is none."""
+def read_list(judgments: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the judgments in a list or its JSON; raise BadValue with the reason otherwise."""
     try:
         found = json.loads(judgments) if isinstance(judgments, str) else judgments
     except (ValueError, RecursionError):  # Polars does not escape all it should
@@ -34,35 +34,35 @@ def listed(judgments: Any) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def vote_of(judgment: Mapping[str, Any]) -> bool | None:
-    """Whether the run passed, by this judge."""
+def read_vote(judgment: Mapping[str, Any]) -> bool | None:
+    """Return whether the run passed, by this judge."""
     found: bool | None = _read(FIELDS["passed"], judgment)
     return found
 
 
-def score_of(judgment: Mapping[str, Any]) -> float | None:
-    """The judge's weighted score, in [0, 1]."""
+def read_score(judgment: Mapping[str, Any]) -> float | None:
+    """Return the judge's weighted score, in [0, 1]."""
     found: float | None = _read(_SCORE, judgment)
     return found
 
 
-def calls_of(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What judging used: tokens or a cost of each model; nothing where it does not say."""
+def read_calls(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what judging used: tokens or a cost of each model; empty if not recorded."""
     model = str(judgment.get("model") or judgment.get("judge"))
     if judgment.get("usage") is not None:
-        return [{"model": model, **call} for call in calls_in(judgment["usage"])]
-    counts = call_counts(judgment)
+        return [{"model": model, **call} for call in list_calls(judgment["usage"])]
+    counts = count_call(judgment)
     return [{"model": model, **counts}] if counts else []
 
 
-def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
-    """Who answers for a judgment, and the hash of the rubric.
+def identify_judge(judgment: Mapping[str, Any]) -> tuple[str, str]:
+    """Return who answers for a judgment, and the hash of the rubric.
 
     A cascade, a model with its settings, or a name; asked several times for each record it is
     another judge.
     """
     names = (judgment.get(key) for key in ("cascade", "model", "judge"))
-    who = next((str(name) for name in names if name not in (None, "")), "somebody unnamed")
+    who = next((str(name) for name in names if name not in (None, "")), "an unnamed judge")
     settings = judgment.get("settings")
     if isinstance(settings, Mapping) and not judgment.get("cascade"):
         who = name_with_settings(who, settings)
@@ -72,14 +72,14 @@ def who_judged(judgment: Mapping[str, Any]) -> tuple[str, str]:
     return who, "" if rubric_hash is None else str(rubric_hash)
 
 
-def rubric_key(judgment: Mapping[str, Any]) -> str:
-    """Return what tells a judgment's rubric from others: its hash, else its name, else nothing."""
+def identify_rubric(judgment: Mapping[str, Any]) -> str:
+    """Return what identifies a judgment's rubric: its hash, else its name, else nothing."""
     found = (judgment.get(key) for key in ("rubric_hash", "rubric"))
     return next((str(each) for each in found if each not in (None, "")), "")
 
 
-def says_nothing(judgment: Mapping[str, Any]) -> bool:
-    """Say whether a judgment holds no verdict and no score: the judge failed or could not judge."""
+def is_empty(judgment: Mapping[str, Any]) -> bool:
+    """Say whether a judgment holds no verdict and no score."""
     scores = judgment.get("scores")
     of_criteria = scores.values() if isinstance(scores, Mapping) else ()
     values = (*map(judgment.get, ("passed", "weighted_score", "overall_score")), *of_criteria)
@@ -98,13 +98,13 @@ def record_hash(name: str | None, answer: str | None) -> str | None:
 
 
 def read_judgments(judgments: Any) -> Sequence[Mapping[str, Any]]:
-    """The judgments, all they hold checked; BadValue says what is wrong with which."""
-    found = listed(judgments)
+    """Return the judgments, fully checked; raise BadValue with what is wrong with which."""
+    found = read_list(judgments)
     for place, judgment in enumerate(found, start=1):
         try:
-            vote_of(judgment)
-            score_of(judgment)
-            calls_of(judgment)
+            read_vote(judgment)
+            read_score(judgment)
+            read_calls(judgment)
         except BadValue as problem:
             raise BadValue(f"judgment {place}: {problem}") from None
     return found
@@ -117,12 +117,12 @@ def _read(field: Field, judgment: Mapping[str, Any]) -> Any:
         raise BadValue(f"{field.name}: {problem}") from None
 
 
-def judgments_in(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The judgments that a record of ours holds."""
+def get_judgments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the judgments that a record of ours holds."""
     found = record.get("judgments")
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def judging_cost(record: Mapping[str, Any]) -> float:
-    """What the judges of a record cost, as far as that is known."""
-    return sum(each.get("cost_usd") or 0.0 for each in judgments_in(record))
+def sum_judging_cost(record: Mapping[str, Any]) -> float:
+    """Return what the judges of a record cost, as far as known."""
+    return sum(each.get("cost_usd") or 0.0 for each in get_judgments(record))

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from calipers.records.tables import SourceTable
-from calipers.support.errors import DataError, need_extra
+from calipers.support.errors import DataError, require_extra
 
 _DELTA = "Delta"
 _EXPORT = (
@@ -59,7 +59,7 @@ def _name_format(folder: Path) -> str | None:
 
 
 def _scan(folder: Path) -> pl.LazyFrame:
-    need_extra(f"{folder}: to read a Delta table", extra="delta", modules=("deltalake",))
+    require_extra(f"{folder}: to read a Delta table", extra="delta", modules=("deltalake",))
     from deltalake.exceptions import DeltaError  # noqa: PLC0415 (only where there is a table)
 
     try:

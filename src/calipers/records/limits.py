@@ -1,4 +1,4 @@
-"""How much of a file may be held in memory at once, so that a small hostile file cannot fill it.
+"""Limits on what is held in memory at once, so that a small hostile file cannot fill it.
 
 What is streamed has no limit: a log of many gigabytes is read in flat memory.
 """
@@ -34,7 +34,7 @@ class Limits:
             value = getattr(self, name)
             if not (isfinite(value) and value > least):
                 raise UsageError(
-                    f"{_option(name)} {value:g}: not a number above {least}",
+                    f"{_name_option(name)} {value:g}: not a number above {least}",
                     fix=f"the default is {Limits.__dataclass_fields__[name].default}",
                 )
 
@@ -77,8 +77,8 @@ class Limits:
             fix=f"raise the limit if it is right: --max-record-mb {2 * self.max_record_mb:g}",
         )
 
-    def document_too_large(self, where: str) -> DataError:
-        """Return what to say of a JSON document that does not end within the limit."""
+    def make_document_error(self, where: str) -> DataError:
+        """Return the error for a JSON document that does not end within the limit."""
         return DataError(
             f"{where}: one JSON document of more than {self.document_bytes // _MB} MB, "
             f"which is {_DOCUMENT} times --max-record-mb",
@@ -90,7 +90,7 @@ class Limits:
         """Raise DataError where compressed data has become implausibly large."""
         if expanded > max(FREE_EXPANSION, self.max_expansion * packed):
             ratio = expanded / max(packed, 1)
-            enough = _rounded_up(2 * ratio)
+            enough = _round_up(2 * ratio)
             raise DataError(
                 f"{where}: {packed:,} compressed bytes expand to {expanded // _MB:,} MB and more "
                 f"({ratio:,.0f} times; the limit is {self.max_expansion:g})",
@@ -102,8 +102,8 @@ _DEFAULT = Limits()
 _CURRENT: ContextVar[Limits] = ContextVar("limits", default=_DEFAULT)
 
 
-def current_limits() -> Limits:
-    """Return the limits that hold for what is opened now."""
+def get_limits() -> Limits:
+    """Return the limits that apply to what is opened now."""
     return _CURRENT.get()
 
 
@@ -115,12 +115,12 @@ def limit_reading(
 
     Args:
         max_record_mb: The largest record (a line, a row, a sample of a log), in MB; 32 by default.
-            A JSON document that is no list of records may be eight times as large.
+            A JSON document that is not a list of records may be eight times as large.
         max_expansion: How many times as large as its file compressed data may become once it is
             beyond 256 MB; 200 by default.
 
     >>> with limit_reading(max_record_mb=512):
-    ...     current_limits().max_record_mb
+    ...     get_limits().max_record_mb
     512
     """
     given = {"max_record_mb": max_record_mb, "max_expansion": max_expansion}
@@ -132,11 +132,11 @@ def limit_reading(
         _CURRENT.reset(token)
 
 
-def _option(name: str) -> str:
+def _name_option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _rounded_up(ratio: float) -> int:
+def _round_up(ratio: float) -> int:
     """Return a round number above the ratio."""
     step = int(f"1{'0' * (len(str(int(ratio))) - 1)}")
     return (int(ratio) // step + 1) * step

@@ -15,8 +15,8 @@ from calipers.records.batch import BadRow, Batch, Chunk, Decoded, Wanted
 from calipers.records.tables import Parquet, SourceTable
 
 
-def parquet_parts(folder: Path) -> list[Path]:
-    """The Parquet files in a folder, but not those that writers hide: `_delta_log`, `.staging`."""
+def list_parts(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder, but not hidden ones: `_delta_log`, `.staging`."""
     return sorted(
         path
         for path in folder.rglob("*.parquet")
@@ -36,24 +36,24 @@ class ParquetFolder:
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         alike: dict[tuple[object, ...], list[Path]] = {}
-        for part in parquet_parts(path):
+        for part in list_parts(path):
             alike.setdefault(tuple(Parquet(part).schema().items()), []).append(part)
         self._tables = [_AlikeParts(parts, self.name) for parts in alike.values()]
 
     def columns(self) -> list[str]:
-        """The columns of all parts."""
+        """Return the columns of all parts."""
         return list(dict.fromkeys(name for table in self._tables for name in table.columns()))
 
     def schema(self) -> pl.Schema:
-        """The columns of all parts and their types, of the first part that has each."""
+        """Return the columns of all parts with their types, by the first part that has each."""
         types = (each for table in reversed(self._tables) for each in table.schema().items())
         return pl.Schema(dict(types))
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """All parts in slices of rows."""
+        """Yield all parts in slices of rows."""
         for number, table in enumerate(self._tables):
             for chunk in table.chunks(wanted):
-                decode = partial(table.located, chunk)
+                decode = partial(table.locate, chunk)
                 yield Decoded(decode, (number + chunk.done) / len(self._tables))
 
 
@@ -67,12 +67,12 @@ class _AlikeParts(SourceTable):
     def _files(self) -> list[Path]:
         return self._parts
 
-    def located(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
-        """The batch, its bad rows with the part they are in and their row there."""
+    def locate(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
+        """Return the batch, its bad rows with the part they are in and their row there."""
         batch = chunk.decode(thorough=thorough)
-        return replace(batch, bad=tuple(map(self._in_part, batch.bad)))
+        return replace(batch, bad=tuple(map(self._find_part, batch.bad)))
 
-    def _in_part(self, bad: BadRow) -> BadRow:
+    def _find_part(self, bad: BadRow) -> BadRow:
         number = bisect_left(self._ends, bad.row)
         before = self._ends[number - 1] if number else 0
         return replace(bad, source=str(self._parts[number]), row=bad.row - before)

@@ -1,4 +1,4 @@
-"""How large a Parquet file is once it is unpacked, as its footer says.
+"""The uncompressed size of a Parquet file, according to its footer.
 
 The footer is in Thrift's compact protocol, of which only what it takes to find the row groups'
 `total_byte_size` is read here; https://parquet.apache.org/docs/file-format/metadata/ has the rest.
@@ -20,18 +20,18 @@ _LISTS = (9, 10)
 _LONG_LIST = 15
 
 
-def unpacked_bytes(path: Path) -> int | None:
-    """Return the bytes of all columns before compression; None where the footer does not tell."""
-    footer = _footer(path)
+def read_unpacked_size(path: Path) -> int | None:
+    """Return the bytes of all columns before compression; None if the footer does not say."""
+    footer = _read_footer(path)
     if footer is None:
         return None
     try:
-        return _FooterReader(footer).file_size()
+        return _FooterReader(footer).read_file_size()
     except (IndexError, ValueError):
         return None
 
 
-def _footer(path: Path) -> bytes | None:
+def _read_footer(path: Path) -> bytes | None:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
@@ -48,42 +48,42 @@ class _FooterReader:
         self._data = data
         self._at = 0
 
-    def file_size(self) -> int:
+    def read_file_size(self) -> int:
         total = 0
         number = 0
-        while (field := self._field(number)) is not None:
+        while (field := self._read_field(number)) is not None:
             number, kind = field
             if number == _ROW_GROUPS and kind in _LISTS:
                 count, of = self._list()
                 if of != _STRUCT:
                     raise ValueError("row groups are structs")
-                total += sum(self._row_group() for _ in range(count))
+                total += sum(self._read_row_group() for _ in range(count))
             else:
                 self._skip(kind)
         return total
 
-    def _row_group(self) -> int:
+    def _read_row_group(self) -> int:
         size = number = 0
-        while (field := self._field(number)) is not None:
+        while (field := self._read_field(number)) is not None:
             number, kind = field
             if number == _TOTAL_BYTE_SIZE and kind in _WHOLE:
-                size = max(0, self._signed())
+                size = max(0, self._read_signed())
             else:
                 self._skip(kind)
         return size
 
-    def _field(self, before: int) -> tuple[int, int] | None:
+    def _read_field(self, before: int) -> tuple[int, int] | None:
         """Return the next field's number and type; None at the struct's end."""
-        head = self._byte()
+        head = self._read_byte()
         if head == _STOP:
             return None
         step, kind = head >> 4, head & 15
-        return (before + step if step else self._signed()), kind
+        return (before + step if step else self._read_signed()), kind
 
     def _list(self) -> tuple[int, int]:
-        head = self._byte()
+        head = self._read_byte()
         count = head >> 4
-        return (self._whole() if count == _LONG_LIST else count), head & 15
+        return (self._read_whole() if count == _LONG_LIST else count), head & 15
 
     def _skip(self, kind: int, depth: int = 0, *, in_list: bool = False) -> None:  # noqa: C901
         if depth > _DEEPEST:
@@ -91,13 +91,13 @@ class _FooterReader:
         if kind in (_TRUE, _FALSE):
             self._at += in_list  # a field's type is its value
         elif kind in _WHOLE:
-            self._whole()
+            self._read_whole()
         elif kind == _BYTE:
             self._at += 1
         elif kind == _DOUBLE:
             self._at += 8
         elif kind == _BINARY:
-            length = self._whole()
+            length = self._read_whole()
             self._at += length
         elif kind in _LISTS:
             count, of = self._list()
@@ -105,20 +105,20 @@ class _FooterReader:
                 self._skip(of, depth + 1, in_list=True)
         elif kind == _STRUCT:
             number = 0
-            while (field := self._field(number)) is not None:
+            while (field := self._read_field(number)) is not None:
                 number, inner = field
                 self._skip(inner, depth + 1)
         else:  # a map: Parquet has none
             raise ValueError("unknown type")
 
-    def _signed(self) -> int:
-        value = self._whole()
+    def _read_signed(self) -> int:
+        value = self._read_whole()
         return (value >> 1) ^ -(value & 1)
 
-    def _whole(self) -> int:
+    def _read_whole(self) -> int:
         value = shift = 0
         while True:
-            byte = self._byte()
+            byte = self._read_byte()
             value |= (byte & 127) << shift
             if byte < 128:  # noqa: PLR2004 (the last seven bits)
                 return value
@@ -126,7 +126,7 @@ class _FooterReader:
             if shift > 63:  # noqa: PLR2004
                 raise ValueError("a number beyond 64 bits")
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         byte = self._data[self._at]
         self._at += 1
         return byte

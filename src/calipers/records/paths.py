@@ -30,7 +30,7 @@ def look_up(row: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def column_of(name: str, columns: Collection[str]) -> str | None:
+def find_column(name: str, columns: Collection[str]) -> str | None:
     """Return the column that holds a name, or the beginning of its path; None without one."""
     if name in columns:
         return name
@@ -38,7 +38,7 @@ def column_of(name: str, columns: Collection[str]) -> str | None:
     return root if dot and root in columns else None
 
 
-def struct_of(name: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
+def read_struct(name: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
     """Return the column that a path begins in, the type it is read as, and the value in it."""
     root, *parts = name.split(".")
     nested = reduce(lambda inner, part: pl.Struct({part: inner}), reversed(parts), dtype)
@@ -57,28 +57,28 @@ def merge_structs(one: Any, other: Any) -> Any:
     return pl.Struct(fields)
 
 
-def nested_column(frame: pl.DataFrame, name: str) -> pl.Series | None:
-    """Return the values at a path in a table; None where no column begins it."""
+def select_path(frame: pl.DataFrame, name: str) -> pl.Series | None:
+    """Return the values at a path in a table; None if no column begins it."""
     root, *parts = name.split(".")
     if not parts or root not in frame.columns:
         return None
     column = frame[root]
     while parts and isinstance(column.dtype, pl.Struct):
         if parts[0] not in {field.name for field in column.dtype.fields}:
-            return _nulls(name, frame.height)
+            return _make_nulls(name, frame.height)
         column = column.struct.field(parts.pop(0))
     if not parts:
         return column.alias(name)
     if column.dtype != pl.String:
-        return _nulls(name, frame.height)
+        return _make_nulls(name, frame.height)
     path = ".".join(("inside", *parts))
     values = [look_up({"inside": text}, path) for text in column]
-    return pl.Series(name, _alike(values), strict=False)
+    return pl.Series(name, _unify(values), strict=False)
 
 
-def _alike(values: list[Any]) -> list[Any]:
-    """Return values of one type: numbers and booleans as they are, anything mixed as text."""
-    kinds = {_kind(value) for value in values if value is not None}
+def _unify(values: list[Any]) -> list[Any]:
+    """Return values of one type: numbers and booleans unchanged, anything mixed as text."""
+    kinds = {_classify(value) for value in values if value is not None}
     if len(kinds) <= 1 and str not in kinds:
         return values
     return [
@@ -86,11 +86,11 @@ def _alike(values: list[Any]) -> list[Any]:
     ]
 
 
-def _kind(value: Any) -> type:
+def _classify(value: Any) -> type:
     if isinstance(value, bool):
         return bool
     return float if isinstance(value, int | float) else str
 
 
-def _nulls(name: str, height: int) -> pl.Series:
+def _make_nulls(name: str, height: int) -> pl.Series:
     return pl.Series(name, [None]).new_from_index(0, height)

@@ -25,7 +25,7 @@ def open_pipe(path: Path) -> IO[bytes]:
         raise DataError(f"{path}: {error.strerror}", fix="check the pipe's permissions") from error
     if stream is None:
         raise DataError(
-            f"{path}: a pipe that nobody writes to", fix="start what writes to it, or name a file"
+            f"{path}: a pipe without a writer", fix="start what writes to it, or name a file"
         )
     return stream
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.records.batch import BadRow, Batch, Wanted, column_type
-from calipers.records.completing import complete_row, derived_in
-from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, field_named
+from calipers.records.batch import BadRow, Batch, Wanted, find_type
+from calipers.records.completing import complete_row, list_derived
+from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, find_field
 from calipers.records.judgment_shape import read_judgments
 from calipers.records.paths import look_up
 from calipers.records.tool_map import read_tool_map
@@ -26,14 +26,14 @@ from calipers.records.usage import read_usage
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
 
 
-def checked(
+def check_rows(
     rows: Iterable[Numbered], wanted: Wanted, source: str, scalars: Mapping[str, pl.DataType]
 ) -> Batch:
-    """Numbered rows (row, its text, its fields or what is wrong with it) as a batch."""
+    """Return numbered rows (row, text, fields or what is wrong) as a batch."""
     readers = [
-        (name, wanted.theirs(name), exact_reader(name, wanted, scalars)) for name in wanted.fields
+        (name, wanted.get_name(name), make_reader(name, wanted, scalars)) for name in wanted.fields
     ]
-    derived = derived_in(wanted)
+    derived = list_derived(wanted)
     columns: dict[str, list[Any]] = {name: [] for name in wanted.fields}
     bad: list[BadRow] = []
     numbers: list[int] = []
@@ -42,14 +42,14 @@ def checked(
             if isinstance(row, BadValue):
                 raise row
             whole = complete_row(row, derived)
-            values = [_value(whole, theirs, reader) for _, theirs, reader in readers]
+            values = [_read_value(whole, theirs, reader) for _, theirs, reader in readers]
         except BadValue as problem:
             bad.append(BadRow(source=source, row=number, problem=str(problem), content=text))
             continue
         numbers.append(number)
         for (name, _, _), value in zip(readers, values, strict=True):
             columns[name].append(value)
-    schema = {name: column_type(name, scalars) for name in wanted.fields}
+    schema = {name: find_type(name, scalars) for name in wanted.fields}
     return Batch(pl.DataFrame(columns, schema=schema), tuple(bad), numbers)
 
 
@@ -66,7 +66,7 @@ class _ScalarReader:
         try:
             return self._field.read(value)
         except BadValue:
-            if _SCALAR_TYPES[_scalar_kind(value)] == self._dtype:
+            if _SCALAR_TYPES[_classify(value)] == self._dtype:
                 raise
             shown = str(value) if isinstance(value, Number) else repr(value)
             raise BadValue(f"{shown} is of another type than in the rows before") from None
@@ -102,18 +102,18 @@ def check_field(name: str, value: Any) -> None:
 Reader = Field | _ScalarReader | _InsideReader
 
 
-def exact_reader(
+def make_reader(
     name: str, wanted: Wanted, scalars: Mapping[str, pl.DataType] | None = None
 ) -> Reader:
-    """What reads one value of a field, or says why it is refused."""
+    """Return the function that reads one value of a field; it raises BadValue if refused."""
     if name in _INSIDE and name not in wanted.as_is:
         return _InsideReader(name)
     if scalars and name in scalars:
         return _ScalarReader(name, scalars[name])
-    return field_named(name)
+    return find_field(name)
 
 
-def _value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
+def _read_value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
     try:
         value = reader.read(look_up(row, theirs))
     except BadValue as problem:
@@ -124,24 +124,24 @@ def _value(row: Mapping[str, Any], theirs: str, reader: Reader) -> Any:
     return value
 
 
-def scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, pl.DataType]:
-    """The type that each wanted field of any scalar has in these rows: boolean, number, or text."""
+def find_scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict[str, pl.DataType]:
+    """Return the type of each wanted field of any scalar in these rows: boolean, number or text."""
     types: dict[str, pl.DataType] = {}
     for name in wanted.fields:
-        if field_named(name).kind is Kind.SCALAR:
-            values = (look_up(row, wanted.theirs(name)) for row in rows)
-            kinds = {_scalar_kind(value) for value in values if not _is_null(value)}
+        if find_field(name).kind is Kind.SCALAR:
+            values = (look_up(row, wanted.get_name(name)) for row in rows)
+            kinds = {_classify(value) for value in values if not _is_null(value)}
             types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
             if name in wanted.numbers and types[name] != pl.Boolean:
                 types[name] = pl.Float64()
     return types
 
 
-def telling_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Those that show a field, or a type of one, that no row before did."""
+def select_telling(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows that show a field, or a type of one, that no row before did."""
     seen: set[tuple[str, type]] = set()
     for row in rows:
-        shown = {(name, _scalar_kind(each)) for name, each in row.items() if not _is_null(each)}
+        shown = {(name, _classify(each)) for name, each in row.items() if not _is_null(each)}
         if not shown <= seen:
             seen |= shown
             yield row
@@ -151,12 +151,12 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
 
 
-def scalar_type(value: Any) -> type | None:
-    """Return bool, float or str, as a column of any scalar tells values apart; None for a null."""
-    return None if _is_null(value) else _scalar_kind(value)
+def classify_scalar(value: Any) -> type | None:
+    """Return bool, float or str, as columns of any scalar tell values apart; None for a null."""
+    return None if _is_null(value) else _classify(value)
 
 
-def _scalar_kind(value: Any) -> type:
+def _classify(value: Any) -> type:
     if isinstance(value, bool | np.bool_):
         return bool
     return float if isinstance(value, Number | int | float | np.number) else str

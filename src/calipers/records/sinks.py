@@ -1,4 +1,4 @@
-"""What an engine finds on the way: per-sample values and bad rows, in files that fill up.
+"""Files that fill up while an engine runs: per-sample values and bad rows.
 
 Both are written beside their place and moved there when whole, so that a run that fails leaves no
 half file behind.
@@ -20,7 +20,7 @@ import polars as pl
 from calipers.records.sources import BadRow
 from calipers.support.errors import UsageError
 from calipers.support.json_lines import write_lines
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
 
@@ -61,8 +61,8 @@ class FileSinks:
         self._skip_bad = skip_bad
         self._progress = progress
 
-    def samples(self, rows: pl.DataFrame) -> None:
-        """Keep a part; the parts become one file at the end. Somebody who watches keeps none."""
+    def take_samples(self, rows: pl.DataFrame) -> None:
+        """Keep a part; the parts become one file at the end. A watcher may take them instead."""
         if self._watch is not None:
             self._watch.take(rows)
             return
@@ -71,26 +71,26 @@ class FileSinks:
         if rows.schema not in self._schemas:
             self._schemas.append(rows.schema)
 
-    def tasks(self, totals: pl.DataFrame) -> None:
-        """Pass them on to who wants them."""
+    def take_tasks(self, totals: pl.DataFrame) -> None:
+        """Pass them on to the file of tasks."""
         if self._tasks is not None:
             self._tasks(totals)
 
-    def bad_rows(self, rows: Sequence[BadRow]) -> None:
-        """Stop at the first bad row, or write them down and go on."""
+    def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Stop at the first bad row, or write them down and continue."""
         if rows and not self._skip_bad:
-            raise rows[0].error()
+            raise rows[0].make_error()
         if self._bad_rows is not None:
             self._bad_rows.writelines(
                 json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows
             )
 
-    def progress(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         """Pass it on."""
         self._progress(share)
 
     def join_samples(self, path: Path) -> None:
-        """One file of all parts."""
+        """Join all parts into one file."""
         if not self._parts:
             pl.DataFrame().write_ndjson(path) if path.suffix == ".jsonl" else (
                 pl.DataFrame().write_parquet(path)
@@ -124,14 +124,14 @@ def open_sinks(
     progress: Callable[[float], None],
     watch: Watch | None = None,
 ) -> Iterator[FileSinks]:
-    """Sinks whose files are complete when the block ends, and untouched when it fails."""
+    """Open sinks whose files are complete when the block ends, and untouched if it fails."""
     if samples is not None:
         check_table_place(samples, "--per-sample")
     if bad_rows is not None:
         _check_place(bad_rows)
     with tempfile.TemporaryDirectory(prefix="calipers-") as name:
         folder = Path(name)
-        with _partial(bad_rows) as bad_file:
+        with _open_partial(bad_rows) as bad_file:
             sinks = FileSinks(
                 folder,
                 samples=samples,
@@ -143,16 +143,16 @@ def open_sinks(
             )
             yield sinks
         if samples is not None:
-            with whole(samples) as beside:
+            with stage_file(samples) as beside:
                 sinks.join_samples(beside)
 
 
 @contextmanager
-def _partial(path: Path | None) -> Iterator[IO[str] | None]:
+def _open_partial(path: Path | None) -> Iterator[IO[str] | None]:
     if path is None:
         yield None
         return
-    with whole(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with stage_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         yield file
 
 
@@ -170,7 +170,7 @@ def check_folder(path: Path, option: str) -> None:
     """Refuse a folder that cannot be written to, or made, before any work is done."""
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "cannot be written to" if there.is_dir() else "is no folder"
+        why = "cannot be written to" if there.is_dir() else "is not a folder"
         raise UsageError(f"{option} {path}: {there} {why}", fix="name another folder")
 
 

@@ -1,4 +1,4 @@
-"""Any log to records: what a user hands over becomes a list of sources to read from."""
+"""Sources of records: whatever a user passes as data becomes a list of sources to read."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import polars as pl
 
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
-from calipers.records.bytestream import brief
+from calipers.records.bytestream import shorten_error
 from calipers.records.csv_file import Csv
 from calipers.records.foreign import refuse_foreign
 from calipers.records.heads import read_head, refuse_no_text
-from calipers.records.json_document import WrappedRecords, wrapped_list
+from calipers.records.json_document import WrappedRecords, find_list
 from calipers.records.json_values import JsonArray, JsonObjects
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.lakehouse import find_lakehouse_table
 from calipers.records.limits import limit_reading
-from calipers.records.logs import log_at, own_log_at, readers
-from calipers.records.parquet_folder import ParquetFolder, parquet_parts
-from calipers.records.result_folder import RECORDS, result_folder
+from calipers.records.logs import list_readers, log_at, open_own_log
+from calipers.records.parquet_folder import ParquetFolder, list_parts
+from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.tables import Parquet, Rows, SourceTable
 from calipers.support.config.files import shown
 from calipers.support.errors import ArgumentTypeError, DataError, UsageError
@@ -36,7 +36,7 @@ __all__ = [
     "Source",
     "UnusualRows",
     "Wanted",
-    "holds_records",
+    "has_records",
     "is_readable",
     "limit_reading",
     "open_sources",
@@ -58,7 +58,7 @@ _HUB = "hf://"
 
 
 def open_sources(data: Any) -> list[Source]:
-    """Sources of a path, a glob, a folder, `-`, a list of these, a list of dicts, or a table.
+    """Return sources of a path, glob, folder, `-`, a list of these, a list of dicts, or a table.
 
     A source is one already, and so are several in a list.
     """
@@ -72,7 +72,7 @@ def open_sources(data: Any) -> list[Source]:
     if (frame := _as_polars(data)) is not None:
         return [SourceTable(frame, "<table>")]
     if _is_pandas(data):
-        return [Rows(_pandas_rows(data), "<table>")]
+        return [Rows(_list_pandas_rows(data), "<table>")]
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
         return [data]
     if isinstance(data, Iterable):
@@ -94,11 +94,11 @@ def _of_items(items: list[Any]) -> list[Source]:
 
 def is_readable(path: Path) -> bool:
     """Say whether a file's name is one of a format that is read."""
-    return _suffix(path) in _READERS or _suffix(path) in _log_suffixes()
+    return _find_suffix(path) in _READERS or _find_suffix(path) in _log_suffixes()
 
 
 def _log_suffixes() -> list[str]:
-    return [suffix for reader in readers() for suffix in reader.suffixes]
+    return [suffix for reader in list_readers() for suffix in reader.suffixes]
 
 
 def _as_polars(data: Any) -> pl.LazyFrame | None:
@@ -113,7 +113,7 @@ def _as_polars(data: Any) -> pl.LazyFrame | None:
             return None
         except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
             raise DataError(
-                f"<table>: cannot be read: {brief(error)}",
+                f"<table>: cannot be read: {shorten_error(error)}",
                 fix="give every column one type and a name of its own, "
                 "or hand over a list of dicts: df.to_dict('records')",
             ) from error
@@ -124,8 +124,8 @@ def _is_pandas(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "notna")
 
 
-def _pandas_rows(data: Any) -> list[dict[str, Any]]:
-    """Return the rows of a pandas frame without pyarrow; what pandas takes for missing is None."""
+def _list_pandas_rows(data: Any) -> list[dict[str, Any]]:
+    """Return the rows of a pandas frame without pyarrow; missing values as None."""
     if not hasattr(data, "columns") or not data.columns.is_unique:
         raise DataError(
             "<table>: two columns of the pandas frame have the same name, or it has none",
@@ -142,7 +142,7 @@ def _of_path(text: str) -> Iterator[Source]:
     if not text:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
     if "://" in text:
-        yield _of_uri(text)
+        yield _open_uri(text)
         return
     path = Path(text)
     _refuse_unreachable(path)
@@ -152,26 +152,26 @@ def _of_path(text: str) -> Iterator[Source]:
             raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
         for match in matches:
             yield _of_file(Path(match))
-    elif path.is_dir() and not parquet_parts(path) and (logs := _logs_in(path)):
+    elif path.is_dir() and not list_parts(path) and (logs := _find_logs(path)):
         yield from map(_of_file, logs)
     else:
         yield _of_file(path)
 
 
-def holds_records(folder: Path) -> bool:
-    """Say whether a folder holds records itself: in parts of Parquet, or in another tool's logs."""
-    return bool(parquet_parts(folder) or _logs_in(folder))
+def has_records(folder: Path) -> bool:
+    """Say whether a folder holds records itself: as parts of Parquet, or as another tool's logs."""
+    return bool(list_parts(folder) or _find_logs(folder))
 
 
-def _logs_in(folder: Path) -> list[Path]:
-    """The logs that Inspect, lm-eval or another tool left in a folder."""
-    patterns = [reader.in_folders for reader in readers() if reader.in_folders is not None]
+def _find_logs(folder: Path) -> list[Path]:
+    """Return the logs that Inspect, lm-eval or another tool left in a folder."""
+    patterns = [reader.in_folders for reader in list_readers() if reader.in_folders is not None]
     found = (sorted(folder.glob(pattern)) for pattern in patterns)
     return next(filter(None, found), [])
 
 
-def _of_uri(uri: str) -> Source:
-    """A lake elsewhere: what both engines read from there is Parquet; from a hub, text too."""
+def _open_uri(uri: str) -> Source:
+    """Return the source at an address: Parquet, which both engines read; from a hub, text too."""
     suffix = Path(uri).suffix
     if uri.startswith(_HUB) and suffix == ".csv":
         return SourceTable(pl.scan_csv(uri, infer_schema=False), uri)  # 007 stays what it is
@@ -197,36 +197,38 @@ def _of_file(path: Path) -> Source:
         return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
-    reader = JsonLines if _suffix(path) in _log_suffixes() else _READERS.get(_suffix(path))
+    reader = (
+        JsonLines if _find_suffix(path) in _log_suffixes() else _READERS.get(_find_suffix(path))
+    )
     if reader is None:
         raise UsageError(
-            f"{path}: unknown format {_suffix(path) or '(no suffix)'}",
+            f"{path}: unknown format {_find_suffix(path) or '(no suffix)'}",
             fix=f"known: {', '.join((*_READERS, *_log_suffixes()))}, "
             "the text formats also with .gz or .zst; "
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
-    if _suffix(path) in _TEXT:
+    if _find_suffix(path) in _TEXT:
         refuse_no_text(path)
     return _of_json(path) if reader is JsonLines else reader(path)
 
 
 def _of_folder(path: Path) -> Source:
-    parts = parquet_parts(path)
+    parts = list_parts(path)
     if (table := find_lakehouse_table(path, parts)) is not None:
         return table
     if not parts:
-        raise _no_parts(path)
+        raise _make_folder_error(path)
     return ParquetFolder(path)
 
 
 def _of_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
-    suffix = _suffix(path)
+    suffix = _find_suffix(path)
     if suffix in _log_suffixes() and (log := log_at(path, suffix)) is not None:
         return log
     head = read_head(path)
-    if (own := own_log_at(path, suffix, head)) is not None:
+    if (own := open_own_log(path, suffix, head)) is not None:
         return own
     if isinstance(head.first, dict | list):
         refuse_foreign(head.first, str(path))
@@ -236,32 +238,32 @@ def _of_json(path: Path) -> Source:
         return JsonArray(path)
     if head.alone and not head.is_array and not isinstance(head.first, dict):
         raise DataError(
-            f"{path}: one JSON {_json_type(head.first)}, not records",
+            f"{path}: one JSON {_name_type(head.first)}, not records",
             fix="a record is a JSON object: write one per line, or a list of them",
         )
     is_one = head.alone or not head.is_whole
     may_wrap = is_one and (suffix == _ARRAY or not head.on_one_line)
-    if may_wrap and (key := wrapped_list(head.first)) is not None:
+    if may_wrap and (key := find_list(head.first)) is not None:
         return WrappedRecords(path, key, [name for name in head.first if name != key])
     is_lines = head.on_one_line or head.is_array
     return JsonLines(path) if is_lines else JsonObjects(path)
 
 
-def _json_type(value: Any) -> str:
+def _name_type(value: Any) -> str:
     if isinstance(value, list):
         return "list of other things"
     kinds = {str: "text", bool: "value", int: "number", float: "number"}
     return kinds.get(type(value), "value")
 
 
-def _no_parts(folder: Path) -> DataError:
-    """Return what to say of a folder that is no table: the files in it to name, if any."""
-    run = result_folder(folder)
+def _make_folder_error(folder: Path) -> DataError:
+    """Return the error for a folder that is not a table, naming the files in it."""
+    run = find_folder(folder)
     if run is not None:
         return DataError(
             f"{folder}: a folder without Parquet parts", fix=f"name the files: {run / RECORDS}"
         )
-    counts = Counter(_suffix(each) for each in folder.iterdir() if is_readable(each))
+    counts = Counter(_find_suffix(each) for each in folder.iterdir() if is_readable(each))
     if not counts:
         return DataError(
             f"{folder}: a folder without any file of records",
@@ -287,7 +289,7 @@ def _refuse_unreadable(path: Path) -> None:
         raise DataError(f"{path}: {error.strerror}", fix="check the file's permissions") from error
 
 
-def _suffix(path: Path) -> str:
+def _find_suffix(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     while suffixes and suffixes[-1] in _PACKED:
         suffixes.pop()

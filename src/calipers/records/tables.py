@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import polars as pl
 
 from calipers.records.batch import Batch, Chunk, Decoded, Wanted
-from calipers.records.bytestream import brief
-from calipers.records.columns import conformed
-from calipers.records.completing import inputs_of
+from calipers.records.bytestream import shorten_error
+from calipers.records.columns import conform_columns
+from calipers.records.completing import list_inputs
 from calipers.records.fields import BadValue
-from calipers.records.limits import FREE_EXPANSION, current_limits
-from calipers.records.parquet_footer import unpacked_bytes
-from calipers.records.rows import checked, scalar_types
+from calipers.records.limits import FREE_EXPANSION, get_limits
+from calipers.records.parquet_footer import read_unpacked_size
+from calipers.records.rows import check_rows, find_scalar_types
 from calipers.support.errors import DataError
 
 CHUNK_ROWS = 50_000
@@ -35,29 +35,29 @@ class SourceTable:
         self.name = name
         self.path = path
         self._frame = frame
-        self._limits = current_limits()
+        self._limits = get_limits()
 
     def columns(self) -> list[str]:
-        """The columns' names."""
+        """Return the columns' names."""
         return self.schema().names()
 
     def schema(self) -> pl.Schema:
-        """The columns and their types."""
-        return self._guarded(self._frame.collect_schema)
+        """Return the columns and their types."""
+        return self._guard(self._frame.collect_schema)
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
-        """The table in slices of rows, only the wanted columns of it."""
-        present = wanted.columns(set(self.columns()), inputs_of(wanted))
-        total = self._guarded(lambda: self._frame.select(pl.len()).collect().item())
+        """Yield the table in slices of rows, only its wanted columns."""
+        present = wanted.columns(set(self.columns()), list_inputs(wanted))
+        total = self._guard(lambda: self._frame.select(pl.len()).collect().item())
         row_bytes = self._check_size(total, len(present))
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
         some = max(1, min(CHUNK_ROWS, FREE_EXPANSION // max(row_bytes, 1)))
-        yield from self._pieces(self._rows().select(present), total, some, wanted)
+        yield from self._slice_rows(self._rows().select(present), total, some, wanted)
 
     def _files(self) -> list[Path]:
-        """The Parquet files that the table is read from."""
+        """Return the Parquet files that the table is read from."""
         return [] if self.path is None else [Path(self.path)]
 
     def _check_size(self, rows: int, columns: int) -> int:
@@ -68,17 +68,17 @@ class SourceTable:
         """
         packed = unpacked = 0
         for path in self._files():
-            size, said = path.stat().st_size, self._guarded(partial(unpacked_bytes, path)) or 0
+            size, said = path.stat().st_size, self._guard(partial(read_unpacked_size, path)) or 0
             self._limits.check_expansion(size, said, str(path))
             packed, unpacked = packed + size, unpacked + said
         if packed:
             self._limits.check_expansion(packed, rows * columns * _CELL_BYTES, self.name)
         return unpacked // max(rows, 1)
 
-    def _pieces(
+    def _slice_rows(
         self, rows: pl.LazyFrame, total: int, some: int, wanted: Wanted
     ) -> Iterator[Decoded]:
-        """Slices that are read when they are decoded, so that nothing is read ahead and held."""
+        """Yield slices that are read when they are decoded, so that nothing is held ahead."""
         for start in range(0, total, some):
             yield Decoded(
                 partial(self._decode_slice, rows.slice(start, some), start + 1, wanted),
@@ -88,30 +88,30 @@ class SourceTable:
     def _decode_slice(
         self, rows: pl.LazyFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
     ) -> Batch:
-        return self._decode(self._guarded(rows.collect), first_row, wanted, thorough=thorough)
+        return self._decode(self._guard(rows.collect), first_row, wanted, thorough=thorough)
 
     def frame(self) -> pl.DataFrame:
-        """The whole table."""
-        return self._guarded(self._frame.collect)
+        """Return the whole table."""
+        return self._guard(self._frame.collect)
 
     def _rows(self) -> pl.LazyFrame:
-        """The rows that are records."""
+        """Return the rows that are records."""
         return self._frame
 
     def _decode(
         self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
     ) -> Batch:
-        return conformed(frame, wanted, self.name, first_row, thorough=thorough)
+        return conform_columns(frame, wanted, self.name, first_row, thorough=thorough)
 
-    def _guarded(self, read: Callable[[], T]) -> T:
+    def _guard(self, read: Callable[[], T]) -> T:
         try:
             return read()
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise self._unreadable(error) from error
+            raise self._make_error(error) from error
 
-    def _unreadable(self, error: Exception) -> DataError:
+    def _make_error(self, error: Exception) -> DataError:
         return DataError(
-            f"{self.name}: cannot be read: {brief(error)}",
+            f"{self.name}: cannot be read: {shorten_error(error)}",
             fix="check that the file is whole and of the format that its name says",
         )
 
@@ -123,8 +123,8 @@ class Parquet(SourceTable):
         super().__init__(pl.scan_parquet(path, glob=False), str(path), str(path))
 
     def height(self) -> int:
-        """The number of rows."""
-        return int(self._guarded(lambda: self._frame.select(pl.len()).collect().item()))
+        """Return the number of rows."""
+        return int(self._guard(lambda: self._frame.select(pl.len()).collect().item()))
 
 
 class Rows:
@@ -138,32 +138,32 @@ class Rows:
         self._looked_at = _SNIFF_ROWS
 
     def columns(self) -> list[str]:
-        """The keys of the first rows."""
-        return list(dict.fromkeys(key for row in self.first_rows() for key in row))
+        """Return the keys of the first rows."""
+        return list(dict.fromkeys(key for row in self.read_first_rows() for key in row))
 
     def look_through(self) -> None:
         """Take all rows for the first ones."""
         self._looked_at = len(self._rows)
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """The list in slices."""
-        scalars = self.scalar_types(wanted)
+        """Yield the list in slices."""
+        scalars = self.find_scalar_types(wanted)
         for start in range(0, len(self._rows), CHUNK_ROWS):
             rows = self._rows[start : start + CHUNK_ROWS]
             done = (start + len(rows)) / len(self._rows)
             yield Decoded(partial(self._decode, rows, start, wanted, scalars), done)
 
-    def scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
-        """The types that fields of any scalar have in the first rows."""
-        return scalar_types(self.first_rows(), wanted)
+    def find_scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
+        """Return the types that fields of any scalar have in the first rows."""
+        return find_scalar_types(self.read_first_rows(), wanted)
 
-    def first_rows(self) -> list[Mapping[str, Any]]:
-        """The first rows."""
+    def read_first_rows(self) -> list[Mapping[str, Any]]:
+        """Return the first rows."""
         rows = islice(self._rows, self._looked_at)
         return [row for row in rows if isinstance(row, Mapping)]
 
     def as_lines(self) -> Iterator[str]:
-        """The rows as JSON lines, for workers elsewhere."""
+        """Yield the rows as JSON lines, for workers elsewhere."""
         return (json.dumps(row, default=str) for row in self._rows)
 
     def _decode(
@@ -180,4 +180,4 @@ class Rows:
             (number, repr(row), row if isinstance(row, Mapping) else BadValue("not a dict"))
             for number, row in enumerate(rows, start=start + 1)
         )
-        return checked(numbered, wanted, self.name, scalars)
+        return check_rows(numbered, wanted, self.name, scalars)

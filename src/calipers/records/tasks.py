@@ -10,13 +10,13 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
-from calipers.records.fields import FIELDS, BadValue, Kind, Number, field_named
-from calipers.records.jsonl import JsonLines, load_row, numbered_rows
+from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
+from calipers.records.jsonl import JsonLines, load_row, read_rows
 from calipers.records.logs import log_notices
-from calipers.records.parquet_folder import parquet_parts
+from calipers.records.parquet_folder import list_parts
 from calipers.records.rows import check_field
 from calipers.records.scenario_files import list_scenarios, read_scenario
-from calipers.records.sources import BadRow, Source, Wanted, holds_records, open_sources
+from calipers.records.sources import BadRow, Source, Wanted, has_records, open_sources
 from calipers.records.tables import SourceTable
 from calipers.support.errors import DataError, EmptyError
 
@@ -45,8 +45,8 @@ class Tasks:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def kept(self, at: int) -> dict[str, Any]:
-        """What a record keeps of a task."""
+    def keep(self, at: int) -> dict[str, Any]:
+        """Return what a record keeps of a task."""
         return {name: value for name, value in self.tasks[at].items() if name not in FOUND_OUT}
 
 
@@ -56,19 +56,21 @@ def read_tasks(path: str | Path) -> Tasks:
     A folder or glob is several files; a folder of YAML files has a scenario in each. An address
     such as `hf://datasets/…` is read from there.
     """
-    if isinstance(path, Path) and (scenarios := _scenarios_in(path)):
-        tasks = [_scenario(each) for each in scenarios]
-        return _numbered(path, tasks, (), _hash_files(scenarios, path))
-    sources = open_sources(path) if isinstance(path, Path) else _brought_here(path)
+    if isinstance(path, Path) and (scenarios := _find_scenarios(path)):
+        tasks = [_read_scenario(each) for each in scenarios]
+        return _number_tasks(path, tasks, (), _hash_files(scenarios, path))
+    sources = open_sources(path) if isinstance(path, Path) else _download(path)
     tasks = [
-        _checked(row, number, source.name) for source in sources for number, row in _rows(source)
+        _check_task(row, number, source.name)
+        for source in sources
+        for number, row in _read_rows(source)
     ]
     if not tasks:
         raise EmptyError(f"{path}: no tasks in it", fix="a record per line, with id and input")
-    return _numbered(path, tasks, log_notices(sources), _digest(path, sources, tasks))
+    return _number_tasks(path, tasks, log_notices(sources), _hash_data(path, sources, tasks))
 
 
-def _brought_here(address: str) -> list[Source]:
+def _download(address: str) -> list[Source]:
     """Return the sources at an address, whose tables are read from there once."""
     return [
         SourceTable(source.frame().lazy(), source.name)
@@ -78,21 +80,21 @@ def _brought_here(address: str) -> list[Source]:
     ]
 
 
-def _scenarios_in(path: Path) -> list[Path]:
-    return list_scenarios(path) if path.is_dir() and not holds_records(path) else []
+def _find_scenarios(path: Path) -> list[Path]:
+    return list_scenarios(path) if path.is_dir() and not has_records(path) else []
 
 
-def _scenario(path: Path) -> Task:
+def _read_scenario(path: Path) -> Task:
     _, row = load_row(read_scenario(path))
-    return _checked(row, None, str(path))
+    return _check_task(row, None, str(path))
 
 
-def _numbered(path: str | Path, tasks: list[Task], told: Iterable[str], digest: str) -> Tasks:
+def _number_tasks(path: str | Path, tasks: list[Task], told: Iterable[str], digest: str) -> Tasks:
     """Return the tasks, which have an id each, or get a number each."""
-    notices = [*told, *_stale(tasks)]
+    notices = [*told, *_note_dropped(tasks)]
     with_id = sum(task.get("id") is not None for task in tasks)
     if not with_id:
-        notices.append("no task has an id: they are numbered as they stand in the data")
+        notices.append("no task has an id: they are numbered in the order of the data")
         tasks = [{"id": str(number), **task} for number, task in enumerate(tasks, 1)]
     elif with_id < len(tasks):
         raise DataError(
@@ -106,34 +108,34 @@ def _numbered(path: str | Path, tasks: list[Task], told: Iterable[str], digest: 
 def read_records(
     path: str | Path, *, on_bad: Callable[[DataError], None] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The records of a file or a glob, one after the other, as they are.
+    """Yield the records of a file or a glob, one after the other, unchanged.
 
     A bad row stops, or is left out where somebody is there to be told of it.
     """
     for source in open_sources(path):
-        for number, row in _rows(source):
+        for number, row in _read_rows(source):
             try:
-                _checked(row, number, source.name)
+                _check_task(row, number, source.name)
             except DataError as error:
                 if on_bad is None:
                     raise
                 on_bad(error)
             else:
-                yield {name: _strict(_plain(value)) for name, value in row.items()}
+                yield {name: _as_strict(_as_python(value)) for name, value in row.items()}
 
 
-def _rows(source: Source) -> Iterator[tuple[int, Any]]:
-    return _json_rows(source) if isinstance(source, JsonLines) else _table_rows(source)
+def _read_rows(source: Source) -> Iterator[tuple[int, Any]]:
+    return _read_json_rows(source) if isinstance(source, JsonLines) else _read_table_rows(source)
 
 
-def _digest(path: str | Path, sources: Sequence[Source], tasks: Sequence[Task]) -> str:
+def _hash_data(path: str | Path, sources: Sequence[Source], tasks: Sequence[Task]) -> str:
     """Return the hash of the file, of several their names and hashes, of an address its tasks."""
     if isinstance(path, str):
         content = json.dumps(tasks, sort_keys=True, default=str)
         return sha256(content.encode()).hexdigest()
     if path.is_file():
         return sha256(path.read_bytes()).hexdigest()
-    files = parquet_parts(path) if path.is_dir() else []
+    files = list_parts(path) if path.is_dir() else []
     return _hash_files(files or [Path(source.name) for source in sources])
 
 
@@ -144,33 +146,33 @@ def _hash_files(files: Sequence[Path], base: Path | None = None) -> str:
     return sha256("".join(lines).encode()).hexdigest()
 
 
-def _json_rows(source: JsonLines) -> Iterator[tuple[int, Any]]:
+def _read_json_rows(source: JsonLines) -> Iterator[tuple[int, Any]]:
     source.columns()  # says what is wrong with a file that is none of JSON lines
     for block, _ in source._blocks():  # noqa: SLF001
-        for number, _, row in numbered_rows(block.data, block.first + 1):
+        for number, _, row in read_rows(block.data, block.first + 1):
             yield number, row
 
 
-def _table_rows(source: Any) -> Iterator[tuple[int, Any]]:
+def _read_table_rows(source: Any) -> Iterator[tuple[int, Any]]:
     number = 0
     for chunk in source.chunks(Wanted(tuple(source.columns()), {})):
         batch = chunk.exact()
         yield from ((bad.row, bad) for bad in batch.bad)
         for row in batch.frame.iter_rows(named=True):
             number += 1
-            yield number, {name: _nested(name, value) for name, value in row.items()}
+            yield number, {name: _parse_nested(name, value) for name, value in row.items()}
 
 
-def _nested(name: str, value: Any) -> Any:
-    """Lists and objects, which tables of records keep as JSON."""
-    nested = field_named(name).kind in (Kind.NAMES, Kind.NESTED)
+def _parse_nested(name: str, value: Any) -> Any:
+    """Return lists and objects, which tables of records keep as JSON."""
+    nested = find_field(name).kind in (Kind.NAMES, Kind.NESTED)
     return json.loads(value) if nested and isinstance(value, str) else value
 
 
-def _checked(row: Any, number: int | None, path: str) -> Task:
-    """Return a task whose fields are as records have them; numbers in texts keep their spelling."""
+def _check_task(row: Any, number: int | None, path: str) -> Task:
+    """Return a task whose fields are as in records; numbers in texts keep their spelling."""
     if isinstance(row, BadRow):
-        raise row.error()
+        raise row.make_error()
     if isinstance(row, BadValue):
         raise DataError(f"{path}:{number}: {row}", fix="a JSON object per line")
     place = path if number is None else f"{path}:{number}"
@@ -185,33 +187,33 @@ def _checked(row: Any, number: int | None, path: str) -> Task:
             raise DataError(f"{place}: {name}: {problem}", fix="fix it, or remove it") from None
         if value is not None:
             is_text = name in FIELDS and FIELDS[name].kind is Kind.TEXT
-            task[name] = str(value) if is_text and isinstance(value, Number) else _plain(value)
+            task[name] = str(value) if is_text and isinstance(value, Number) else _as_python(value)
     return task
 
 
-def _plain(value: Any) -> Any:
-    """Python's own numbers, which systems and prompts can use."""
+def _as_python(value: Any) -> Any:
+    """Return Python's own numbers, which systems and prompts can use."""
     if isinstance(value, Number):
         return json.loads(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_as_python(each) for each in value]
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _as_python(each) for key, each in value.items()}
     return value
 
 
-def _strict(value: Any) -> Any:
-    """What JSON can hold: NaN is a null, as records have it, and what is infinite a text."""
+def _as_strict(value: Any) -> Any:
+    """Return what JSON can hold: NaN as null, as in records, and infinities as text."""
     if isinstance(value, float) and not isfinite(value):
         return None if isnan(value) else str(value)
     if isinstance(value, list):
-        return [_strict(each) for each in value]
+        return [_as_strict(each) for each in value]
     if isinstance(value, dict):
-        return {key: _strict(each) for key, each in value.items()}
+        return {key: _as_strict(each) for key, each in value.items()}
     return value
 
 
-def _stale(tasks: Sequence[Task]) -> Iterator[str]:
+def _note_dropped(tasks: Sequence[Task]) -> Iterator[str]:
     found = [name for name in FOUND_OUT if any(name in task for task in tasks)]
     if found:
         yield f"the data's {', '.join(found)} is left out of the records: the run finds it out"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.records.fields import BadValue, Number, json_text
+from calipers.records.fields import BadValue, Number, dump_json
 
 
 def read_tool_map(value: Any) -> Mapping[str, str]:
@@ -25,5 +25,5 @@ def read_tool_map(value: Any) -> Mapping[str, str]:
         raise BadValue('no object of contexts and tools, for example {"*": "search"}')
     for context, tool in found.items():
         if isinstance(tool, Number) or not isinstance(tool, str):
-            raise BadValue(f"{context}: {json_text(tool)[:60]} is not the name of a tool")
+            raise BadValue(f"{context}: {dump_json(tool)[:60]} is not the name of a tool")
     return found

@@ -1,4 +1,4 @@
-"""What a trace must look like; a wrong part is named by its place inside the trace.
+"""The shape of a trace; a wrong part is named by its place inside the trace.
 
 >>> read_trace({"tool_calls": [{"tool_name": "search"}, {"context": "look it up"}]})
 Traceback (most recent call last):
@@ -54,33 +54,33 @@ class Trace:
 
 
 def read_trace(value: Any) -> Trace | None:
-    """A trace from an object or its JSON text; None for a null; BadValue says what is wrong."""
+    """Return a trace from an object or its JSON text; None for null; raise BadValue otherwise."""
     try:
         if isinstance(value, str) and not isinstance(value, Number):
-            value = _parsed(value)
-        return None if _is_null(value) else _trace(_object(value, ""))
+            value = _parse(value)
+        return None if _is_null(value) else _trace(_check_object(value, ""))
     except RecursionError:
         raise BadValue("nested too deep") from None
 
 
 def _trace(found: Mapping[str, Any]) -> Trace:
-    calls, messages = _objects(found, "tool_calls"), _objects(found, "agent_interactions")
+    calls, messages = _list_objects(found, "tool_calls"), _list_objects(found, "agent_interactions")
     return Trace(
         None if calls is None else tuple(_call(*each) for each in calls),
-        None if messages is None else tuple(_message(*each) for each in messages),
-        _tasks(found.get("agent_tasks")),
+        None if messages is None else tuple(_read_message(*each) for each in messages),
+        _read_tasks(found.get("agent_tasks")),
     )
 
 
-def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key written twice the first counts, as everywhere in records."""
+def _keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a mapping; the first of a repeated key counts, as in all records."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else dict(reversed(pairs))
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_first_wins)
+        return json.loads(text, object_pairs_hook=_keep_first)
     except ValueError as error:
         problem = error.msg.removesuffix(" at") if isinstance(error, json.JSONDecodeError) else ""
         raise BadValue(f"not JSON: {problem or error}") from None
@@ -90,31 +90,31 @@ def _call(call: Mapping[str, Any], place: str) -> TracedCall:
     if "tool_name" not in call and isinstance(call.get("function"), Mapping):  # as OpenAI's
         function = call["function"]
         call = {"tool_name": function.get("name"), "context": function.get("arguments")}
-    name = _text(call.get("tool_name"), f"{place}.tool_name")
+    name = _read_text(call.get("tool_name"), f"{place}.tool_name")
     if name is None:
         raise BadValue(f"{place}.tool_name is {'null' if 'tool_name' in call else 'missing'}")
-    return TracedCall(name, _context(call.get("context"), f"{place}.context"))
+    return TracedCall(name, _read_context(call.get("context"), f"{place}.context"))
 
 
-def _context(value: Any, place: str) -> str | None:
-    """What a call was made for or with: a text, or anything else as its JSON text."""
+def _read_context(value: Any, place: str) -> str | None:
+    """Return what a call was made for or with: a text, or anything else as its JSON text."""
     if isinstance(value, Mapping | list | tuple):
         return json.dumps(value, ensure_ascii=False, default=str)
-    return _text(value, place)
+    return _read_text(value, place)
 
 
-def _message(message: Mapping[str, Any], place: str) -> TracedMessage:
+def _read_message(message: Mapping[str, Any], place: str) -> TracedMessage:
     return TracedMessage(
-        *(_text(message.get(key), f"{place}.{key}") for key in ("from", "to", "type"))
+        *(_read_text(message.get(key), f"{place}.{key}") for key in ("from", "to", "type"))
     )
 
 
-def _tasks(tasks: Any) -> dict[str, float] | None:
+def _read_tasks(tasks: Any) -> dict[str, float] | None:
     if _is_null(tasks):
         return None
     return {
         str(agent): _count(count, f"agent_tasks[{_cut(json.dumps(str(agent)))}]")
-        for agent, count in _object(tasks, "agent_tasks").items()
+        for agent, count in _check_object(tasks, "agent_tasks").items()
         if count is not None  # tables of objects fill up with nulls what other rows have
     }
 
@@ -122,33 +122,35 @@ def _tasks(tasks: Any) -> dict[str, float] | None:
 def _count(value: Any, place: str) -> float:
     number = _number(value)
     if number is None:
-        raise BadValue(f"{place} is {_kind(value)}, not a number")
+        raise BadValue(f"{place} is {_describe_kind(value)}, not a number")
     if not math.isfinite(number):
-        raise BadValue(f"{place} is {_kind(value)}, not a finite number")
+        raise BadValue(f"{place} is {_describe_kind(value)}, not a finite number")
     if number < 0:
-        raise BadValue(f"{place} is {_kind(value)}, negative")
+        raise BadValue(f"{place} is {_describe_kind(value)}, negative")
     return number
 
 
-def _objects(trace: Mapping[str, Any], key: str) -> Iterator[tuple[Mapping[str, Any], str]] | None:
-    """The objects of a list, each with its place."""
+def _list_objects(
+    trace: Mapping[str, Any], key: str
+) -> Iterator[tuple[Mapping[str, Any], str]] | None:
+    """Return the objects of a list, each with its place; None if there is no list."""
     value = trace.get(key)
     if _is_null(value):
         return None
     if not isinstance(value, list | tuple):
-        raise BadValue(f"{key} is {_kind(value)}, not a list")
+        raise BadValue(f"{key} is {_describe_kind(value)}, not a list")
     places = (f"{key}[{index}]" for index in range(len(value)))
-    return ((_object(each, place), place) for each, place in zip(value, places, strict=True))
+    return ((_check_object(each, place), place) for each, place in zip(value, places, strict=True))
 
 
-def _object(value: Any, place: str) -> Mapping[str, Any]:
+def _check_object(value: Any, place: str) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    raise BadValue(f"{place} is {_kind(value)}, not an object".removeprefix(" is "))
+    raise BadValue(f"{place} is {_describe_kind(value)}, not an object".removeprefix(" is "))
 
 
-def _text(value: Any, place: str) -> str | None:
-    """A text; a number or a boolean is read as its JSON text."""
+def _read_text(value: Any, place: str) -> str | None:
+    """Return a text; a number or a boolean as its JSON text."""
     if _is_null(value):
         return None
     if isinstance(value, str) and not isinstance(value, Number):
@@ -157,7 +159,7 @@ def _text(value: Any, place: str) -> str | None:
         return json.dumps(value)
     number = _number(value)
     if number is None or not math.isfinite(number):
-        raise BadValue(f"{place} is {_kind(value)}, not a text")
+        raise BadValue(f"{place} is {_describe_kind(value)}, not a text")
     whole = number.is_integer() and abs(number) < _EXACT_WHOLE
     return str(int(value)) if isinstance(value, int) else str(int(number) if whole else number)
 
@@ -175,7 +177,7 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
         return _cut(json.dumps(value))
     if isinstance(value, Number):

@@ -1,4 +1,4 @@
-"""What a file of records lacks, as the files beside it tell: calls or judgments that were not made.
+"""What a file of records lacks according to the files beside it: missing calls or judgments.
 
 A journal of `calipers run` lies beside the manifest, which knows how many calls were planned; the
 output of `calipers judge` beside a journal, which says whether all of it was judged and written.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.logs import Log
-from calipers.records.result_folder import MANIFEST, RECORDS, planned_calls, stored_json
+from calipers.records.result_folder import MANIFEST, RECORDS, count_planned, read_stored
 from calipers.records.sources import open_sources
 
 JUDGES_SCHEMA = "calipers.judges/1"
@@ -23,26 +23,26 @@ _TAIL = 4096  # bytes: enough for the line that says so
 _HEAD = 1 << 20
 
 
-def unfinished_files(calls: Mapping[str, int | None]) -> Iterator[str]:
-    """Yield what each file lacks, logs of other tools included, under its name among several.
+def list_unfinished(calls: Mapping[str, int | None]) -> Iterator[str]:
+    """Yield what each file lacks, logs of other tools included, under its name if several.
 
     `calls` says how many calls each file has records of; None where they are yet to be counted.
     """
     for path, made in calls.items():
-        for lack in (*why_unfinished(Path(path), made), *_stopped(path)):
+        for lack in (*explain_unfinished(Path(path), made), *_note_stopped(path)):
             yield lack if len(calls) == 1 else f"{path}: {lack}"
 
 
-def _stopped(path: str) -> Iterator[str]:
-    """Say that another tool's run did not finish, as its log has it."""
+def _note_stopped(path: str) -> Iterator[str]:
+    """Yield that another tool's run did not finish, according to its log."""
     if Path(path).is_file():
         for source in open_sources(path):
             if isinstance(source, Log) and source.format.unfinished(Path(path)):
                 yield "the run did not finish, samples may be missing"
 
 
-def why_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
-    """Yield what the run, or the judges, that a file is of have not done yet.
+def explain_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
+    """Yield what the run of a file, or its judges, have not done yet.
 
     `rows` are the records in it, where they are known and none repeats the call of another.
     """
@@ -52,15 +52,15 @@ def why_unfinished(path: Path, rows: int | None = None) -> Iterator[str]:
             return
     except (OSError, ValueError, RuntimeError):  # no path at all, or a circle of links
         return
-    if found.name == RECORDS and (planned := planned_calls(stored_json(found.parent / MANIFEST))):
-        missing = planned - (_calls(found) if rows is None else rows)
+    if found.name == RECORDS and (planned := count_planned(read_stored(found.parent / MANIFEST))):
+        missing = planned - (_count_calls(found) if rows is None else rows)
         if missing > 0:
             yield f"{missing:,} calls were not made"
-    yield from _unjudged(found.with_name(found.name + JUDGE_JOURNAL))
+    yield from _note_unjudged(found.with_name(found.name + JUDGE_JOURNAL))
 
 
-def _calls(journal: Path) -> int:
-    """How many calls have a record, each once: one that was made anew may have two."""
+def _count_calls(journal: Path) -> int:
+    """Return how many calls have a record, each once: a repeated one may have two."""
     found: set[tuple[str, ...]] = set()
     with journal.open("rb") as file:
         for line in file:
@@ -73,14 +73,14 @@ def _calls(journal: Path) -> int:
     return len(found)
 
 
-def _unjudged(journal: Path) -> Iterator[str]:
-    """Yield what the journal says of an output that is not all judged."""
+def _note_unjudged(journal: Path) -> Iterator[str]:
+    """Yield what the journal says about an output that is not fully judged."""
     try:
         with journal.open("rb") as file:
-            first = _object(file.readline(_HEAD))
+            first = _parse_object(file.readline(_HEAD))
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
-            last = _object(file.read().rstrip().rpartition(b"\n")[2])
+            last = _parse_object(file.read().rstrip().rpartition(b"\n")[2])
     except OSError:
         return
     if first.get("schema") != JUDGES_SCHEMA:
@@ -92,7 +92,7 @@ def _unjudged(journal: Path) -> Iterator[str]:
         yield f"{still_open:,} judgments were not made"
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -42,18 +42,18 @@ Call = dict[str, Any]
 
 
 def read_usage(usage: Any) -> list[Call]:
-    """The calls in a record's `usage`, or its JSON, under our own names; BadValue says why not."""
+    """Return the calls in a record's `usage`, or its JSON; raise BadValue with the reason."""
     try:
         found = json.loads(usage) if isinstance(usage, str) else usage
     except (ValueError, RecursionError):
         raise BadValue("not a mapping from model to its tokens") from None
-    return list(calls_in(found))
+    return list(list_calls(found))
 
 
-def calls_in(found: Any) -> Iterator[Call]:
-    """Each model's counts in a decoded usage; without `model` where it does not say whose."""
+def list_calls(found: Any) -> Iterator[Call]:
+    """Yield each model's counts in a decoded usage; without `model` if it is not named."""
     if isinstance(found, Mapping) and not _OF_ONE_CALL.isdisjoint(found):
-        yield call_counts(found)
+        yield count_call(found)
         return
     if isinstance(found, Mapping):
         entries: Iterable[tuple[Any, Any]] = found.items()
@@ -65,12 +65,12 @@ def calls_in(found: Any) -> Iterator[Call]:
         raise BadValue("not a mapping from model to its tokens")
     for model, counts in entries:
         if not isinstance(model, str) or not isinstance(counts, Mapping):
-            raise BadValue("an entry that is no model with its tokens")
-        yield {"model": model, **call_counts(counts)}
+            raise BadValue("an entry that is not a model with its tokens")
+        yield {"model": model, **count_call(counts)}
 
 
-def call_counts(counts: Mapping[str, Any]) -> dict[str, float]:
-    """Tokens and cost of one call, under the record's own names."""
+def count_call(counts: Mapping[str, Any]) -> dict[str, float]:
+    """Return tokens and cost of one call, under the record's names."""
     found: dict[str, float] = {}
     for ours, theirs in _NAMES.items():
         for name in (ours, *theirs):
@@ -80,14 +80,14 @@ def call_counts(counts: Mapping[str, Any]) -> dict[str, float]:
                 except BadValue as problem:
                     raise BadValue(f"{name}: {problem}") from None
                 break
-    if "cache_read_tokens" not in found and (cached := _cached(counts)):
+    if "cache_read_tokens" not in found and (cached := _count_cached(counts)):
         found["cache_read_tokens"] = cached
         if "prompt_tokens" in found:
             found["prompt_tokens"] = max(0.0, found["prompt_tokens"] - cached)
     return found
 
 
-def _cached(counts: Mapping[str, Any]) -> float | None:
+def _count_cached(counts: Mapping[str, Any]) -> float | None:
     for group, name in _DETAILS:
         details = counts.get(group)
         if isinstance(details, Mapping) and details.get(name) is not None:

@@ -30,9 +30,9 @@ Measure = tuple[Sequence[str], str, "Estimate"]
 """Whose it is, its name, and what was found."""
 
 
-def agreement_document(agreement: Agreement) -> Document:
+def make_agreement_document(agreement: Agreement) -> Document:
     """Return every measure with its interval, and the reasons for nulls."""
-    found = list(_measures(agreement))
+    found = list(_list_measures(agreement))
     rows = tuple(
         Row(
             cells=(
@@ -48,20 +48,20 @@ def agreement_document(agreement: Agreement) -> Document:
     )
     told = ((" – ".join(raters) or _ALL, name, each) for raters, name, each in found)
     columns = tuple(
-        _interval_column(each, agreement.confidence) if each.name == "value" else each
+        _make_interval_column(each, agreement.confidence) if each.name == "value" else each
         for each in _COLUMNS
     )
     return (
-        Line(text=_summary(agreement)),
-        Table(columns=columns, rows=rows, notes=tuple(null_notes(told))),
+        Line(text=_summarize(agreement)),
+        Table(columns=columns, rows=rows, notes=tuple(explain_nulls(told))),
     )
 
 
-def _interval_column(column: Column, confidence: float) -> Column:
+def _make_interval_column(column: Column, confidence: float) -> Column:
     return replace(column, heading=f"value, {100 * confidence:g} % interval")
 
 
-def _measures(agreement: Agreement) -> Iterator[Measure]:
+def _list_measures(agreement: Agreement) -> Iterator[Measure]:
     for name, found in agreement.measures.items():
         yield (), name, found
     for pair in agreement.pairs:
@@ -69,7 +69,7 @@ def _measures(agreement: Agreement) -> Iterator[Measure]:
             yield pair.raters, name, found
 
 
-def _summary(agreement: Agreement) -> str:
+def _summarize(agreement: Agreement) -> str:
     units = f"{agreement.units:,} units"
     if agreement.clusters < agreement.units:
         units += f" in {agreement.clusters:,} clusters"
@@ -77,8 +77,8 @@ def _summary(agreement: Agreement) -> str:
     return counts + (f"; failed calls left out: {agreement.errors:,}" if agreement.errors else "")
 
 
-def null_notes(measures: Iterable[tuple[str, str, Any]]) -> Iterator[str]:
-    """Yield why values are null: a line per reason, with the measures and, where not all, whose."""
+def explain_nulls(measures: Iterable[tuple[str, str, Any]]) -> Iterator[str]:
+    """Yield why values are null: a line per reason, with the measures and, if not all, whose."""
     found: dict[str, dict[str, list[str]]] = {}
     every: dict[str, int] = {}
     for whose, name, measured in measures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from calipers.records.fields import BadValue
-from calipers.reports.traces.picture import trace_picture
+from calipers.reports.traces.picture import draw_trace
 from calipers.support.errors import DataError, UsageError
 
 
@@ -34,6 +34,6 @@ def trace_svg(
     if graph not in (None, "tools", "agents"):
         raise UsageError(f"no graph of a trace is called {graph}", fix="tools or agents")
     try:
-        return trace_picture(trace, graph=graph, start=start, goal=goal)
+        return draw_trace(trace, graph=graph, start=start, goal=goal)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="fix the trace; other keys are ignored") from None

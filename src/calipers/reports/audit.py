@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calipers.reports.agreement import null_notes
-from calipers.reports.figures import Form, counted, group_name, printable, shared_form
+from calipers.reports.agreement import explain_nulls
+from calipers.reports.figures import Form, choose_form, count_things, group_name, strip_controls
 from calipers.reports.preferences import drift_table, preference_tables
 from calipers.reports.table import (
     EMPTY,
@@ -32,7 +32,7 @@ _FIELDS = ("stderr", "interval", "n", "missing", "reason")
 _OF_JUDGES = ("pass_rate", "mean_score", "bias", "pass_bias")
 
 
-def audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:
+def make_audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:
     """Return the tables of each group; `link` gives the address of a record's page."""
     keys = [*(each.by for each in audit.groups), *(each.by for each in audit.preferences)]
     fields = tuple(keys[0] if keys else ())
@@ -40,29 +40,29 @@ def audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Do
     for group in audit.groups:
         if group.by:
             blocks.append(Line(text=group_name(group.by), kind="heading"))
-        blocks.append(Line(text=_summary(group)))
-        blocks += audit_tables(group, audit.confidence, link)
+        blocks.append(Line(text=_summarize(group)))
+        blocks += tabulate_audit(group, audit.confidence, link)
     blocks += preference_tables(audit)
     blocks += [drift_table(audit.drift)] if audit.drift else []
-    blocks.append(_data(audit, fields))
+    blocks.append(_tabulate_data(audit, fields))
     return tuple(blocks)
 
 
-def audit_tables(
+def tabulate_audit(
     group: AuditGroup, confidence: float, link: Callable[[str], str] | None = None
 ) -> Iterator[Table]:
     """Yield the judges, their items, the scores farthest from them, and the agreement."""
     if not group.judges:
         return
-    yield _judges(group)
+    yield _tabulate_judges(group)
     if _has_items(group):
-        yield _items(group)
+        yield _tabulate_items(group)
     if any(judge.items.worst for judge in group.judges):
-        yield _mismatches(group, link)
-    yield _agreement(group, confidence)
+        yield _tabulate_mismatches(group, link)
+    yield _tabulate_agreement(group, confidence)
 
 
-def _people(*names: str, texts: Sequence[str] = ()) -> tuple[Column, ...]:
+def _make_columns(*names: str, texts: Sequence[str] = ()) -> tuple[Column, ...]:
     """Return columns that only people see; the first names the row."""
     return tuple(
         Column(
@@ -74,9 +74,9 @@ def _people(*names: str, texts: Sequence[str] = ()) -> tuple[Column, ...]:
     )
 
 
-def _judges(group: AuditGroup) -> Table:
+def _tabulate_judges(group: AuditGroup) -> Table:
     forms = {
-        name: shared_form(
+        name: choose_form(
             (judge.measures[name] for judge in group.judges), signed=name.endswith("bias")
         )
         for name in _OF_JUDGES
@@ -91,14 +91,14 @@ def _judges(group: AuditGroup) -> Table:
         for judge in group.judges
     )
     heads = (name.replace("_", " ") for name in _OF_JUDGES)
-    return Table(title="judges", columns=_people("judge", "n", "missing", *heads), rows=rows)
+    return Table(title="judges", columns=_make_columns("judge", "n", "missing", *heads), rows=rows)
 
 
 def _has_items(group: AuditGroup) -> bool:
     return any(judge.items.checked or judge.items.unsummed for judge in group.judges)
 
 
-def _items(group: AuditGroup) -> Table:
+def _tabulate_items(group: AuditGroup) -> Table:
     rows = [
         Row(
             cells=(
@@ -117,12 +117,12 @@ def _items(group: AuditGroup) -> Table:
         rows.append(Row(cells=(_ALL, equal, EMPTY, EMPTY, EMPTY, EMPTY)))
     return Table(
         title="scores against what their own items add up to",
-        columns=_people("judge", "equal", "share", "score − items", "no sum", "no items"),
+        columns=_make_columns("judge", "equal", "share", "score − items", "no sum", "no items"),
         rows=tuple(rows),
     )
 
 
-def _mismatches(group: AuditGroup, link: Callable[[str], str] | None) -> Table:
+def _tabulate_mismatches(group: AuditGroup, link: Callable[[str], str] | None) -> Table:
     rows = tuple(
         Row(
             cells=(
@@ -137,25 +137,25 @@ def _mismatches(group: AuditGroup, link: Callable[[str], str] | None) -> Table:
         for judge in group.judges
         for each in judge.items.worst
     )
-    columns = _people("record", "where", "score", "items", "difference", texts=("where",))
+    columns = _make_columns("record", "where", "score", "items", "difference", texts=("where",))
     return Table(title="farthest from their items", columns=columns, rows=rows)
 
 
-def _agreement(group: AuditGroup, confidence: float) -> Table:
+def _tabulate_agreement(group: AuditGroup, confidence: float) -> Table:
     value = f"value, {100 * confidence:g} % interval"
     rows = tuple(
         Row(
             cells=(name, on, estimate_cell(each, Form(brackets=True)), each.interval, each.n),
-            section=_names(judges),
+            section=_join_names(judges),
             where="data" if each.value is None else "all",
         )
-        for judges, on, name, each in _agreements(group)
+        for judges, on, name, each in _list_agreements(group)
     )
-    columns = _people("measure", "on", value, "interval by", "n", texts=("on", "interval by"))
-    return Table(title="agreement", columns=columns, rows=rows, notes=tuple(_notes(group)))
+    columns = _make_columns("measure", "on", value, "interval by", "n", texts=("on", "interval by"))
+    return Table(title="agreement", columns=columns, rows=rows, notes=tuple(_list_notes(group)))
 
 
-def _data(audit: Audit, fields: Sequence[str]) -> Table:
+def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
     """Return a row per measure of a judge, of two, or of all, for CSV."""
     rows = tuple(
         Row(
@@ -167,7 +167,7 @@ def _data(audit: Audit, fields: Sequence[str]) -> Table:
             where="data",
         )
         for group in audit.groups
-        for judges, on, name, found in _measures(group)
+        for judges, on, name, found in _list_measures(group)
     )
     rows += tuple(
         Row(
@@ -191,15 +191,17 @@ def _data(audit: Audit, fields: Sequence[str]) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _measures(group: AuditGroup) -> Iterator[tuple[tuple[str, str], str, str, Measured | Estimate]]:
+def _list_measures(
+    group: AuditGroup,
+) -> Iterator[tuple[tuple[str, str], str, str, Measured | Estimate]]:
     """Yield every measure: of which judges, on which of their values, its name, what was found."""
     for judge in group.judges:
         for name, measured in judge.measures.items():
             yield (judge.judge, ""), "", name, measured
-    yield from _agreements(group)
+    yield from _list_agreements(group)
 
 
-def _agreements(group: AuditGroup) -> Iterator[tuple[tuple[str, str], str, str, Estimate]]:
+def _list_agreements(group: AuditGroup) -> Iterator[tuple[tuple[str, str], str, str, Estimate]]:
     found: list[tuple[tuple[str, str], JudgesAgreement | PairAgreement]]
     found = [(("", ""), group.agreement)]
     found += ((pair.judges, pair) for pair in group.agreement.pairs)
@@ -209,36 +211,37 @@ def _agreements(group: AuditGroup) -> Iterator[tuple[tuple[str, str], str, str, 
                 yield judges, on, name, measured
 
 
-def _summary(group: AuditGroup) -> str:
+def _summarize(group: AuditGroup) -> str:
     judged = f"{group.judged:,} of {group.records:,} records judged"
     if group.clusters < group.judged:
-        judged += f", in {counted(group.clusters, 'cluster')}"
-    judges = f"{counted(group.judgments, 'judgment')} by {counted(len(group.judges), 'judge')}"
+        judged += f", in {count_things(group.clusters, 'cluster')}"
+    judges = (
+        f"{count_things(group.judgments, 'judgment')} by {count_things(len(group.judges), 'judge')}"
+    )
     if group.flagged:
-        judges += (
-            f"; {counted(group.flagged, 'record')} flagged: the text seems to address the judge"
-        )
+        flagged = count_things(group.flagged, "record")
+        judges += f"; {flagged} flagged: the text seems to address the judge"
     failed = (f"failed calls left out: {group.errors:,}",) if group.errors else ()
     return "; ".join((judged, judges, *failed))
 
 
-def _names(judges: Sequence[str]) -> str:
+def _join_names(judges: Sequence[str]) -> str:
     return " – ".join(_name(judge) for judge in judges if judge) or _ALL
 
 
 def _name(judge: str) -> str:
-    text = printable(judge)
+    text = strip_controls(judge)
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
-def _notes(group: AuditGroup) -> Iterator[str]:
+def _list_notes(group: AuditGroup) -> Iterator[str]:
     """Yield why values or intervals are missing, and what is wrong with items."""
     found: list[tuple[str, str, Any]] = [
-        (_names(judges), f"{name} of {on}" if on else name, measured)
-        for judges, on, name, measured in _measures(group)
+        (_join_names(judges), f"{name} of {on}" if on else name, measured)
+        for judges, on, name, measured in _list_measures(group)
         if _has_items(group) or not name.startswith("items_")
     ]
-    yield from null_notes(found)
+    yield from explain_nulls(found)
     unbounded = dict.fromkeys(
         label for _, label, each in found if each.value is not None and each.low is None
     )

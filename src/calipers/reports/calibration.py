@@ -1,11 +1,11 @@
-"""How far judges agree with people, as a document."""
+"""The agreement of judges with people, as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from calipers.reports.figures import Form, figure
+from calipers.reports.figures import Form, format_figure
 from calipers.reports.table import Column, Document, Line, Row, Table, estimate_cell
 from calipers.scores.calibration import BIAS, PASSED, SENSITIVITY, SPECIFICITY
 
@@ -21,15 +21,15 @@ _COLUMNS = (
 )
 
 
-def calibration_document(found: Calibrations) -> Document:
+def make_calibration_document(found: Calibrations) -> Document:
     """Return a table per judge: a row per aspect, every measure with its interval."""
-    tables = tuple(calibration_table(each) for each in found.judges)
+    tables = tuple(tabulate_calibration(each) for each in found.judges)
     weighed = any(aspect != PASSED for each in found.judges for aspect in each.aspects)
     return (*tables, *((Line(text=_OF_NUMBERS, kind="note"),) if weighed else ()))
 
 
-def calibration_table(each: Calibration) -> Table:
-    """Return how far one judge, or one panel, agrees with people."""
+def tabulate_calibration(each: Calibration) -> Table:
+    """Return the table of how far one judge, or one panel, agrees with people."""
     rows = []
     for aspect, measures in each.aspects.items():
         alphas = (found for name, found in measures.items() if name.startswith("krippendorff"))
@@ -50,7 +50,7 @@ def calibration_table(each: Calibration) -> Table:
         lead=f"{each.n:,} records judged by people too",
         columns=_COLUMNS,
         rows=tuple(rows),
-        notes=tuple(_rates(each)),
+        notes=tuple(_list_rates(each)),
     )
 
 
@@ -61,13 +61,13 @@ def _name(each: Calibration) -> str:
     return f"{panel}{each.judge} ({who}), {by}"
 
 
-def _rates(each: Calibration) -> Iterator[str]:
-    """Yield what a high κ may hide: how much of what is bad the judge lets pass."""
+def _list_rates(each: Calibration) -> Iterator[str]:
+    """Yield what a high κ may hide: the share of bad records that the judge passes."""
     said = (
         ("sensitivity", SENSITIVITY, "of what people pass, the judge passes"),
         ("specificity", SPECIFICITY, "of what people fail, the judge fails"),
     )
     for name, measure, what in said:
         if (found := each.aspects.get(PASSED, {}).get(measure)) is not None:
-            rate = figure(found.value, found.low, found.high, _BRACKETS)
+            rate = format_figure(found.value, found.low, found.high, _BRACKETS)
             yield f"{name} {rate}: {what} this share (n {found.n:,})"

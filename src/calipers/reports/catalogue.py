@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.reports.figures import NOTHING, group_name, printable
+from calipers.reports.figures import NOTHING, group_name, strip_controls
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ _FACTS = (
 _LISTED = ("formula", "needs", "nulls", "range", "unit", "better", "spec")
 
 
-def facts(metric: Metric) -> dict[str, str]:
-    """Return all that is declared of a metric, in words."""
+def list_facts(metric: Metric) -> dict[str, str]:
+    """Return all that is declared about a metric, in words."""
     return {
         "formula": metric.formula,
         "needs": "; ".join(map(str, metric.needs)) or "what its function reads",
         "nulls": metric.nulls,
         "unit": metric.unit or "none",
-        "range": range_text(metric),
+        "range": format_range(metric),
         "better": metric.better or "neither",
         "interval": metric.interval.name,
         "profiles": ", ".join(metric.profiles) or "none",
@@ -39,46 +39,46 @@ def facts(metric: Metric) -> dict[str, str]:
     }
 
 
-def range_text(metric: Metric) -> str:
+def format_range(metric: Metric) -> str:
     """Return the range as [0, 1] or [0, ∞)."""
     low, high = metric.range
     start = "(−∞" if low == float("-inf") else f"[{low:g}"
     return f"{start}, ∞)" if high == float("inf") else f"{start}, {high:g}]"
 
 
-def catalogue_json(metrics: Sequence[Metric]) -> str:
+def dump_catalogue(metrics: Sequence[Metric]) -> str:
     """Return the catalogue for programs."""
-    rows = [{"name": metric.name, "says": metric.says, **facts(metric)} for metric in metrics]
+    rows = [{"name": metric.name, "says": metric.says, **list_facts(metric)} for metric in metrics]
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
-def catalogue_markdown(metrics: Sequence[Metric]) -> str:
-    """Return the reference page of the documentation."""
+def write_catalogue(metrics: Sequence[Metric]) -> str:
+    """Return the reference page of the documentation, as Markdown."""
     lines = ["# Metrics", "", "Written by `calipers metrics --format markdown`.", ""]
     for metric in metrics:
         lines += [f"## {metric.name}", "", metric.says, "", "| | |", "|---|---|"]
-        lines += [f"| {label} | {_escaped(text)} |" for label, text in facts(metric).items()]
+        lines += [f"| {label} | {_escape(text)} |" for label, text in list_facts(metric).items()]
         lines.append("")
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def catalogue_document(metrics: Sequence[Metric], *, whole: bool) -> Document:
-    """Return what each metric says and needs; the whole of its declaration if asked for."""
+def make_catalogue_document(metrics: Sequence[Metric], *, whole: bool) -> Document:
+    """Return what each metric says and needs, or its whole declaration if asked for."""
     blocks: list[Table | Line] = []
     for metric in metrics:
-        known = facts(metric)
+        known = list_facts(metric)
         rows = tuple(Row(cells=(each, known[each])) for each in (known if whole else _LISTED))
         table = Table(title=metric.name, lead=metric.says, columns=_FACTS, rows=rows)
         blocks.append(table)
     return tuple(blocks)
 
 
-def explanation_document(explanation: Explanation) -> Document:
-    """Return how a value came about, group by group."""
+def make_explanation_document(explanation: Explanation) -> Document:
+    """Return how a value was computed, group by group."""
     metric = explanation.metric
     head = (
         Line(text=metric.name, kind="heading"),
@@ -97,7 +97,7 @@ def _group(group: GroupExplanation) -> Iterator[Table | Line]:
         *(f"         {count:,} left out: {reason}" for reason, count in group.left_out.items()),
     ]
     if group.variance is not None:
-        told.append(f"variance {_parts(group.variance)}")
+        told.append(f"variance {_describe_parts(group.variance)}")
     yield Line(text="")
     if group.by:
         yield Line(text=group_name(group.by), kind="heading")
@@ -105,27 +105,31 @@ def _group(group: GroupExplanation) -> Iterator[Table | Line]:
     if group.table is not None and group.table.height:
         cut = group.table.height < group.table_rows
         shown = f"the {group.table.height} largest of {group.table_rows:,}" if cut else "in all"
-        yield _frame(group.table, f"counted  {shown}")
+        yield _tabulate_frame(group.table, f"counted  {shown}")
     if group.weigh_most.height:
-        yield _frame(group.weigh_most, "most influential rows")
+        yield _tabulate_frame(group.weigh_most, "most influential rows")
 
 
-def _parts(found: Components) -> str:
-    """Say where the width of the interval comes from."""
+def _describe_parts(found: Components) -> str:
+    """Return where the width of the interval comes from, in words."""
     parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
     parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
     parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
     return ", ".join(parts)
 
 
-def _frame(frame: pl.DataFrame, title: str) -> Table:
-    """Return a data frame as it is: enough digits to recompute a value by hand."""
+def _tabulate_frame(frame: pl.DataFrame, title: str) -> Table:
+    """Return a data frame as a table with enough digits to recompute a value."""
     columns = tuple(
         Column(name=name, kind="figure" if dtype.is_numeric() else "text")
         for name, dtype in frame.schema.items()
     )
     rows = tuple(
-        Row(cells=tuple(Cell(text=NOTHING if each is None else printable(each)) for each in row))
+        Row(
+            cells=tuple(
+                Cell(text=NOTHING if each is None else strip_controls(each)) for each in row
+            )
+        )
         for row in frame.iter_rows()
     )
     return Table(title=title, columns=columns, rows=rows)

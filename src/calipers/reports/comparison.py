@@ -1,4 +1,4 @@
-"""A comparison as a document: a table per pair of runs and group, and what stands behind it."""
+"""A comparison as a document: a table per pair of runs and group, with the tests used."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from calipers.metrics import metric_named
 from calipers.reports.figures import (
     NOTHING,
     Form,
-    counted,
-    decimals_of,
-    figure,
+    count_decimals,
+    count_things,
+    format_figure,
+    format_p,
     group_name,
-    p_text,
 )
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table, Tone, Where
 
@@ -46,7 +46,7 @@ _ACROSS = (
 _COUNTED = "won · lost · tied (tasks)"
 
 
-def comparison_document(compared: Compared) -> Document:
+def make_comparison_document(compared: Compared) -> Document:
     """Return all pairs with the groups of each below it, then all at once, and the flips."""
     fields = dict.fromkeys(
         name for pair in compared.pairs for each in (pair, *pair.groups) for name in each.by
@@ -54,26 +54,34 @@ def comparison_document(compared: Compared) -> Document:
     blocks: list[Table | Line] = []
     for whole in compared.pairs:
         for pair in (whole, *whole.groups):
-            blocks.append(pair_table(compared, pair, tuple(fields)))
-            if moved := _moved(pair):
+            blocks.append(tabulate_pair(compared, pair, tuple(fields)))
+            if moved := _tabulate_causes(pair):
                 blocks.append(moved)
     if compared.across:
         rows = tuple(
-            Row(cells=(name, each.h, Cell(text=p_text(each.p_value)), each.epsilon_squared, each.n))
+            Row(
+                cells=(
+                    name,
+                    each.h,
+                    Cell(text=format_p(each.p_value)),
+                    each.epsilon_squared,
+                    each.n,
+                )
+            )
             for name, each in compared.across.items()
         )
         blocks.append(Table(title="all at once (Kruskal-Wallis)", columns=_ACROSS, rows=rows))
     if compared.flips:
-        blocks.append(Line(text=_flips(compared)))
+        blocks.append(Line(text=_describe_flips(compared)))
     return tuple(blocks)
 
 
-def _flips(compared: Compared) -> str:
+def _describe_flips(compared: Compared) -> str:
     lost, won = compared.flips["lost"], compared.flips["won"]
-    return f"flips: {counted(lost, 'run')} became wrong, {won:,} became right"
+    return f"flips: {count_things(lost, 'run')} became wrong, {won:,} became right"
 
 
-def pair_table(
+def tabulate_pair(
     compared: Compared,
     pair: Pair,
     fields: Sequence[str] = (),
@@ -82,7 +90,7 @@ def pair_table(
     define: Callable[[str], str] | None = None,
 ) -> Table:
     """Return a row per metric of two runs: both values, the difference, and how sure it is."""
-    behind = {name: _flat(metric) for name, metric in pair.metrics.items()}
+    behind = {name: _flatten(metric) for name, metric in pair.metrics.items()}
     further = tuple(dict.fromkeys(each for flat in behind.values() for each in flat))
     rows = []
     for name in pair.metrics if names is None else names:
@@ -91,9 +99,9 @@ def pair_table(
         where: Where = "data" if metric.difference is None else "all"
         cells = (
             *(pair.base, pair.candidate, *(pair.by.get(field) for field in fields)),
-            *(Cell(value=name, link=link), *_values(name, metric)),
+            *(Cell(value=name, link=link), *_make_value_cells(name, metric)),
             *(behind[name].get(each) for each in further),
-            *_evidence(name, metric, paired=compared.paired),
+            *_make_evidence_cells(name, metric, paired=compared.paired),
         )
         rows.append(Row(cells=cells, where=where))
     columns = (
@@ -101,18 +109,18 @@ def pair_table(
         *(Column(name=f"by_{each}", where="data") for each in fields),
         *_SHOWN,
         *(Column(name=each, where="data") for each in further),
-        *_evidence_columns(compared),
+        *_list_evidence_columns(compared),
     )
     return Table(
-        title=_title(pair),
-        lead=_tasks(pair) if compared.paired else "",
+        title=_make_title(pair),
+        lead=_describe_tasks(pair) if compared.paired else "",
         columns=columns,
         rows=tuple(rows),
-        notes=tuple(_notes(pair, compared.confidence)),
+        notes=tuple(_list_notes(pair, compared.confidence)),
     )
 
 
-def _flat(metric: MetricComparison) -> dict[str, Any]:
+def _flatten(metric: MetricComparison) -> dict[str, Any]:
     """Return the JSON of a metric on one level, without what the columns for people hold."""
     found = metric.to_dict()
     parts, weights = found.pop("attribution", {}), found.pop("weights", {})
@@ -127,9 +135,9 @@ def _flat(metric: MetricComparison) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if name not in shown}
 
 
-def _values(name: str, metric: MetricComparison) -> tuple[Cell, Cell, Cell]:
+def _make_value_cells(name: str, metric: MetricComparison) -> tuple[Cell, Cell, Cell]:
     """Return both values and the difference, all with the digits that its interval allows."""
-    form = _form(metric)
+    form = _choose_form(metric)
     signed = Form(signed=True)
     return (
         Cell(value=metric.base, form=form),
@@ -139,27 +147,27 @@ def _values(name: str, metric: MetricComparison) -> tuple[Cell, Cell, Cell]:
             low=metric.low,
             high=metric.high,
             form=signed,
-            tone=_tone(name, metric),
+            tone=_choose_tone(name, metric),
         ),
     )
 
 
-def _form(metric: MetricComparison) -> Form:
+def _choose_form(metric: MetricComparison) -> Form:
     """Return the form of both values: with the decimals that the difference has."""
     if metric.difference is None or metric.low is None or metric.high is None:
         return Form()
-    return Form(decimals=decimals_of(metric.difference, metric.low, metric.high))
+    return Form(decimals=count_decimals(metric.difference, metric.low, metric.high))
 
 
-def _tone(name: str, metric: MetricComparison) -> Tone:
-    """Return whether the candidate is better or worse, where its interval is beyond 0."""
+def _choose_tone(name: str, metric: MetricComparison) -> Tone:
+    """Return whether the candidate is better or worse, if its interval excludes 0."""
     better, low, high = metric_named(name).better, metric.low, metric.high
     if better is None or low is None or high is None or low <= 0 <= high:
         return ""
     return "gain" if (low > 0) == (better == "higher") else "loss"
 
 
-def _evidence_columns(compared: Compared) -> tuple[Column, ...]:
+def _list_evidence_columns(compared: Compared) -> tuple[Column, ...]:
     further = (_COUNTED,) if compared.paired else ("n", "effect")
     return (
         Column(name="lane", heading="0 in the middle", kind="lane", where="web"),
@@ -169,33 +177,38 @@ def _evidence_columns(compared: Compared) -> tuple[Column, ...]:
     )
 
 
-def _evidence(name: str, metric: MetricComparison, *, paired: bool) -> tuple[Cell, ...]:
-    shown = (Cell(text=p_text(metric.p_value)), Cell(text=p_text(metric.p_holm)))
-    lane = Cell(low=metric.low, high=metric.high, tone=_tone(name, metric))
+def _make_evidence_cells(name: str, metric: MetricComparison, *, paired: bool) -> tuple[Cell, ...]:
+    shown = (Cell(text=format_p(metric.p_value)), Cell(text=format_p(metric.p_holm)))
+    lane = Cell(low=metric.low, high=metric.high, tone=_choose_tone(name, metric))
     if paired:
-        return lane, *shown, Cell(text=_counts(metric.wins, metric.losses, metric.ties))
-    effect = figure(metric.effect, form=Form(signed=True, decimals=2))
+        return lane, *shown, Cell(text=_join_counts(metric.wins, metric.losses, metric.ties))
+    effect = format_figure(metric.effect, form=Form(signed=True, decimals=2))
     named = effect if metric.effect is None else f"{metric.effect_name} {effect}"
-    return lane, *shown, Cell(text=_counts(metric.n_base, metric.n_candidate)), Cell(text=named)
+    return (
+        lane,
+        *shown,
+        Cell(text=_join_counts(metric.n_base, metric.n_candidate)),
+        Cell(text=named),
+    )
 
 
-def _counts(*values: int | None) -> str:
+def _join_counts(*values: int | None) -> str:
     known = [f"{value:,}" for value in values if value is not None]
     return " · ".join(known) or NOTHING
 
 
-def _title(pair: Pair) -> str:
+def _make_title(pair: Pair) -> str:
     title = f"{pair.base} → {pair.candidate}"
     return f"{title}  {group_name(pair.by)}" if pair.by else title
 
 
-def _tasks(pair: Pair) -> str:
+def _describe_tasks(pair: Pair) -> str:
     base, candidate = len(pair.only_base), len(pair.only_candidate)
     return f"{pair.n_pairs:,} tasks in both, {base:,} only in base, {candidate:,} only in candidate"
 
 
-def _moved(pair: Pair) -> Table | None:
-    """Return why values moved over all tasks; None where that was not asked for."""
+def _tabulate_causes(pair: Pair) -> Table | None:
+    """Return why values moved over all tasks; None if that was not asked for."""
     rows, notes = [], dict[str, None]()
     for name, metric in pair.metrics.items():
         if (parts := metric.attribution) is not None:
@@ -210,22 +223,22 @@ def _moved(pair: Pair) -> Table | None:
     return Table(title=title, columns=_WHY, rows=tuple(rows), notes=tuple(notes))
 
 
-def _notes(pair: Pair, confidence: float) -> Iterator[str]:
-    """Yield which test stands behind which p, what is held against a margin, and what to know."""
-    yield from _tests(pair)
+def _list_notes(pair: Pair, confidence: float) -> Iterator[str]:
+    """Yield which test gives which p, the verdicts on margins, and caveats."""
+    yield from _list_tests(pair)
     for name, metric in pair.metrics.items():
         if metric.against is not None and metric.difference is not None:
-            yield f"{name}: {_against(metric.against)}"
+            yield f"{name}: {_describe_margin(metric.against)}"
     for name, metric in pair.metrics.items():
         if metric.weights is not None:
-            yield f"{name}: {_weighed(metric.weights, _form(metric))}"
+            yield f"{name}: {_describe_weights(metric.weights, _choose_form(metric))}"
     for name, metric in pair.metrics.items():
         if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
-            seen = figure(metric.detectable)
+            seen = format_figure(metric.detectable)
             yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
 
 
-def _tests(pair: Pair) -> Iterator[str]:
+def _list_tests(pair: Pair) -> Iterator[str]:
     """Yield each test with its metrics, and on one line the metrics that have no value."""
     tests: dict[str, list[str]] = {}
     nulls: dict[str, list[str]] = {}
@@ -243,8 +256,8 @@ def _tests(pair: Pair) -> Iterator[str]:
         yield f"without a value: {folded}"
 
 
-def _against(held: Margin) -> str:
-    """Say whether the candidate is not worse by more than the margin, and if both are alike."""
+def _describe_margin(held: Margin) -> str:
+    """Return whether the candidate is within the margin, and if both are equivalent."""
     margin = f"{held.margin:g}"
     alike = {
         "yes": f"equivalent within ±{margin}",
@@ -261,11 +274,11 @@ def _against(held: Margin) -> str:
     return f"{worse}; {alike}"
 
 
-def _weighed(weights: ValuesByWeight, form: Form) -> str:
-    """Say why `score` shows other values: tasks have different numbers of runs."""
+def _describe_weights(weights: ValuesByWeight, form: Form) -> str:
+    """Return why `score` shows other values: tasks have different numbers of runs."""
     used, other = weights.used, "row" if weights.used == "task" else "task"
     values = weights.by_row if other == "row" else weights.by_task
-    base, candidate = (figure(each, form=form) for each in values)
+    base, candidate = (format_figure(each, form=form) for each in values)
     where = " as in `score`" if other == "row" else ""
     return (
         f"every {used} counts the same here; every {other}{where}: {base} and {candidate} "

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calipers.records.foreign import map_options
-from calipers.reports.figures import counted
+from calipers.reports.figures import count_things
 from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone
 
 if TYPE_CHECKING:
@@ -30,31 +30,31 @@ _COLUMNS = (
 )
 
 
-def diagnosis_document(diagnosis: Diagnosis) -> Document:
+def make_diagnosis_document(diagnosis: Diagnosis) -> Document:
     """Return what the files hold, what they support, the findings, and the next commands."""
     blocks: list[Table | Line] = []
     few = len(diagnosis.files) <= _MANY_FILES
     for file in diagnosis.files:
-        blocks += file_blocks(file, fields=few)
+        blocks += describe_file(file, fields=few)
     if diagnosis.support is not None:
         blocks.append(Line(text="What can be measured", kind="heading"))
-        blocks += (Line(text=text) for text in support_lines(diagnosis.support))
-    blocks += finding_blocks(diagnosis)
+        blocks += (Line(text=text) for text in describe_support(diagnosis.support))
+    blocks += list_findings(diagnosis)
     if diagnosis.commands:
         blocks.append(Line(text="Next", kind="heading"))
         blocks += (Line(text=command, kind="code") for command in diagnosis.commands)
     return tuple(blocks)
 
 
-def file_blocks(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Line]:
+def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Line]:
     """Yield what one file holds: its format, its fields, and the options that read it."""
     if file.unreadable is not None:
         yield Line(text=file.unreadable, tone="fail")
         yield Line(text=file.fix or "", kind="note")
         return
-    lead = f"{file.format}, {counted(file.records, 'record')}"
-    lead += f", {counted(file.bad_rows, 'bad row')}" if file.bad_rows else ""
-    lead += f", {counted(file.errors, 'failed call')}" if file.errors else ""
+    lead = f"{file.format}, {count_things(file.records, 'record')}"
+    lead += f", {count_things(file.bad_rows, 'bad row')}" if file.bad_rows else ""
+    lead += f", {count_things(file.errors, 'failed call')}" if file.errors else ""
     lead += f"; it looks like {file.tool}" if file.tool else ""
     maps = map_options(file.maps)
     notes = (f"to read them: {' '.join(maps)}",) if maps else ()
@@ -87,20 +87,20 @@ def _fields_table(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
     return Table(title=file.path, lead=lead, columns=columns, rows=rows, notes=notes)
 
 
-def support_lines(support: Support) -> Iterator[str]:
+def describe_support(support: Support) -> Iterator[str]:
     """Yield what the records can answer, a sentence each."""
     systems = ", ".join(support.systems[:_NAMED]) + (", …" if support.systems[_NAMED:] else "")
     fewest, most = support.runs
-    runs = counted(most, "record") if fewest == most else f"{fewest:,} to {most:,} records"
+    runs = count_things(most, "record") if fewest == most else f"{fewest:,} to {most:,} records"
     about = "about " if support.share < 1 else ""
     yield (
-        f"{about}{counted(support.tasks, 'task')}, {runs} of each by a system; "
-        f"{counted(len(support.systems), 'system')}: {systems}"
+        f"{about}{count_things(support.tasks, 'task')}, {runs} of each by a system; "
+        f"{count_things(len(support.systems), 'system')}: {systems}"
     )
     if support.pairs:
         yield (
-            f"{about}{counted(support.common_tasks, 'task')} common to all systems, "
-            f"{counted(support.pairs, 'pair')} of systems to compare task by task"
+            f"{about}{count_things(support.common_tasks, 'task')} common to all systems, "
+            f"{count_things(support.pairs, 'pair')} of systems to compare task by task"
         )
     yield f"metrics: {', '.join(support.metrics) or 'none, no metric finds its fields'}"
     if support.with_map:
@@ -112,11 +112,11 @@ def support_lines(support: Support) -> Iterator[str]:
         value = found.reason if found.value is None else f"{found.value:.2g}"
         yield (
             f"smallest difference in {found.metric} that {100 * found.power:g} % of such "
-            f"comparisons would show: {value} ({whose}; {counted(found.tasks, 'task')})"
+            f"comparisons would show: {value} ({whose}; {count_things(found.tasks, 'task')})"
         )
 
 
-def finding_blocks(
+def list_findings(
     diagnosis: Diagnosis, link: Callable[[str], str] | None = None
 ) -> Iterator[Table | Line]:
     """Yield the findings, worst first, or that there are none; `link` leads to a task's records."""
@@ -125,7 +125,7 @@ def finding_blocks(
             yield Line(text="Nothing looks wrong.", tone="pass")
         return
     named = any(each.system for each in diagnosis.findings)
-    counts = ", ".join(counted(n, name) for name, n in diagnosis.counts().items() if n)
+    counts = ", ".join(count_things(n, name) for name, n in diagnosis.counts().items() if n)
     yield Table(
         title=f"What looks wrong: {counts}",
         columns=tuple(

@@ -5,36 +5,36 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calipers.reports.table import Document, lines
+from calipers.reports.table import Document, make_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _BUILDERS = {
-    "Score": ("scores", "score_document"),
-    "Compared": ("comparison", "comparison_document"),
-    "Ranking": ("ranking", "ranking_document"),
-    "GateResult": ("gate", "gate_document"),
-    "PowerAnalysis": ("power", "power_document"),
-    "Agreement": ("agreement", "agreement_document"),
-    "Audit": ("audit", "audit_document"),
-    "Calibrations": ("calibration", "calibration_document"),
-    "Diagnosis": ("doctor", "diagnosis_document"),
-    "Explanation": ("catalogue", "explanation_document"),
+    "Score": ("scores", "make_score_document"),
+    "Compared": ("comparison", "make_comparison_document"),
+    "Ranking": ("ranking", "make_ranking_document"),
+    "GateResult": ("gate", "make_gate_document"),
+    "PowerAnalysis": ("power", "make_power_document"),
+    "Agreement": ("agreement", "make_agreement_document"),
+    "Audit": ("audit", "make_audit_document"),
+    "Calibrations": ("calibration", "make_calibration_document"),
+    "Diagnosis": ("doctor", "make_diagnosis_document"),
+    "Explanation": ("catalogue", "make_explanation_document"),
 }
 """The module and function for each class of results: only what is needed is loaded."""
 _RENDERERS = {
-    "text": ("terminal", "document_text"),
-    "markdown": ("markdown", "document_markdown"),
-    "latex": ("latex", "document_latex"),
-    "html": ("html", "document_html"),
-    "csv": ("spreadsheets", "document_csv"),
-    "frame": ("spreadsheets", "document_frame"),
+    "text": ("terminal", "render_text"),
+    "markdown": ("markdown", "render_markdown"),
+    "latex": ("latex", "render_latex"),
+    "html": ("html", "render_html"),
+    "csv": ("spreadsheets", "render_csv"),
+    "frame": ("spreadsheets", "make_frame"),
 }
 _WITH_NOTICES = ("markdown", "latex", "html")  # those of a text are on standard error
 
 
-def document_of(result: Any) -> Document:
+def make_document(result: Any) -> Document:
     """Return the document that shows a result."""
     found: Document = _load(_BUILDERS[type(result).__name__])(result)
     return found
@@ -43,12 +43,12 @@ def document_of(result: Any) -> Document:
 def render(result: Any, form: str) -> Any:
     """Return a result in a format: text, markdown, latex, html, csv, or a data frame."""
     notices = getattr(result, "notices", ()) if form in _WITH_NOTICES else ()
-    return _load(_RENDERERS[form])((*document_of(result), *lines(notices, "note")))
+    return _load(_RENDERERS[form])((*make_document(result), *make_lines(notices, "note")))
 
 
 def show(result: Any, console: Console) -> None:
     """Print a result."""
-    _load(("terminal", "show_document"))(document_of(result), console)
+    _load(("terminal", "show_document"))(make_document(result), console)
 
 
 def _load(place: tuple[str, str]) -> Any:

@@ -2,7 +2,7 @@
 
 One rule for every format: an interval decides how many digits its value has.
 
->>> figure(0.87213, 0.76789, 0.93312), figure(36.912, 34.6, 39.2)
+>>> format_figure(0.87213, 0.76789, 0.93312), figure(36.912, 34.6, 39.2)
 ('0.872 [0.768, 0.933]', '36.9 ± 2.3')
 """
 
@@ -53,8 +53,8 @@ class Form:
 PLAIN = Form()
 
 
-def shared_form(estimates: Iterable[Estimated], *, signed: bool = False) -> Form:
-    """Return the form of a quantity with several values: all alike, bounds if one is lopsided.
+def choose_form(estimates: Iterable[Estimated], *, signed: bool = False) -> Form:
+    """Return the form of a quantity with several values: all alike, bounds if one is asymmetric.
 
     The decimals are those of most values, and at least one digit of the narrowest interval.
     """
@@ -62,29 +62,29 @@ def shared_form(estimates: Iterable[Estimated], *, signed: bool = False) -> Form
     for each in estimates:
         if each.value is not None and not (each.low is None and each.high is None):
             brackets |= _is_lopsided(each.value, each.low, each.high)
-            places.append(decimals_of(each.value, each.low, each.high))
+            places.append(count_decimals(each.value, each.low, each.high))
     places.sort()
     decimals = max(places[len(places) // 2], places[-1] - 1) if places else None
     return Form(brackets=brackets, signed=signed, decimals=decimals)
 
 
-def figure(
+def format_figure(
     value: float | None, low: float | None = None, high: float | None = None, form: Form = PLAIN
 ) -> str:
     """Return a value, and its interval if it has one, with the digits that the interval allows."""
-    return " ".join(filter(None, figure_parts(value, low, high, form)))
+    return " ".join(filter(None, split_figure(value, low, high, form)))
 
 
-def figure_parts(
+def split_figure(
     value: float | None, low: float | None = None, high: float | None = None, form: Form = PLAIN
 ) -> tuple[str, str]:
-    """Return the value and, apart, how far its interval reaches (empty if there is none)."""
+    """Return the value and, separately, its interval (empty if there is none)."""
     if value is None:
         return NOTHING, ""
     if form.percent:
         value, low, high = (None if each is None else 100 * each for each in (value, low, high))
         assert value is not None
-    decimals = decimals_of(value, low, high)
+    decimals = count_decimals(value, low, high)
     if form.decimals is not None:
         decimals = max(0, form.decimals - 2) if form.percent else form.decimals
     text = _number(value, decimals, signed=form.signed) + (" %" if form.percent else "")
@@ -99,21 +99,21 @@ def figure_parts(
     return text, f"± {_number((high - low) / 2, decimals)}"
 
 
-def decimals_of(value: float, low: float | None = None, high: float | None = None) -> int:
-    """Return how many decimals the interval allows; without one, those of four digits.
+def count_decimals(value: float, low: float | None = None, high: float | None = None) -> int:
+    """Return how many decimals the interval supports; without one, those of four digits.
 
     Half of an interval has two digits; of a lopsided one also the side that is shorter.
     """
     ends = [each for each in (low, high) if each is not None and math.isfinite(each)]
     sides = sorted(abs(value - each) for each in ends if each != value)
     if sides and math.isfinite(value):
-        of_half = _decimals(sum(sides) / 2, _DIGITS_OF_HALF)
-        return min(_decimals(sides[0], _DIGITS_OF_HALF), of_half + _MORE_OF_LOPSIDED)
+        of_half = _count_decimals(sum(sides) / 2, _DIGITS_OF_HALF)
+        return min(_count_decimals(sides[0], _DIGITS_OF_HALF), of_half + _MORE_OF_LOPSIDED)
     known = abs(value) if math.isfinite(value) else max(map(abs, ends), default=0.0)
-    return _decimals(known, _DIGITS)
+    return _count_decimals(known, _DIGITS)
 
 
-def _decimals(size: float, digits: int) -> int:
+def _count_decimals(size: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(size))) if size > 0 else 0
 
 
@@ -132,14 +132,14 @@ def _number(value: float, decimals: int, *, signed: bool = False) -> str:
     return f"−{text}" if value < 0 else f"+{text}" if signed else text
 
 
-def p_text(p: float | None) -> str:
+def format_p(p: float | None) -> str:
     """Return a p-value with four decimals, or that it is smaller."""
     if p is None:
         return NOTHING
     return f"< {_LEAST_P}" if p < _LEAST_P else f"{p:.4f}"
 
 
-def counted(number: float, what: str) -> str:
+def count_things(number: float, what: str) -> str:
     """Return `1 task`, `2,000 tasks`."""
     whole = int(number) if number == int(number) else number
     return f"{whole:,} {what}{'' if number == 1 else 's'}"
@@ -149,16 +149,16 @@ def group_name(by: Mapping[str, Any]) -> str:
     """Return a group's key on one line."""
     if not by:
         return "all"
-    return ", ".join("(none)" if value is None else printable(value) for value in by.values())
+    return ", ".join("(none)" if value is None else strip_controls(value) for value in by.values())
 
 
-def printable(value: object) -> str:
-    """Return a text from outside without control characters: it must not drive the terminal."""
+def strip_controls(value: object) -> str:
+    """Return a text from outside without control characters, which might drive the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def some(names: Sequence[str], most: int = _NAMED) -> str:
+def join_some(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""A gate's verdict as a document: the checks, and a reason for each that is not plainly green."""
+"""A gate's verdict as a document: the checks, and a reason for each that does not simply pass."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.gates.reasons import value_text
-from calipers.reports.figures import NOTHING, Form, decimals_of, figure_parts, group_name, printable
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table, lines
+from calipers.gates.reasons import format_value
+from calipers.reports.figures import (
+    NOTHING,
+    Form,
+    count_decimals,
+    group_name,
+    split_figure,
+    strip_controls,
+)
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table, make_lines
 
 if TYPE_CHECKING:
     from calipers.gates.early import Early
@@ -35,28 +42,28 @@ _COLUMNS = (
 _RISK = Column(name="risk", kind="text", where="people")
 
 
-def gate_document(result: GateResult) -> Document:
+def make_gate_document(result: GateResult) -> Document:
     """Return the verdict, the checks with their reasons, and what else there is to know."""
     return (
         Line(text=gate_summary(result), kind="verdict", tone=result.verdict),
-        checks_table(result.checks),
-        *lines(list(gate_further(result)), "note"),
+        tabulate_checks(result.checks),
+        *make_lines(list(gate_further(result)), "note"),
     )
 
 
-def checks_table(checks: Sequence[Check], title: str = "") -> Table:
-    """Return a row per check, under the name of its group; risks only where there are any."""
+def tabulate_checks(checks: Sequence[Check], title: str = "") -> Table:
+    """Return a row per check, under the name of its group; risks only if there are any."""
     fields = list(checks[0].by) if checks else []
     risky = any(check.risk for check in checks)
     by = tuple(Column(name=f"by_{name}", where="data") for name in fields)
     return Table(
         title=title,
         columns=(*by, *_COLUMNS, *((_RISK,) if risky else ())),
-        rows=tuple(_row(check, risky=risky) for check in checks),
+        rows=tuple(_make_row(check, risky=risky) for check in checks),
     )
 
 
-def _row(check: Check, *, risky: bool) -> Row:
+def _make_row(check: Check, *, risky: bool) -> Row:
     threshold, value = check.threshold, check.to_dict()["value"]
     cells = (
         *check.by.values(),
@@ -68,9 +75,9 @@ def _row(check: Check, *, risky: bool) -> Row:
         check.n,
         check.missing,
         None if threshold is None else threshold.operator,
-        Cell(value=threshold and threshold.value, text=_required(check)),
+        Cell(value=threshold and threshold.value, text=_format_required(check)),
         f"{check.level}{check.label}",
-        Cell(value=check.reason, text=_why(check)),
+        Cell(value=check.reason, text=_explain(check)),
         " ".join(check.failing.first),
         *([Cell(text=check.risk or "")] if risky else []),
     )
@@ -87,32 +94,32 @@ def check_value(check: Check) -> str:
         return NOTHING
     scale, threshold = check.threshold.scale, check.threshold
     if check.low is None and check.high is None:
-        return value_text(check.value, scale, threshold)
+        return format_value(check.value, scale, threshold)
     factor = 100 if scale.is_ratio else 1
     value, low, high = (
         None if each is None else factor * each for each in (check.value, check.low, check.high)
     )
     assert value is not None
     decimals = max(
-        decimals_of(value, low, high), int(scale.is_ratio)
+        count_decimals(value, low, high), int(scale.is_ratio)
     )  # reasons have one of percent
     while decimals < _MOST_DECIMALS and (
         threshold.is_met(round(value, decimals) / factor) != threshold.is_met(check.value)
     ):
         decimals += 1
-    shown, reach = figure_parts(value, low, high, Form(brackets=True, decimals=decimals))
+    shown, reach = split_figure(value, low, high, Form(brackets=True, decimals=decimals))
     unit = "%" if scale.is_ratio else scale.unit
     return f"{shown} {unit} {reach}" if unit else f"{shown} {reach}"
 
 
-def _required(check: Check) -> str:
-    """Return the threshold as written; that of a baseline is rounded as values are."""
+def _format_required(check: Check) -> str:
+    """Return the threshold as written; that of a baseline is rounded like values."""
     threshold = check.threshold
     if threshold is None:
         return NOTHING
     if check.change is None:
         return str(threshold)
-    return f"{threshold.operator} {value_text(threshold.value, threshold.scale)}"
+    return f"{threshold.operator} {format_value(threshold.value, threshold.scale)}"
 
 
 def gate_summary(result: GateResult) -> str:
@@ -121,31 +128,33 @@ def gate_summary(result: GateResult) -> str:
     told = ", ".join(
         f"{counts[verdict]} {word}" for verdict, word in _WORDS.items() if counts[verdict]
     )
-    release = f", release {printable(result.release)}" if result.release else ""
-    of = f"{result.records:,} records against {printable(result.policy)}{release}"
+    release = f", release {strip_controls(result.release)}" if result.release else ""
+    of = f"{result.records:,} records against {strip_controls(result.policy)}{release}"
     return f"{told}; {of}" if told else of
 
 
 def check_reason(check: Check) -> str:
     """Return why a check is not plainly green, and what the policy says it is for."""
-    said = f" ({printable(check.description)})" if check.description else ""
-    reason = printable(check.reason).removeprefix(f"{check.verdict}: ")  # which stands before it
+    said = f" ({strip_controls(check.description)})" if check.description else ""
+    reason = strip_controls(check.reason).removeprefix(
+        f"{check.verdict}: "
+    )  # which stands before it
     return f"{reason}{said}"
 
 
-def _why(check: Check) -> str:
-    """Return the reason, and the scenarios behind it; of a required one its own name says it."""
-    failing = "" if check.level == "required" else _listed_as("failing", check.failing)
+def _explain(check: Check) -> str:
+    """Return the reason, and the scenarios behind it, unless the check is itself a scenario."""
+    failing = "" if check.level == "required" else _list_as("failing", check.failing)
     return "; ".join(filter(None, (check_reason(check), failing))) if check.reason else ""
 
 
-def _listed_as(word: str, ids: Ids) -> str:
-    return f"{word}: {listed(ids)}" if ids.count else ""
+def _list_as(word: str, ids: Ids) -> str:
+    return f"{word}: {join_ids(ids)}" if ids.count else ""
 
 
-def listed(ids: Ids, most: int = _NAMED) -> str:
+def join_ids(ids: Ids, most: int = _NAMED) -> str:
     """Return the first ids, and how many more there are."""
-    names = ", ".join(printable(each) for each in ids.first[:most])
+    names = ", ".join(strip_controls(each) for each in ids.first[:most])
     more = ids.count - min(most, len(ids.first))
     return f"{names} and {more:,} more" if more else names
 
@@ -155,12 +164,12 @@ def gate_further(result: GateResult) -> Iterator[str]:
     if result.incomplete:
         yield f"the run is incomplete: {'; '.join(result.incomplete)}"
     if result.early is not None and result.early.stopped:
-        yield _ended_early(result.early)
+        yield _describe_early(result.early)
     for changes in result.changes:
-        yield from _changes(changes)
+        yield from _list_changes(changes)
 
 
-def _ended_early(early: Early) -> str:
+def _describe_early(early: Early) -> str:
     calls = f"decided with {early.made:,} of {early.planned:,} calls"
     if not early.shared_by:
         return f"{calls}, by counting"
@@ -168,8 +177,8 @@ def _ended_early(early: Early) -> str:
     return f"{calls}; the error that stopping may add is at most {early.alpha:.0%}{shared}"
 
 
-def _changes(changes: Changes) -> Iterator[str]:
+def _list_changes(changes: Changes) -> Iterator[str]:
     of = f" ({group_name(changes.by)})" if changes.by else ""
     for name in _CHANGED:
-        if changed := _listed_as(f"{name} since the baseline{of}", getattr(changes, name)):
+        if changed := _list_as(f"{name} since the baseline{of}", getattr(changes, name)):
             yield changed

@@ -1,12 +1,12 @@
-"""A gate as JUnit XML: a failure was measured and is wrong, an error did not run."""
+"""A gate as JUnit XML: a failure is a failed check, an error is one that did not run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from calipers.reports.figures import group_name, printable
-from calipers.reports.gate import listed
+from calipers.reports.figures import group_name, strip_controls
+from calipers.reports.gate import join_ids
 
 if TYPE_CHECKING:
     from calipers.gates.result import Check, GateResult
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _LISTED = 100
 
 
-def gate_junit(result: GateResult) -> str:
-    """A test case per check, and one for the run as a whole."""
+def write_junit(result: GateResult) -> str:
+    """Return a test case per check, and one for the run as a whole."""
     suite = ET.Element("testsuite", name="calipers gate")
     run = ET.SubElement(suite, "testcase", name="complete run", classname="calipers.run")
     if result.incomplete:
@@ -37,7 +37,7 @@ def _add(suite: ET.Element, check: Check) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
-        name=f"{printable(check.name)}{of}",
+        name=f"{strip_controls(check.name)}{of}",
         classname=f"calipers.{check.source}",
     )
     counts = ET.SubElement(case, "properties")
@@ -46,15 +46,15 @@ def _add(suite: ET.Element, check: Check) -> None:
     if check.blocks:
         kind = "failure" if check.ran else "error"
         of_type = check.verdict if check.ran else "no value"
-        _tell(case, kind, check.reason or check.verdict, of_type, _failing(check))
+        _tell(case, kind, check.reason or check.verdict, of_type, _describe_failing(check))
     elif check.reason is not None:
-        ET.SubElement(case, "system-out").text = f"{check.verdict}: {printable(check.reason)}"
+        ET.SubElement(case, "system-out").text = f"{check.verdict}: {strip_controls(check.reason)}"
 
 
-def _failing(check: Check) -> str:
-    return f"failing: {listed(check.failing, _LISTED)}" if check.failing.count else ""
+def _describe_failing(check: Check) -> str:
+    return f"failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
 
 
 def _tell(case: ET.Element, kind: str, message: str, of_type: str, text: str = "") -> None:
-    told = ET.SubElement(case, kind, message=printable(message), type=of_type)
+    told = ET.SubElement(case, kind, message=strip_controls(message), type=of_type)
     told.text = text or None

@@ -5,28 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from calipers.reports.figures import printable
-from calipers.reports.table import SIGNS, Cell, Document, Line, Table, for_people, sentences
+from calipers.reports.figures import strip_controls
+from calipers.reports.table import SIGNS, Cell, Document, Line, Table, hide_data, list_sentences
 
 _SPECIAL = re.compile(r"(\[[\d.,e+−—∞ -]*\])|[\\|`\[\]]")  # an interval stays as it is
 
 
-def document_markdown(document: Document) -> str:
+def render_markdown(document: Document) -> str:
     """Return a document as Markdown; nothing in it can break out of its cell or line."""
     found: list[str] = []
     for block in document:
-        found += _table(for_people(block)) if isinstance(block, Table) else _line(block, found)
+        found += (
+            _render_titled(hide_data(block))
+            if isinstance(block, Table)
+            else _render_line(block, found)
+        )
     return re.sub(r"\n{3,}", "\n\n", "\n".join(found)).strip("\n") + "\n"
 
 
-def _line(line: Line, before: list[str]) -> Iterator[str]:
-    text = markdown_cell(line.text)
+def _render_line(line: Line, before: list[str]) -> Iterator[str]:
+    text = escape_cell(line.text)
     if line.kind == "verdict":
         yield from (f"### {SIGNS[line.tone]} gate: {line.tone}", "", text, "")
     elif line.kind == "heading":
         yield from ("", f"### {text}", "")
     elif line.kind == "code":
-        yield from ("", f"    {printable(line.text)}", "")
+        yield from ("", f"    {strip_controls(line.text)}", "")
     elif line.kind == "note":
         if before and not before[-1].startswith("- "):
             yield ""
@@ -35,59 +39,64 @@ def _line(line: Line, before: list[str]) -> Iterator[str]:
         yield from (text, "")
 
 
-def table_lines(table: Table) -> list[str]:
+def render_table(table: Table) -> list[str]:
     """Return the lines of a table without its title."""
-    return list(_rows(for_people(table)))
+    return list(_render_rows(hide_data(table)))
 
 
-def _table(table: Table) -> Iterator[str]:
+def _render_titled(table: Table) -> Iterator[str]:
     if table.title:
-        yield from ("", f"**{markdown_cell(table.title)}**", "")
+        yield from ("", f"**{escape_cell(table.title)}**", "")
     if table.lead:
-        yield from (markdown_cell(table.lead), "")
-    yield from _rows(table)
+        yield from (escape_cell(table.lead), "")
+    yield from _render_rows(table)
 
 
-def _rows(table: Table) -> Iterator[str]:
+def _render_rows(table: Table) -> Iterator[str]:
     told = [place for place, each in enumerate(table.columns) if each.kind not in ("words", "unit")]
     units = {
         column.of: place for place, column in enumerate(table.columns) if column.kind == "unit"
     }
     if table.rows:
-        yield f"| {' | '.join(markdown_cell(table.columns[place].head) for place in told)} |"
+        yield f"| {' | '.join(escape_cell(table.columns[place].head) for place in told)} |"
         yield f"|{''.join('---:|' if table.columns[place].right else '---|' for place in told)}"
     section = ""
     for row in table.rows:
         if row.section != section:
-            yield f"| **{markdown_cell(row.section)}** {'| ' * len(told)}".rstrip()
+            yield f"| **{escape_cell(row.section)}** {'| ' * len(told)}".rstrip()
         section = row.section
         texts = []
         for place in told:
             unit = units.get(table.columns[place].name)
             behind = (
-                "" if unit is None or not row.cell(unit).value else f" ({row.cell(unit).shown})"
+                ""
+                if unit is None or not row.get_cell(unit).value
+                else f" ({row.get_cell(unit).shown})"
             )
-            texts.append(_cell(row.cell(place), signed=table.columns[place].kind == "tag") + behind)
+            texts.append(
+                _render_cell(row.get_cell(place), signed=table.columns[place].kind == "tag")
+                + behind
+            )
         yield f"| {' | '.join(texts)} |"
-    yield from _below(table)
+    yield from _render_notes(table)
 
 
-def _cell(cell: Cell, *, signed: bool) -> str:
+def _render_cell(cell: Cell, *, signed: bool) -> str:
     sign = f"{SIGNS[cell.tone]} " if signed and cell.tone in SIGNS else ""
-    return sign + markdown_cell(cell.shown)
+    return sign + escape_cell(cell.shown)
 
 
-def _below(table: Table) -> Iterator[str]:
+def _render_notes(table: Table) -> Iterator[str]:
     """Yield the sentences of its rows, then its notes."""
     yield ""
-    for row, name, said in sentences(table):
+    for row, name, said in list_sentences(table):
         sign = f"{SIGNS[row.tone]} " if row.tone in SIGNS else ""
-        yield f"- {sign}**{markdown_cell(name)}**: {markdown_cell(said)}"
-    yield from (f"- {markdown_cell(note)}" for note in table.notes)
+        yield f"- {sign}**{escape_cell(name)}**: {escape_cell(said)}"
+    yield from (f"- {escape_cell(note)}" for note in table.notes)
     yield ""
 
 
-def markdown_cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Return text from outside for a table: no new column, no link, no HTML."""
-    escaped = _SPECIAL.sub(lambda found: found[1] or f"\\{found[0]}", printable(text))
+    escaped = _SPECIAL.sub(lambda found: found[1] or f"\\{found[0]}", strip_controls(text))
     return escaped.replace("<", "&lt;")

@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 _MOST = 3  # a notebook is no report
 
 
-def score_figures(score: Score) -> str:
-    """The first figures that the score allows, as HTML; nothing without the parts that draw."""
+def render_score_figures(score: Score) -> str:
+    """Return the first figures of the score as HTML; empty without the extra `figures`."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-    return _as_html(charts_of(score)[0])
+    return _as_html(draw_charts(score)[0])
 
 
-def comparison_figures(compared: Compared) -> str:
-    """The same of a comparison."""
+def render_comparison_figures(compared: Compared) -> str:
+    """Return the same for a comparison."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts.differences import differences  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import styled  # noqa: PLC0415
+    from calipers.reports.charts.differences import draw_differences  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
 
-    drawn = differences(compared)
-    return "" if isinstance(drawn, str) else _as_html({"differences": styled(drawn)})
+    drawn = draw_differences(compared)
+    return "" if isinstance(drawn, str) else _as_html({"differences": apply_style(drawn)})
 
 
-def ranking_figures(ranking: Ranking) -> str:
-    """The same of a ranking, a figure per metric."""
+def render_ranking_figures(ranking: Ranking) -> str:
+    """Return the same for a ranking, a figure per metric."""
     if not _can_draw():
         return ""
     return _as_html(ranking.charts())
@@ -48,10 +48,10 @@ def _can_draw() -> bool:
 
 
 def _as_html(charts: Mapping[str, Drawing]) -> str:
-    return "".join(f"<div>{_svg(chart)}</div>" for chart in list(charts.values())[:_MOST])
+    return "".join(f"<div>{_render_svg(chart)}</div>" for chart in list(charts.values())[:_MOST])
 
 
-def _svg(chart: Drawing) -> str:
+def _render_svg(chart: Drawing) -> str:
     text = io.StringIO()
     chart.save(text, format="svg")
     return text.getvalue()

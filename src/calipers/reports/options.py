@@ -1,6 +1,6 @@
 """Pages made from the declared options: docs/options.md, and the types of Python keywords.
 
-`make options` writes both anew; tests fail where they are stale.
+`make options` writes both again; tests fail where they are stale.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from calipers.metrics.declare.settings import metric_options
-from calipers.scores.options import options_of
+from calipers.metrics.declare.settings import list_metric_options
+from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
 FUNCTIONS = ("score", "gate", "compare", "rank", "report", "explain", "power", "audit")
@@ -39,7 +39,7 @@ _INTRO = """\
 # Options
 
 Made from the declarations in the code, which the command line and the Python keywords are made from
-as well (`make options` writes this page anew). An option has the same name, default and bounds
+as well (`make options` writes this page again). An option has the same name, default and bounds
 everywhere: `--pass-score 0.8`, `cal.score(records, pass_score=0.8)`, and for options of metrics
 also `metric_settings: {pass_score: 0.8}` in a suite or a policy.
 """
@@ -51,14 +51,16 @@ precedence over a suite, and a flag or keyword over both; a note says where that
 """
 
 
-def options_page() -> str:
+def write_page() -> str:
     """Return docs/options.md."""
     return "\n".join(_page())
 
 
 def _page() -> Iterator[str]:
     every = {
-        each.keyword: each for name in (*FUNCTIONS, "convert") for each in options_of(name).values()
+        each.keyword: each
+        for name in (*FUNCTIONS, "convert")
+        for each in list_options(name).values()
     }
     yield _INTRO
     for group, title in GROUPS.items():
@@ -67,28 +69,33 @@ def _page() -> Iterator[str]:
             yield _SETTINGS
         yield "| option | Python | default | what it does | of |"
         yield "|---|---|---|---|---|"
-        yield from (_row(each) for each in every.values() if each.group == group)
+        yield from (_make_row(each) for each in every.values() if each.group == group)
         yield ""
 
 
-def _row(option: Option) -> str:
+def _make_row(option: Option) -> str:
     metavar = f" {option.metavar}" if option.metavar else ""
     shown = f"{'|'.join(option.choices)}" if option.choices else metavar.strip()
     flag = f"`{option.flag}{f' {shown}' if shown else ''}`".replace("|", "\\|")
     text = option.help.replace("|", "\\|")
-    cells = (f"`{option.keyword}`", _default(option), text + _bounds(option), _of(option))
+    cells = (
+        f"`{option.keyword}`",
+        _format_default(option),
+        text + _format_bounds(option),
+        _of(option),
+    )
     return f"| {flag} | {' | '.join(cells)} |"
 
 
-def _default(option: Option) -> str:
+def _format_default(option: Option) -> str:
     if option.defaults:
         return ", ".join(f"`{value}` ({command})" for command, value in option.defaults.items())
     is_none = option.default is None or option.default in ((), {})
     return "" if is_none else f"`{option.default}`"
 
 
-def _bounds(option: Option) -> str:
-    said = " and ".join(f"{text} {bound:g}" for text, bound in option.bounds().items())
+def _format_bounds(option: Option) -> str:
+    said = " and ".join(f"{text} {bound:g}" for text, bound in option.list_bounds().items())
     return f" Must be {said}." if said else ""
 
 
@@ -98,35 +105,35 @@ def _of(option: Option) -> str:
     return ", ".join(option.commands)
 
 
-def keywords_stub() -> str:
-    """Return src/calipers/scores/keywords.pyi, by which editors and mypy know the keywords."""
-    return "\n".join((_HEAD, *_classes()))
+def write_stub() -> str:
+    """Return src/calipers/scores/keywords.pyi, which declares the keywords for editors and mypy."""
+    return "\n".join((_HEAD, *_write_classes()))
 
 
-def _classes() -> Iterator[str]:
-    metrics = metric_options().values()
-    yield from _class("MetricKeywords", "TypedDict", list(metrics))
+def _write_classes() -> Iterator[str]:
+    metrics = list_metric_options().values()
+    yield from _write_class("MetricKeywords", "TypedDict", list(metrics))
     for name in FUNCTIONS:
-        known = options_of(name).values()
+        known = list_options(name).values()
         has_metrics = any(each.group == "metrics" and each in metrics for each in known)
         own = [each for each in known if each not in metrics]
-        yield from _class(
+        yield from _write_class(
             f"{name.capitalize()}Keywords", "MetricKeywords" if has_metrics else "TypedDict", own
         )
 
 
-def _class(name: str, base: str, options: list[Option]) -> Iterator[str]:
+def _write_class(name: str, base: str, options: list[Option]) -> Iterator[str]:
     yield f"class {name}({base}, total=False):"
-    yield from (f"    {each.keyword}: {_type(each)}" for each in options)
+    yield from (f"    {each.keyword}: {_find_type(each)}" for each in options)
     yield ""
 
 
-def _type(option: Option) -> str:
+def _find_type(option: Option) -> str:
     choices = ", ".join(f'"{each}"' for each in option.choices)
     found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
     return found if option.default is not None or "None" in found else f"{found} | None"
 
 
 if __name__ == "__main__":
-    for path, text in zip(sys.argv[1:], (options_page(), keywords_stub()), strict=True):
+    for path, text in zip(sys.argv[1:], (write_page(), write_stub()), strict=True):
         Path(path).write_text(text, encoding="utf-8")

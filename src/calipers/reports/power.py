@@ -1,4 +1,4 @@
-"""Power as a document: what a run shows, what it takes to see more, and both in words."""
+"""A power analysis as a document: what a run shows, and what it takes to detect more."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from calipers.comparisons.sizing import DELTA
 from calipers.reports.figures import (
     NOTHING,
     Form,
-    counted,
-    decimals_of,
-    figure,
+    count_decimals,
+    count_things,
+    format_figure,
     group_name,
-    printable,
+    strip_controls,
 )
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, lines
+from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, make_lines
 
 if TYPE_CHECKING:
     from calipers.comparisons.power import PowerAnalysis, PowerGroup
@@ -34,19 +34,23 @@ _DATA = (
 )
 
 
-def power_document(analysis: PowerAnalysis) -> Document:
+def make_power_document(analysis: PowerAnalysis) -> Document:
     """Return a table per group with what it means in words, and what was assumed."""
     blocks: list[Table | Line] = [] if analysis.groups else [Line(text="No records.")]
     fields = list(analysis.groups[0].by) if analysis.groups else []
     for group in analysis.groups:
-        blocks += (_table(group), _data(group, fields), *lines(_words(analysis, group)))
+        blocks += (
+            _tabulate(group),
+            _tabulate_data(group, fields),
+            *make_lines(_describe(analysis, group)),
+        )
     if not analysis.groups:
-        blocks.append(_data(None, fields))
-    return (*blocks, *lines([*_reasons(analysis), *_footnotes(analysis)], "note"))
+        blocks.append(_tabulate_data(None, fields))
+    return (*blocks, *make_lines([*_list_reasons(analysis), *_list_footnotes(analysis)], "note"))
 
 
-def _table(group: PowerGroup) -> Table:
-    """Return the metrics that have a value: what the run shows, and what it takes to see more."""
+def _tabulate(group: PowerGroup) -> Table:
+    """Return the metrics that have a value: what the run shows, and what detecting more takes."""
     found = {name: each for name, each in group.metrics.items() if each.value is not None}
     both = any(each.candidate is not None for each in found.values())
     repeats = sorted({plan.runs for each in found.values() for plan in each.plans})
@@ -54,29 +58,29 @@ def _table(group: PowerGroup) -> Table:
     heads += ["Δ between", "Δ within"] if both else []
     heads += [_HEADS["detectable"], _HEADS["delta"]]
     heads += [
-        f"at {runs}" if at else f"tasks at {counted(runs, 'run')}"
+        f"at {runs}" if at else f"tasks at {count_things(runs, 'run')}"
         for at, runs in enumerate(repeats)
     ]
     rows = []
     for name, each in found.items():
         spread = each.difference
         shown = [each.value, *([each.candidate] if both else [])]
-        cells = [Cell(text=figure(value)) for value in shown]
+        cells = [Cell(text=format_figure(value)) for value in shown]
         values = [each.between, each.within]
         if both:
             values += [None, None] if spread is None else [spread.between, spread.within]
-        cells += (Cell(text=_few(value)) for value in (*values, each.detectable))
-        cells.append(Cell(text=_asked(each.delta)))
-        cells += (_needed(each, runs) for runs in repeats)
+        cells += (Cell(text=_round_digits(value)) for value in (*values, each.detectable))
+        cells.append(Cell(text=_format_delta(each.delta)))
+        cells += (_make_needed_cell(each, runs) for runs in repeats)
         rows.append(Row(cells=(name, *cells)))
     columns = (
         Column(name="metric", kind="key", where="people"),
         *(Column(name=head, where="people") for head in heads),
     )
-    return Table(title=_heading(group), columns=columns, rows=tuple(rows))
+    return Table(title=_make_heading(group), columns=columns, rows=tuple(rows))
 
 
-def _data(group: PowerGroup | None, fields: list[str]) -> Table:
+def _tabulate_data(group: PowerGroup | None, fields: list[str]) -> Table:
     """Return a row per metric and number of runs, for CSV."""
     numbers = ("metric", "value", "candidate", "tasks", "runs", "between", "within", *_DATA)
     rows: list[Row] = []
@@ -95,30 +99,31 @@ def _data(group: PowerGroup | None, fields: list[str]) -> Table:
     return Table(columns=columns, rows=tuple(rows))
 
 
-def _needed(found: MetricPower, runs: int) -> Cell:
+def _make_needed_cell(found: MetricPower, runs: int) -> Cell:
     tasks = [plan.tasks for plan in found.plans if plan.runs == runs]
     return Cell(value=tasks[0]) if tasks else EMPTY if found.plans else Cell()
 
 
-def _heading(group: PowerGroup) -> str:
-    parts = [counted(group.tasks, "task"), counted(group.records, "record")]
-    parts += [counted(group.errors, "failed call")] if group.errors else []
-    parts += [f"{counted(group.only_base, 'task')} only in BASE"] if group.only_base else []
+def _make_heading(group: PowerGroup) -> str:
+    parts = [count_things(group.tasks, "task"), count_things(group.records, "record")]
+    parts += [count_things(group.errors, "failed call")] if group.errors else []
+    parts += [f"{count_things(group.only_base, 'task')} only in BASE"] if group.only_base else []
     parts += [f"{group.only_candidate:,} only in CANDIDATE"] if group.only_candidate else []
     return (f"{group_name(group.by)}: " if group.by else "") + ", ".join(parts)
 
 
-def _words(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
-    """The first metric that has a plan, in sentences."""
+def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
+    """Return the first metric that has a plan, in sentences."""
     planned = ((name, found) for name, found in group.metrics.items() if found.plans)
     name, found = next(planned, ("", None))
     if found is None:
         wide = (each for each in group.metrics.items() if each[1].width_plans)
-        return next((_width_words(analysis, *each) for each in wide), [])
+        return next((_describe_width(analysis, *each) for each in wide), [])
     first, last = found.plans[0], found.plans[-1]
     needed = (
-        f"To see a difference of {_asked(found.delta)} in {name} with power {analysis.aim.power:g} "
-        f"you need {first.tasks:,} tasks at {counted(first.runs, 'run')} each"
+        f"To detect a difference of {_format_delta(found.delta)} in {name} "
+        f"with power {analysis.aim.power:g} you need {first.tasks:,} tasks "
+        f"at {count_things(first.runs, 'run')} each"
     )
     if last.tasks < first.tasks:
         needed += f", or {last.tasks:,} at {last.runs}"
@@ -129,30 +134,30 @@ def _words(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
     said = [f"{needed}."]
     if found.detectable is not None and found.runs is not None:
         which = "this run" if analysis.candidate is None else "these two runs"
-        runs = counted(round(found.runs, 1), "run")
+        runs = count_things(round(found.runs, 1), "run")
         said.append(
-            f"With {found.tasks:,} tasks at {runs} each, {which} could have seen a difference of "
-            f"{_few(found.detectable)}."
+            f"With {found.tasks:,} tasks at {runs} each, {which} could have detected "
+            f"a difference of {_round_digits(found.detectable)}."
         )
-    return [*said, *_width_words(analysis, name, found), *_component_words(name, found)]
+    return [*said, *_describe_width(analysis, name, found), *_describe_components(name, found)]
 
 
-def _width_words(analysis: PowerAnalysis, name: str, found: MetricPower) -> list[str]:
-    """What an interval as narrow as asked for takes."""
+def _describe_width(analysis: PowerAnalysis, name: str, found: MetricPower) -> list[str]:
+    """Return what an interval as narrow as asked for takes."""
     if not found.width_plans:
         return []
     first, last = found.width_plans[0], found.width_plans[-1]
     more = f", or {last.tasks:,} at {last.runs}" if last.tasks < first.tasks else ""
     return [
         (
-            f"For an interval of {name} no wider than {_asked(analysis.aim.width)} you need "
-            f"{first.tasks:,} tasks at {counted(first.runs, 'run')} each{more}."
+            f"For an interval of {name} no wider than {_format_delta(analysis.aim.width)} you need "
+            f"{first.tasks:,} tasks at {count_things(first.runs, 'run')} each{more}."
         )
     ]
 
 
-def _component_words(name: str, found: MetricPower) -> list[str]:
-    """Where the width of the interval comes from."""
+def _describe_components(name: str, found: MetricPower) -> list[str]:
+    """Return where the width of the interval comes from."""
     if found.components is None or found.components.runs is None:
         return []
     return [
@@ -163,8 +168,8 @@ def _component_words(name: str, found: MetricPower) -> list[str]:
     ]
 
 
-def _reasons(analysis: PowerAnalysis) -> list[str]:
-    """Why there are nulls: a line per reason, with the metrics and, where not all, the groups."""
+def _list_reasons(analysis: PowerAnalysis) -> list[str]:
+    """Return why there are nulls: a line per reason, with the metrics and groups."""
     groups: dict[tuple[str, str, str], list[str]] = {}  # of a metric, the cells and the reason
     for group in analysis.groups:
         for name, found in group.metrics.items():
@@ -177,14 +182,14 @@ def _reasons(analysis: PowerAnalysis) -> list[str]:
         where = names if len(names) < len(analysis.groups) else ()
         metrics.setdefault((which, reason, tuple(where)), []).append(name)
     return [
-        f"{', '.join(names)}{which}: {printable(reason)}"
+        f"{', '.join(names)}{which}: {strip_controls(reason)}"
         + (f" [{'; '.join(where)}]" if where else "")
         for (which, reason, where), names in metrics.items()
     ]
 
 
-def _footnotes(analysis: PowerAnalysis) -> list[str]:
-    """What was measured and what was assumed."""
+def _list_footnotes(analysis: PowerAnalysis) -> list[str]:
+    """Return what was measured and what was assumed."""
     if not analysis.groups:
         return []
     aim = analysis.aim
@@ -215,13 +220,16 @@ def _footnotes(analysis: PowerAnalysis) -> list[str]:
     return [*said, *(f"{', '.join(names)}: {note}." for note, names in noted.items())]
 
 
-def _asked(delta: float | None) -> str:
-    return NOTHING if delta is None else f"{delta:.4g}" if 1e-3 <= delta < 1e3 else _few(delta)  # noqa: PLR2004
+def _format_delta(delta: float | None) -> str:
+    if delta is None:
+        return NOTHING
+    is_plain = 1e-3 <= delta < 1e3  # noqa: PLR2004
+    return f"{delta:.4g}" if is_plain else _round_digits(delta)
 
 
-def _few(number: float | None) -> str:
-    """Return three digits: what is estimated without an interval says no more."""
+def _round_digits(number: float | None) -> str:
+    """Return three digits: an estimate without an interval supports no more."""
     if number is None:
         return NOTHING
-    digits = max(0, decimals_of(number) - 1) if number else 0
-    return figure(number, form=Form(decimals=digits))
+    digits = max(0, count_decimals(number) - 1) if number else 0
+    return format_figure(number, form=Form(decimals=digits))

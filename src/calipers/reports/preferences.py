@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.reports.agreement import null_notes
-from calipers.reports.figures import Form, counted, p_text, printable, shared_form
+from calipers.reports.agreement import explain_nulls
+from calipers.reports.figures import Form, choose_form, count_things, format_p, strip_controls
 from calipers.reports.table import Cell, Column, Row, Table, estimate_cell
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _columns(names: Sequence[str]) -> tuple[Column, ...]:
 def _judges_table(group: PreferenceGroup) -> Table:
     shown = [n for n in _HEADS if any(j.measures[n].value is not None for j in group.judges)]
     forms = {
-        each: shared_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
+        each: choose_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
         for each in shown
     }
     rows = tuple(
@@ -66,22 +66,22 @@ def _judges_table(group: PreferenceGroup) -> Table:
         for judge in group.judges
     )
     told = (
-        (printable(judge.judge), name, judge.measures[name])
+        (strip_controls(judge.judge), name, judge.measures[name])
         for judge in group.judges
         for name in shown
     )
     pair = len(group.systems) == _PAIR
     a, b = group.systems if pair else ("a", "b")
-    of = " and ".join(group.systems) if pair else counted(len(group.systems), "system")
+    of = " and ".join(group.systems) if pair else count_things(len(group.systems), "system")
     name = ", ".join(f"{key}={value}" for key, value in group.by.items())
     return Table(
         title=f"judges of pairs{f' ({name})' if name else ''}",
-        lead=f"{counted(group.tasks, 'task')}, {of}",
+        lead=f"{count_things(group.tasks, 'task')}, {of}",
         columns=_columns(("judge", "pairs", "failed", *(_HEADS[each] for each in shown))),
         rows=rows,
         notes=(
             *(_NOTES[each].format(a=a, b=b) for each in shown if each in _NOTES),
-            *null_notes(told),
+            *explain_nulls(told),
         ),
     )
 
@@ -108,7 +108,7 @@ def drift_table(drift: Sequence[JudgeDrift]) -> Table:
                 each.on,
                 f"{each.differing:,} of {each.n:,}",
                 Cell(value=each.difference, low=each.low, high=each.high, form=signed),
-                Cell(text=p_text(each.p_adjusted)),
+                Cell(text=format_p(each.p_adjusted)),
                 each.why + (f" ({each.reason})" if each.reason else ""),
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.reports.figures import NOTHING, Form, decimals_of, p_text, some
+from calipers.reports.figures import NOTHING, Form, count_decimals, format_p, join_some
 from calipers.reports.table import EMPTY, Cell, Column, Row, Table, Tone
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _FIGURES = 8  # systems whose matrix has room for figures
 _MOST = 40  # systems that have a matrix
 
 
-def pairs_table(ranked: MetricRanking) -> Table:
+def tabulate_pairs(ranked: MetricRanking) -> Table:
     """Return the pairs: listed where they are few, else as a matrix of who beats whom."""
     if len(ranked.systems) <= _LISTED:
         return _list(ranked)
@@ -44,8 +44,8 @@ def _list(ranked: MetricRanking) -> Table:
                     form=Form(signed=True),
                     tone=_tone(ranked, pair),
                 ),
-                Cell(text=p_text(pair.p_value)),
-                Cell(text=p_text(pair.p_adjusted)),
+                Cell(text=format_p(pair.p_value)),
+                Cell(text=format_p(pair.p_adjusted)),
             )
         )
         for pair in ranked.pairs
@@ -88,7 +88,7 @@ def _matrix(ranked: MetricRanking) -> Table:
 def _decimals(pairs: Sequence[RankedPair]) -> int:
     """Return the decimals that most of the differences have."""
     known = (pair for pair in pairs if pair.difference is not None)
-    found = sorted(decimals_of(pair.difference or 0.0, pair.low, pair.high) for pair in known)
+    found = sorted(count_decimals(pair.difference or 0.0, pair.low, pair.high) for pair in known)
     return found[len(found) // 2] if found else 2
 
 
@@ -106,7 +106,7 @@ def _against(
     tone = _tone(ranked, pair)
     if turned and tone:
         tone = "loss" if tone == "gain" else "gain"
-    note = pair.reason or f"p adjusted {p_text(pair.p_adjusted)}"
+    note = pair.reason or f"p adjusted {format_p(pair.p_adjusted)}"
     if form is None:
         return Cell(text={"gain": "+", "loss": "−"}.get(tone, "·"), tone=tone, note=note)
     if pair.difference is None:
@@ -132,4 +132,4 @@ def _tests(ranked: MetricRanking) -> Iterator[str]:
         yield named
     for reason in dict.fromkeys(pair.reason for pair in ranked.pairs if pair.reason):
         pairs = [f"{pair.a} − {pair.b}" for pair in ranked.pairs if pair.reason == reason]
-        yield f"{some(pairs, 3)}: {reason}"
+        yield f"{join_some(pairs, 3)}: {reason}"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import (
     Form,
-    counted,
-    decimals_of,
-    figure,
-    p_text,
-    printable,
-    shared_form,
-    some,
+    choose_form,
+    count_decimals,
+    count_things,
+    format_figure,
+    format_p,
+    join_some,
+    strip_controls,
 )
-from calipers.reports.ranked_pairs import pairs_table
+from calipers.reports.ranked_pairs import tabulate_pairs
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table
 
 if TYPE_CHECKING:
@@ -33,45 +33,45 @@ _BRADLEY_TERRY = "bradley_terry"
 _NAMED = 5
 
 
-def ranking_document(ranking: Ranking) -> Document:
+def make_ranking_document(ranking: Ranking) -> Document:
     """Return for each metric what is best, the systems, their parts, and the pairs."""
     blocks: list[Table | Line] = []
     for ranked in ranking.metrics:
-        blocks.append(Line(text=headline(ranked)))
-        blocks.append(systems_table(ranked, ranking.by))
+        blocks.append(Line(text=describe_best(ranked)))
+        blocks.append(tabulate_systems(ranked, ranking.by))
         if ranked.tasks_by is not None:
-            blocks.append(tasks_table(ranked))
-        blocks.append(pairs_table(ranked))
+            blocks.append(tabulate_tasks(ranked))
+        blocks.append(tabulate_pairs(ranked))
     return tuple(blocks)
 
 
-def headline(ranked: MetricRanking) -> str:
-    """Say which system is best, and which cannot be told apart from it."""
+def describe_best(ranked: MetricRanking) -> str:
+    """Return which system is best, and which are not significantly different from it."""
     first, *others = ranked.best
     rest = len(ranked.systems) - 1
-    said = f"best {_name(ranked)}: {printable(first.name)}, {_value(first, ranked)}"
+    said = f"best {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
     if rest == 1:
         return f"{said}, {_against_the_other(ranked)}"
     if not others:
         return f"{said}, significantly better than each of the other {rest} systems"
     if len(others) == rest:
         return f"{said}, but it cannot be told apart from any of the other {rest} systems"
-    named = some([printable(each.name) for each in others], _NAMED)
+    named = join_some([strip_controls(each.name) for each in others], _NAMED)
     return f"{said}; it cannot be told apart from {named}"
 
 
 def _against_the_other(ranked: MetricRanking) -> str:
     """Say of two systems whether the first is better, by how much, and how sure that is."""
     [pair] = ranked.pairs
-    difference = figure(pair.difference, pair.low, pair.high, Form(signed=True))
-    by = f"{printable(pair.b)} (difference {difference}, p {_p(pair.p_value)})"
+    difference = format_figure(pair.difference, pair.low, pair.high, Form(signed=True))
+    by = f"{strip_controls(pair.b)} (difference {difference}, p {_p(pair.p_value)})"
     if ranked.is_apart(pair):
         return f"significantly better than {by}"
     return f"but it cannot be told apart from {by}"
 
 
 def _p(p_value: float | None) -> str:
-    text = p_text(p_value)
+    text = format_p(p_value)
     return text if text.startswith("<") else f"= {text}"
 
 
@@ -96,13 +96,13 @@ def _name(ranked: MetricRanking) -> str:
 
 def _value(system: RankedSystem, ranked: MetricRanking) -> str:
     unit = f" {ranked.unit}" if ranked.unit else ""
-    form = shared_form(ranked.systems)
-    return f"{figure(system.value, system.low, system.high, form)}{unit}"
+    form = choose_form(ranked.systems)
+    return f"{format_figure(system.value, system.low, system.high, form)}{unit}"
 
 
-def systems_table(ranked: MetricRanking, by: Sequence[str]) -> Table:
+def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     """Return a row per system, the best first."""
-    form = shared_form(ranked.systems)
+    form = choose_form(ranked.systems)
     further = _strength_cells(ranked)
     columns = (
         Column(name="metric", where="data"),
@@ -145,7 +145,7 @@ def _head(ranked: MetricRanking) -> str:
 
 
 def _estimate(each: RankedSystem, form: Form) -> Cell:
-    note = each.reason or f"n = {counted(each.n_tasks, 'task')}"
+    note = each.reason or f"n = {count_things(each.n_tasks, 'task')}"
     return Cell(value=each.value, low=each.low, high=each.high, form=form, note=note)
 
 
@@ -159,7 +159,7 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
     strengths = [each.strength for each in ranked.systems if each.strength is not None]
     if not strengths:
         return {}
-    form = shared_form(strengths, signed=True)
+    form = choose_form(strengths, signed=True)
     rate = Form(percent=True, decimals=3)
     won = [Cell(value=each.win_rate, form=rate) for each in strengths]
     found = {Column(name="win_rate", heading="won"): won}
@@ -171,7 +171,7 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
 
 
 def _lead(ranked: MetricRanking) -> str:
-    tasks = counted(ranked.n_tasks, "task")
+    tasks = count_things(ranked.n_tasks, "task")
     met = "compared by judges on" if ranked.metric == _BRADLEY_TERRY else "each on the same"
     return (
         f"{len(ranked.systems)} systems, {met} {tasks}; {100 * ranked.confidence:g} % intervals "
@@ -183,17 +183,20 @@ def _notes(ranked: MetricRanking) -> Iterator[str]:
     yield "systems that share a letter in group cannot be told apart"
     reasons = {each.reason: None for each in ranked.systems if each.reason}
     for reason in reasons:
-        names = [printable(each.name) for each in ranked.systems if each.reason == reason]
-        yield f"{some(names)}: {reason}"
+        names = [strip_controls(each.name) for each in ranked.systems if each.reason == reason]
+        yield f"{join_some(names)}: {reason}"
 
 
-def tasks_table(ranked: MetricRanking) -> Table:
+def tabulate_tasks(ranked: MetricRanking) -> Table:
     """Return a row per system and a column per part of the tasks."""
     parts = dict.fromkeys(name for each in ranked.systems for name in each.tasks)
     counts = {name: ranked.systems[0].tasks[name].n_tasks for name in parts}
     columns = (
         Column(name="system", kind="key", where="people"),
-        *(Column(name=name, note=counted(counts[name], "task"), where="people") for name in parts),
+        *(
+            Column(name=name, note=count_things(counts[name], "task"), where="people")
+            for name in parts
+        ),
     )
     every = [part for each in ranked.systems for part in each.tasks.values()]
     form = Form(decimals=_decimals(every))
@@ -203,16 +206,16 @@ def tasks_table(ranked: MetricRanking) -> Table:
             Cell(
                 value=part.value,
                 form=form,
-                note=figure(part.value, part.low, part.high),
+                note=format_figure(part.value, part.low, part.high),
             )
             for part in each.tasks.values()
         )
         rows.append(Row(cells=(each.name, *cells)))
     sizes = set(counts.values())
-    tasks = counted(sizes.pop(), "task") if len(sizes) == 1 else "tasks"
+    tasks = count_things(sizes.pop(), "task") if len(sizes) == 1 else "tasks"
     return Table(
-        title=f"{ranked.metric} by {printable(ranked.tasks_by)}",
-        lead=f"a column per {printable(ranked.tasks_by)}, {tasks} each; intervals are in the JSON",
+        title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
+        lead=f"a column per {strip_controls(ranked.tasks_by)}, {tasks} each; JSON has intervals",
         columns=columns,
         rows=tuple(rows),
     )
@@ -220,5 +223,5 @@ def tasks_table(ranked: MetricRanking) -> Table:
 
 def _decimals(parts: Sequence[TaskPart]) -> int:
     """Return the decimals of values on few tasks, the same in all columns."""
-    found = sorted(decimals_of(each.value, each.low, each.high) for each in parts if each.value)
+    found = sorted(count_decimals(each.value, each.low, each.high) for each in parts if each.value)
     return min(3, found[len(found) // 2]) if found else 2

@@ -1,11 +1,17 @@
-"""What is to be known beside the numbers of a score, a line each."""
+"""Remarks beside the numbers of a score, a line each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.reports.figures import figure, figure_parts, group_name, printable, some
+from calipers.reports.figures import (
+    format_figure,
+    group_name,
+    join_some,
+    split_figure,
+    strip_controls,
+)
 from calipers.reports.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
@@ -17,21 +23,21 @@ _ID_CHARS = 40
 _IDS = 20
 
 
-def remarks(score: Score) -> Iterator[str]:
+def list_remarks(score: Score) -> Iterator[str]:
     """Yield warnings about failed calls, and means without the judge's error."""
-    yield from warning_lines(score)
-    for line in correction_lines(score):
+    yield from list_warnings(score)
+    for line in list_corrections(score):
         yield f"without the judge's error: {line}"
 
 
-def warning_lines(score: Score) -> Iterator[str]:
-    """Yield a warning per group of which calls failed."""
+def list_warnings(score: Score) -> Iterator[str]:
+    """Yield a warning per group with failed calls."""
     for group in score.groups:
         if group.warning is not None:
             yield f"! {group_name(group.by)}: {group.warning}"
 
 
-def reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
+def list_reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
     """Return why values or bounds are missing; metrics without any value share a line."""
     nulls: dict[str, list[str]] = {}
     partly: dict[tuple[str, str], list[str]] = {}
@@ -43,14 +49,14 @@ def reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
             continue
         for why in said:
             whose = [group_name(group.by) for group, each in found if each.reason == why]
-            of = f" ({some(whose)})" if len(whose) < len(groups) else ""
+            of = f" ({join_some(whose)})" if len(whose) < len(groups) else ""
             partly.setdefault((why, of), []).append(name)
     folded = "; ".join(f"{', '.join(each)} ({why})" for why, each in nulls.items())
     return [
         *([f"without a value: {folded}"] if folded else []),
         *(f"{', '.join(each)}: {why}{of}" for (why, of), each in partly.items()),
-        *_together(groups, names, lambda measured: measured.interval_reason, _unbounded),
-        *_together(
+        *_join_notes(groups, names, lambda measured: measured.interval_reason, _name_unbounded),
+        *_join_notes(
             groups,
             names,
             lambda measured: measured.scope,
@@ -59,13 +65,13 @@ def reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
     ]
 
 
-def _unbounded(measured: Measured) -> str:
+def _name_unbounded(measured: Measured) -> str:
     if measured.low is None and measured.high is None:
         return "no interval:"
     return "no upper bound:" if measured.high is None else "no lower bound:"
 
 
-def _together(
+def _join_notes(
     groups: Sequence[Group],
     names: Collection[str],
     note: Callable[[Measured], str | None],
@@ -77,62 +83,62 @@ def _together(
         for name, measured in group.metrics.items():
             if name in names and (said := note(measured)) is not None:
                 found.setdefault(f"{head(measured)} {said}", {})[name] = None
-    return [f"{some(list(which))}: {said}" for said, which in found.items()]
+    return [f"{join_some(list(which))}: {said}" for said, which in found.items()]
 
 
-def correction_lines(score: Score) -> Iterator[str]:
-    """Yield each judged mean without the judge's error, or why not; then what this assumes."""
+def list_corrections(score: Score) -> Iterator[str]:
+    """Yield each judged mean without the judge's error, or why not; then the assumptions."""
     assumed: dict[str, None] = {}
     for group in score.groups:
         of = f" ({group_name(group.by)})" if group.by else ""
         for name, measured in group.metrics.items():
             if (found := measured.corrected) is not None:
-                yield f"{name}{of}: {_corrected(found, measured)}"
+                yield f"{name}{of}: {_describe_corrected(found, measured)}"
                 if found.assumes is not None:
                     assumed[found.assumes] = None
     yield from (f"this assumes that {each}" for each in assumed)
 
 
-def _corrected(found: Corrected, measured: Measured) -> str:
+def _describe_corrected(found: Corrected, measured: Measured) -> str:
     if found.value is None:
-        return f"— {printable(found.reason)}"
-    judged = figure_parts(measured.value, measured.low, measured.high)[0]
+        return f"— {strip_controls(found.reason)}"
+    judged = split_figure(measured.value, measured.low, measured.high)[0]
     among = f", {found.overlap:,} of them among these" if found.overlap else ""
     return (
-        f"{figure(found.value, found.low, found.high)}, where the judge says {judged} "
+        f"{format_figure(found.value, found.low, found.high)}, where the judge says {judged} "
         f"(from {found.n:,} records that people rated too{among})"
     )
 
 
-def flaky_line(score: Score) -> str | None:
-    """`flaky tasks: 12 of 45: q7 (3/10), …; all tasks in FILE`; None where none is run twice."""
+def describe_flaky(score: Score) -> str | None:
+    """Return `flaky tasks: 12 of 45: q7 (3/10), …; all tasks in FILE`; None without repeats."""
     tasks = score.per_task
     if tasks is None or not tasks.repeated:
         return None
     if not tasks.flaky:
         return f"flaky tasks: none of {tasks.repeated:,}"
     alone = len(score.groups) == 1
-    named = ", ".join(_flaky(task, alone=alone) for task in tasks.flakiest)
+    named = ", ".join(_describe_task(task, alone=alone) for task in tasks.flakiest)
     dots = ", …" if tasks.flaky > len(tasks.flakiest) else ""
-    where = f"; all tasks in {printable(tasks.path)}" if tasks.path else ""
+    where = f"; all tasks in {strip_controls(tasks.path)}" if tasks.path else ""
     if dots and not where:
         where = "; --per-task FILE writes all"
     return f"flaky tasks: {tasks.flaky:,} of {tasks.repeated:,}: {named}{dots}{where}"
 
 
-def _flaky(task: FlakyTask, *, alone: bool) -> str:
-    """Return a task with its passes over its runs, and its group where there are several."""
+def _describe_task(task: FlakyTask, *, alone: bool) -> str:
+    """Return a task with its passes over its runs, and its group if there are several."""
     others = {field: value for field, value in task.by.items() if field != "id"}
     group = f"{group_name(others)}, " if others and not alone else ""
-    return f"{_short(task.id)} ({group}{task.passes}/{task.runs})"
+    return f"{_shorten(task.id)} ({group}{task.passes}/{task.runs})"
 
 
-def _short(text: str, most: int = _ID_CHARS) -> str:
-    name = printable(text)
+def _shorten(text: str, most: int = _ID_CHARS) -> str:
+    name = strip_controls(text)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def frontier_lines(frontier: Frontier) -> Iterator[str]:
+def list_frontier(frontier: Frontier) -> Iterator[str]:
     """Yield what a pass costs at best, then a line per group that is cheapest for some task."""
     solved = f"{frontier.solved:,} of {frontier.tasks:,} tasks solved by some group"
     cost = frontier.solved_cost_of_pass
@@ -141,23 +147,23 @@ def frontier_lines(frontier: Frontier) -> Iterator[str]:
     if cost is None:
         yield f"cheapest way to a pass: {solved}"
         return
-    cheapest = figure(cost, frontier.low, frontier.high)
+    cheapest = format_figure(cost, frontier.low, frontier.high)
     yield f"cheapest way to a pass: {cheapest} USD a task, {solved}"
     for group in sorted(frontier.groups, key=lambda each: -each.best):
         if group.best:
-            yield f"  {_on_frontier(group)}"
+            yield f"  {_describe_group(group)}"
 
 
-def _on_frontier(group: OnFrontier) -> str:
+def _describe_group(group: OnFrontier) -> str:
     text = f"{group_name(group.by)}: cheapest for {group.best:,} of its {group.tasks:,}"
     if group.saves:
-        text += f", {figure(group.saves)} USD below the next"
+        text += f", {format_figure(group.saves)} USD below the next"
     if group.only:
         text += f"; alone in solving {group.only:,}"
     return text
 
 
-def flaky_table(
+def tabulate_flaky(
     tasks: Sequence[FlakyTask], link: Callable[[FlakyTask], str] | None = None
 ) -> Table:
     """Return the tasks that pass in some runs and fail in others."""
@@ -169,7 +175,7 @@ def flaky_table(
     )
     rows = (
         (
-            Cell(value=task.id, text=_short(task.id, 80), link=link(task) if link else ""),
+            Cell(value=task.id, text=_shorten(task.id, 80), link=link(task) if link else ""),
             group_name(task.by),
             task.passes,
             task.runs,
@@ -179,7 +185,7 @@ def flaky_table(
     return Table(columns=columns, rows=tuple(Row(cells=row) for row in rows), title="Flaky tasks")
 
 
-def failures_table(failures: Sequence[Failure]) -> Table:
+def tabulate_failures(failures: Sequence[Failure]) -> Table:
     """Return what went wrong, with the first ids of each."""
     columns = (
         Column(name="what", kind="key"),
@@ -192,7 +198,7 @@ def failures_table(failures: Sequence[Failure]) -> Table:
             "wrong, or not passed" if each.what == "wrong" else f"call failed: {each.what}",
             group_name(each.by),
             each.records,
-            ", ".join(_short(id_, 60) for id_ in each.ids[:_IDS])
+            ", ".join(_shorten(id_, 60) for id_ in each.ids[:_IDS])
             + (", …" if len(each.ids) > _IDS else ""),
         )
         for each in failures

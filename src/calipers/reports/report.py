@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
-from calipers.reports.markdown import markdown_cell, table_lines
+from calipers.reports.markdown import escape_cell, render_table
 from calipers.reports.ranking import order_groups
-from calipers.reports.remarks import failures_table, warning_lines
-from calipers.reports.scores import is_wide, score_table
+from calipers.reports.remarks import list_warnings, tabulate_failures
+from calipers.reports.scores import is_wide, tabulate_score
 from calipers.reports.table import Column, Row, Table
 
 if TYPE_CHECKING:
@@ -22,61 +22,61 @@ _TEXT_CHARS = 100
 _SAID = ("error", "answer", "judges")
 
 
-def report_markdown(report: Report) -> str:
-    """Verdict first, then numbers, what failed, the samples, and what each metric means."""
-    lines = [f"# {markdown_cell(report.title)}", ""]
+def render_report(report: Report) -> str:
+    """Return verdict, numbers, failures, samples, and what each metric means, in this order."""
+    lines = [f"# {escape_cell(report.title)}", ""]
     if report.gate is None:
         word = "" if report.incomplete is None else "**Incomplete**: "
-        lines += [f"{word}{undecided(report)}", ""]
+        lines += [f"{word}{describe_undecided(report)}", ""]
     else:
         lines += [report.gate.to_markdown().rstrip(), ""]
     facts = report.facts.items()
-    lines += [f"- {word}: {markdown_cell(value)}" for word, value in facts]
+    lines += [f"- {word}: {escape_cell(value)}" for word, value in facts]
     if report.ranking is not None:
         lines += ["", "## Leaderboard", "", report.ranking.to_markdown().rstrip()]
     score = order_groups(report.score, report.ranking)
-    lines += ["", "## Metrics", "", *_metrics(score)]
+    lines += ["", "## Metrics", "", *_render_metrics(score)]
     for field, score in report.breakdowns.items():
         names = list(score.groups[0].metrics) if score.groups else []
-        table = score_table(score, names=names, wide=True)
-        lines += ["", f"## By {field}", "", *table_lines(table)]
+        table = tabulate_score(score, names=names, wide=True)
+        lines += ["", f"## By {field}", "", *render_table(table)]
     nothing = ["Nothing: no call failed, and nothing is known to be wrong."]
-    failed = table_lines(failures_table(report.failures)) if report.failures else nothing
+    failed = render_table(tabulate_failures(report.failures)) if report.failures else nothing
     lines += ["", "## What failed", "", *failed]
     if report.samples:
-        lines += ["", "## Samples", "", *_samples(report)]
-    lines += ["", "## Definitions", "", *_definitions(report.score)]
+        lines += ["", "## Samples", "", *_render_samples(report)]
+    lines += ["", "## Definitions", "", *_list_definitions(report.score)]
     return "\n".join(lines) + "\n"
 
 
-def undecided(report: Report) -> str:
-    """What to say where no gate has decided."""
+def describe_undecided(report: Report) -> str:
+    """Return the sentence for a report without a gate."""
     if report.incomplete is None:
         return "No policy was given, so nothing was decided."
     return f"{report.incomplete}. Run the suite again to finish it."
 
 
-def _metrics(score: Score) -> Iterator[str]:
-    """Yield a column per group or, of many, a row each, up to as many as can be read."""
+def _render_metrics(score: Score) -> Iterator[str]:
+    """Yield a column per group or, of many, a row each, up to a readable number."""
     if not is_wide(score):
         yield score.to_markdown().rstrip()
         return
-    yield from table_lines(score_table(score, most=_MOST_ROWS, wide=True))
+    yield from render_table(tabulate_score(score, most=_MOST_ROWS, wide=True))
     if len(score.groups) > _MOST_ROWS:
         yield f"The first {_MOST_ROWS} of {len(score.groups):,} groups."
     yield ""
-    yield from (f"- {markdown_cell(line)}" for line in (*warning_lines(score), *score.notices))
+    yield from (f"- {escape_cell(line)}" for line in (*list_warnings(score), *score.notices))
 
 
-def _samples(report: Report) -> Iterator[str]:
-    """The first few, a line each."""
+def _render_samples(report: Report) -> Iterator[str]:
+    """Yield the first few, a line each."""
     shown = report.samples[:_SAMPLES]
     yield f"{len(shown)} of {sum(report.kinds.values()):,} records, the most telling first."
     yield ""
     heads = ("", "id", "of", "answer, error or judges", "target")
     columns = tuple(Column(name=head, kind="text") for head in heads)
     rows = tuple(Row(cells=_sample(each)) for each in shown)
-    yield from table_lines(Table(columns=columns, rows=rows))
+    yield from render_table(Table(columns=columns, rows=rows))
 
 
 def _sample(sample: Sample) -> tuple[str, ...]:
@@ -87,12 +87,12 @@ def _sample(sample: Sample) -> tuple[str, ...]:
 
 
 def _cut(text: str) -> str:
-    """A text in a cell, on one line and not too long."""
+    """Return a text in a cell, on one line and not too long."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _TEXT_CHARS else f"{plain[: _TEXT_CHARS - 1]}…"
 
 
-def _definitions(score: Score) -> Iterator[str]:
+def _list_definitions(score: Score) -> Iterator[str]:
     for name in dict.fromkeys(name for group in score.groups for name in group.metrics):
         metric = metric_named(name)
         yield f"- `{name}` ({metric.defined_in}): {metric.says} {metric.formula}."

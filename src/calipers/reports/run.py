@@ -1,4 +1,4 @@
-"""A run while it goes on, what one would take, and what one has come to."""
+"""A run in progress, the estimate of one, and the summary of a finished one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from calipers.reports.figures import NOTHING, figure, printable
-from calipers.reports.table import Column, Document, Row, Table, lines
+from calipers.reports.figures import NOTHING, format_figure, strip_controls
+from calipers.reports.table import Column, Document, Row, Table, make_lines
 from calipers.statistics.intervals import wilson
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _ESTIMATE = (
 
 
 @contextmanager
-def watched(tally: Tally) -> Iterator[None]:
-    """A live view on a terminal, else a line now and then; on stderr both."""
+def watch_run(tally: Tally) -> Iterator[None]:
+    """Show a live view on a terminal, else a line now and then; both on stderr."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
         with Live(
@@ -61,19 +61,19 @@ def watched(tally: Tally) -> Iterator[None]:
 
 def _say_lines(tally: Tally, over: threading.Event) -> None:
     while not over.wait(_LINE_EVERY):
-        sys.stderr.write(f"{progress_line(tally)}\n")
+        sys.stderr.write(f"{format_progress(tally)}\n")
         sys.stderr.flush()
 
 
 def _view(tally: Tally) -> RenderableType:
     view = RichTable.grid()
     view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
-    view.add_row(Text(progress_line(tally)))
+    view.add_row(Text(format_progress(tally)))
     return view
 
 
-def progress_line(tally: Tally) -> str:
-    """120/400 calls, 2 failed, 31,200 tokens, $0.0123, 14.1 calls/s, 20 s left, accuracy …."""
+def format_progress(tally: Tally) -> str:
+    """Return a line such as `120/400 calls, 2 failed, 31,200 tokens, $0.0123, 20 s left`."""
     said = [f"{tally.done:,}/{tally.calls:,} calls"]
     if tally.errors:
         said.append(f"{tally.errors:,} failed")
@@ -82,7 +82,7 @@ def progress_line(tally: Tally) -> str:
     if tally.tokens:
         said.append(f"{tally.tokens:,.0f} tokens")
     if tally.priced:
-        said.append(dollars(tally.cost_usd))
+        said.append(format_dollars(tally.cost_usd))
     if tally.rate > 0:
         said.append(f"{tally.rate:,.1f} calls/s")
         said.append(f"{_time(tally.seconds_left or 0)} left")
@@ -90,14 +90,14 @@ def progress_line(tally: Tally) -> str:
         share = tally.right / tally.decided
         # Runs of one task are taken for independent here; the score at the end knows better.
         around = wilson(share, tally.decided, 0.0, tally.decided, _CONFIDENCE)
-        said.append(f"accuracy {figure(share, around.low, around.high)}")
+        said.append(f"accuracy {format_figure(share, around.low, around.high)}")
     return ", ".join(said)
 
 
-def dollars(amount: float) -> str:
-    """$5.00, or as many digits as a small sum needs.
+def format_dollars(amount: float) -> str:
+    """Return $5.00, or as many digits as a small sum needs.
 
-    >>> dollars(1234.5), dollars(0.0020734), dollars(2e-9)
+    >>> format_dollars(1234.5), dollars(0.0020734), dollars(2e-9)
     ('$1,234.50', '$0.00207', '< $0.000001')
     """
     if amount >= 1 or not amount:
@@ -124,8 +124,8 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
                 each.calls,
                 _count("≈ ", each.input_tokens),
                 _count("≤ ", each.output_tokens),
-                NOTHING if each.input_usd is None else f"≈ {dollars(each.input_usd)}",
-                NOTHING if each.most_usd is None else f"≈ {dollars(each.most_usd)}",
+                NOTHING if each.input_usd is None else f"≈ {format_dollars(each.input_usd)}",
+                NOTHING if each.most_usd is None else f"≈ {format_dollars(each.most_usd)}",
                 each.price,
             )
         )
@@ -137,19 +137,19 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
         each.input_tokens is not None and each.output_tokens is None for each in estimate.systems
     ):
         said.append("without max_tokens in settings there is no telling how long replies get")
-    return (Table(columns=_ESTIMATE, rows=rows), *lines(said))
+    return (Table(columns=_ESTIMATE, rows=rows), *make_lines(said))
 
 
 def _count(sign: str, tokens: int | None) -> str:
     return NOTHING if tokens is None else f"{sign}{tokens:,}"
 
 
-def failures(result: RunResult) -> Iterator[str]:
+def list_failures(result: RunResult) -> Iterator[str]:
     """Yield how many calls failed in which way, with the most frequent message of each."""
     if result.errors and result.errors == result.done:
         yield "all calls failed; most frequent error:"
     for count, message in result.failures:
-        yield f"{count:,} × {printable(message)}"
+        yield f"{count:,} × {strip_controls(message)}"
 
 
 def run_summary(result: RunResult) -> str:
@@ -160,22 +160,22 @@ def run_summary(result: RunResult) -> str:
     if result.truncated:
         replies = "reply" if result.truncated == 1 else "replies"
         said += f", {result.truncated:,} {replies} truncated"
-    said += f", {_answers(result.new)} new, {result.reused:,} reused"
+    said += f", {_count_answers(result.new)} new, {result.reused:,} reused"
     if result.cost_usd is not None:
-        said += f", {dollars(result.cost_usd)}"
+        said += f", {format_dollars(result.cost_usd)}"
     if result.judging_usd:
-        said += f" and {dollars(result.judging_usd)} for judges"
+        said += f" and {format_dollars(result.judging_usd)} for judges"
     if result.user_usd:
-        said += f" and {dollars(result.user_usd)} for the simulated user"
-    return f"{printable(result.folder)}: {said}"
+        said += f" and {format_dollars(result.user_usd)} for the simulated user"
+    return f"{strip_controls(result.folder)}: {said}"
 
 
 def reuse_line(result: RunResult) -> str | None:
     """Return that every answer was there already; None where a call was made or is missing."""
     if result.new or not result.reused or result.missing or result.errors:
         return None
-    return f"nothing new to call: {_answers(result.reused)} reused; --fresh calls again"
+    return f"nothing new to call: {_count_answers(result.reused)} reused; --fresh calls again"
 
 
-def _answers(count: int) -> str:
+def _count_answers(count: int) -> str:
     return "1 answer" if count == 1 else f"{count:,} answers"

@@ -1,4 +1,4 @@
-"""A score as a document: its table, tiers side by side, and what is to be known beside them."""
+"""A score as a document: its table, tiers side by side, and remarks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
 from calipers.metrics.cost.tiers import TIER
-from calipers.reports.figures import Form, group_name, shared_form
+from calipers.reports.figures import Form, choose_form, group_name
 from calipers.reports.remarks import (
-    correction_lines,
-    flaky_line,
-    frontier_lines,
-    reasons,
-    warning_lines,
+    describe_flaky,
+    list_corrections,
+    list_frontier,
+    list_reasons,
+    list_warnings,
 )
 from calipers.reports.table import (
     EMPTY,
@@ -27,9 +27,9 @@ from calipers.reports.table import (
     Tone,
     Where,
     estimate_cell,
-    lines,
+    make_lines,
 )
-from calipers.reports.tiers import WARNED, grade_text, tier_groups, tiers_table
+from calipers.reports.tiers import WARNED, format_grade, select_groups, tabulate_tiers
 
 if TYPE_CHECKING:
     from calipers.scores.results import BoundedValue, Group, Measured, Score
@@ -55,22 +55,22 @@ _RESERVED = {"low", "high", *(column.name for column in _COLUMNS)} - {"group", "
 _MANY = 7  # groups beyond which each has a row and metrics stand side by side
 
 
-def score_document(score: Score) -> Document:
+def make_score_document(score: Score) -> Document:
     """Return the score, its tiers, and what is to be known: nulls, warnings, corrections."""
     if not score.groups:
-        return (Line(text="No records."), score_table(score))
-    frontier = [] if score.frontier is None else list(frontier_lines(score.frontier))
-    flaky = flaky_line(score)
+        return (Line(text="No records."), tabulate_score(score))
+    frontier = [] if score.frontier is None else list(list_frontier(score.frontier))
+    flaky = describe_flaky(score)
     return (
-        score_table(score),
-        *(Line(text=text, kind="note", tone="warn") for text in warning_lines(score)),
-        *(tiers_table(tiers, tier_groups(score.groups, tiers)) for tiers in score.tiers),
-        *lines(([flaky] if flaky else []) + frontier),
-        *lines([f"without the judge's error: {line}" for line in correction_lines(score)]),
+        tabulate_score(score),
+        *(Line(text=text, kind="note", tone="warn") for text in list_warnings(score)),
+        *(tabulate_tiers(tiers, select_groups(score.groups, tiers)) for tiers in score.tiers),
+        *make_lines(([flaky] if flaky else []) + frontier),
+        *make_lines([f"without the judge's error: {line}" for line in list_corrections(score)]),
     )
 
 
-def score_table(
+def tabulate_score(
     score: Score,
     *,
     names: Sequence[str] | None = None,
@@ -87,9 +87,9 @@ def score_table(
     groups = score.groups[:most]
     every = dict.fromkeys(name for group in groups for name in group.metrics)
     chosen = [name for name in every if names is None or name in names]
-    rows = list(_metric_rows(groups, chosen, define, rows_behind))
+    rows = list(_make_metric_rows(groups, chosen, define, rows_behind))
     if names is None:
-        rows = [*_count_rows(groups), *rows, *_tier_rows(score, groups)]
+        rows = [*_count_rows(groups), *rows, *_make_tier_rows(score, groups)]
     elif wide:
         rows = [*_count_rows(groups, ("records",)), *rows]
     fields = list(groups[0].by) if groups else []
@@ -104,11 +104,11 @@ def score_table(
         columns=(*keys, *_COLUMNS[1:]),
         rows=tuple(rows),
         across="metric" if wide else "group",
-        notes=tuple(reasons(groups, chosen)),
+        notes=tuple(list_reasons(groups, chosen)),
     )
 
 
-def _row(
+def _make_row(
     at: tuple[int, Group],
     name: Cell,
     value: Cell,
@@ -133,47 +133,49 @@ def _count_rows(groups: Sequence[Group], labels: Sequence[str] = tuple(_COUNTS))
         for label, name in counted.items():
             if name == "records" or any(getattr(group, name) for group in groups):
                 count = Cell(value=getattr(at[1], name))
-                yield _row(at, Cell(value=label), count, where="people", tone="quiet")
+                yield _make_row(at, Cell(value=label), count, where="people", tone="quiet")
 
 
-def _metric_rows(
+def _make_metric_rows(
     groups: Sequence[Group],
     names: Sequence[str],
     define: Callable[[str], str] | None,
     rows_behind: Callable[[str, Group], str] | None,
 ) -> Iterator[Row]:
-    forms = {name: shared_form(_measured(groups, name)) for name in names}
-    valued = {name for name in names if any(m.value is not None for m in _measured(groups, name))}
+    forms = {name: choose_form(_list_measured(groups, name)) for name in names}
+    valued = {
+        name for name in names if any(m.value is not None for m in _list_measured(groups, name))
+    }
     for at in enumerate(groups):
         for name in names:
             if (measured := at[1].metrics.get(name)) is not None:
                 metric = metric_named(name)
                 says, link = ("", "") if define is None else (metric.says, define(name))
-                yield _row(
+                yield _make_row(
                     at,
                     Cell(value=name, note=says, link=link),
-                    _value(name, at[1], forms[name], rows_behind),
+                    _make_value_cell(name, at[1], forms[name], rows_behind),
                     measured,
                     unit=metric.unit,
                     where="all" if name in valued else "data",
                 )
 
 
-def _tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:
-    """Yield what is said of a tier beside its metrics: its median composite, grade and uplift."""
-    medians = shared_form(each.median_composite for each in groups if each.median_composite)
+def _make_tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:
+    """Yield rows about a tier besides its metrics: median composite, grade and uplift."""
+    medians = choose_form(each.median_composite for each in groups if each.median_composite)
     for at in enumerate(groups):
         if (median := at[1].median_composite) is not None:
             name = Cell(value="median_composite", text="median composite")
             where: Where = "data" if median.value is None else "all"
-            yield _row(at, name, estimate_cell(median, medians), median, where=where)
+            yield _make_row(at, name, estimate_cell(median, medians), median, where=where)
         if at[1].grade is not None:
-            yield _row(at, Cell(value="grade"), Cell(text=grade_text(at[1])), where="people")
+            yield _make_row(at, Cell(value="grade"), Cell(text=format_grade(at[1])), where="people")
         tier = str(at[1].by.get(TIER))
         for tiers in score.tiers:
-            if tier in tiers.uplift_intervals and tier_groups([at[1]], tiers):
+            if tier in tiers.uplift_intervals and select_groups([at[1]], tiers):
                 found = tiers.uplift_intervals[tier]
-                yield _row(at, Cell(value="uplift"), estimate_cell(found), found, where="data")
+                yield _make_row(at, Cell(value="uplift"), estimate_cell(found), found, where="data")
 
 
 def is_wide(score: Score) -> bool:
@@ -181,11 +183,11 @@ def is_wide(score: Score) -> bool:
     return len(score.groups) > _MANY
 
 
-def matrix_tables(score: Score, field: str, names: Sequence[str]) -> Iterator[Table]:
+def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterator[Table]:
     """Yield a table per metric: a row per value of the field, a column per group within it."""
     for name in names:
         metric = metric_named(name)
-        form = shared_form(_measured(score.groups, name))
+        form = choose_form(_list_measured(score.groups, name))
         rows = []
         for group in score.groups:
             other = {key: value for key, value in group.by.items() if key != field}
@@ -200,11 +202,13 @@ def matrix_tables(score: Score, field: str, names: Sequence[str]) -> Iterator[Ta
         yield Table(columns=columns, rows=tuple(rows), across="group", title=title)
 
 
-def _measured(groups: Sequence[Group], name: str) -> list[Measured]:
+def _list_measured(groups: Sequence[Group], name: str) -> list[Measured]:
     return [group.metrics[name] for group in groups if name in group.metrics]
 
 
-def _value(name: str, group: Group, form: Form, rows: Callable[[str, Group], str] | None) -> Cell:
+def _make_value_cell(
+    name: str, group: Group, form: Form, rows: Callable[[str, Group], str] | None
+) -> Cell:
     measured = group.metrics[name]
     mark = WARNED if name == "cost_of_pass" and group.warning is not None else ""
     by = f", {measured.interval} interval" if measured.interval else ""

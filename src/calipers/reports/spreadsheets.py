@@ -1,6 +1,6 @@
-"""CSV that spreadsheets only show: a text from outside that they would run gets an apostrophe.
+"""CSV that spreadsheets only show: a text that they would run as a formula gets an apostrophe.
 
->>> [safe_cell(each) for each in ("=1+1", "- no", "-0.5", -0.5, None)]
+>>> [escape_cell(each) for each in ("=1+1", "- no", "-0.5", -0.5, None)]
 ["'=1+1", "'- no", '-0.5', -0.5, None]
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from calipers.reports.table import Column, Document, Table, data_columns, data_rows
+from calipers.reports.table import Column, Document, Table, list_data_columns, list_data_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,35 +22,35 @@ _LINE_END = "\r\n"  # of the writer; ours is shorter
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
-def safe_cell(value: Any) -> Any:
-    """The value, a text that would be a formula with an apostrophe; a number may be a text."""
+def escape_cell(value: Any) -> Any:
+    """Return the value; a text that would be a formula gets an apostrophe."""
     is_formula = isinstance(value, str) and value.startswith(_FORMULA)
     return f"'{value}" if is_formula and not _NUMBER.fullmatch(value) else value
 
 
-def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Lines of CSV; an empty cell is a null."""
-    return "".join(map(_line, rows))
+def write_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Return lines of CSV; an empty cell is a null."""
+    return "".join(map(_write_line, rows))
 
 
-def _line(cells: Iterable[Any]) -> str:
+def _write_line(cells: Iterable[Any]) -> str:
     out = io.StringIO()
-    csv.writer(out).writerow(map(safe_cell, cells))  # quotes what its own line end stands in
+    csv.writer(out).writerow(map(escape_cell, cells))  # quotes what its own line end stands in
     return f"{out.getvalue().removesuffix(_LINE_END)}\n"
 
 
-def document_csv(document: Document) -> str:
+def render_csv(document: Document) -> str:
     """Return the data of a document as CSV with a header; an empty cell is a null."""
-    columns, rows = _data(document)
+    columns, rows = _list_data(document)
     shown = ([str(each).lower() if isinstance(each, bool) else each for each in r] for r in rows)
-    return csv_text([[column.name for column in columns], *shown])
+    return write_csv([[column.name for column in columns], *shown])
 
 
-def document_frame(document: Document) -> pl.DataFrame:
+def make_frame(document: Document) -> pl.DataFrame:
     """Return the data of a document as a data frame."""
     import polars as pl  # noqa: PLC0415 (heavy)
 
-    columns, rows = _data(document)
+    columns, rows = _list_data(document)
     kinds = {str: pl.String(), float: pl.Float64(), int: pl.Int64()}
     types = {column.name: kinds[column.type] for column in columns if column.type is not None}
     names = [column.name for column in columns]
@@ -63,13 +63,13 @@ def document_frame(document: Document) -> pl.DataFrame:
     )
 
 
-def _data(document: Document) -> tuple[list[Column], list[list[Any]]]:
-    """Return the columns and rows of the tables that are data; null where a table lacks one."""
+def _list_data(document: Document) -> tuple[list[Column], list[list[Any]]]:
+    """Return the columns and rows of the tables that are data; null if a table lacks one."""
     tables = [block for block in document if isinstance(block, Table)]
-    columns = {column.name: column for table in tables for column in data_columns(table)}
+    columns = {column.name: column for table in tables for column in list_data_columns(table)}
     rows: list[list[Any]] = []
     for table in tables:
-        names = [column.name for column in data_columns(table)]
-        found = (dict(zip(names, row, strict=True)) for row in data_rows(table) if names)
+        names = [column.name for column in list_data_columns(table)]
+        found = (dict(zip(names, row, strict=True)) for row in list_data_rows(table) if names)
         rows += ([row.get(name) for name in columns] for row in found)
     return list(columns.values()), rows

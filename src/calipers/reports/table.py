@@ -1,4 +1,4 @@
-"""The one model of what is shown: tables of typed cells, and the lines around them.
+"""The one model of shown tables: typed cells, and the lines around them.
 
 A builder makes a document once; a renderer per format writes it: `terminal`, `markdown`, `latex`,
 `html` (notebooks, the report, the dashboard) and `spreadsheets` (CSV, data frames). A column that
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from calipers.reports.figures import NOTHING, PLAIN, Form, figure_parts, printable
+from calipers.reports.figures import NOTHING, PLAIN, Form, split_figure, strip_controls
 
 Tone = Literal["", "pass", "fail", "warn", "inconclusive", "incomplete", "gain", "loss", "quiet"]
 Kind = Literal["key", "text", "figure", "tag", "words", "unit", "lane"]
@@ -40,7 +40,7 @@ class Column:
     @property
     def head(self) -> str:
         """What people read above it."""
-        return printable(self.name if self.heading is None else self.heading)
+        return strip_controls(self.name if self.heading is None else self.heading)
 
     @property
     def right(self) -> bool:
@@ -66,14 +66,14 @@ class Cell:
     def parts(self) -> tuple[str, str]:
         """The value as people read it and, apart, how far its interval reaches."""
         if self.text is not None:
-            return printable(self.text) + self.mark, ""
+            return strip_controls(self.text) + self.mark, ""
         if self.value is None:
             return NOTHING, ""
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            return printable(self.value) + self.mark, ""
+            return strip_controls(self.value) + self.mark, ""
         if isinstance(self.value, int) and self.form is PLAIN and self.low is None:
             return f"{self.value:,}{self.mark}", ""
-        value, reach = figure_parts(self.value, self.low, self.high, self.form)
+        value, reach = split_figure(self.value, self.low, self.high, self.form)
         return (value, reach + self.mark) if reach else (value + self.mark, "")
 
     @property
@@ -95,8 +95,8 @@ class Row:
     tone: Tone = ""
     where: Where = "all"
 
-    def cell(self, place: int) -> Cell:
-        """The cell in a column."""
+    def get_cell(self, place: int) -> Cell:
+        """Return the cell in a column."""
         found = self.cells[place]
         return found if isinstance(found, Cell) else Cell(value=found)
 
@@ -112,7 +112,7 @@ class Table:
     notes: tuple[str, ...] = ()
     across: str = ""  # the key whose values people see side by side, a column each
 
-    def column(self, name: str) -> int:
+    def find_column(self, name: str) -> int:
         """Return the place of a column."""
         return next(place for place, each in enumerate(self.columns) if each.name == name)
 
@@ -129,17 +129,17 @@ class Line:
 Document: TypeAlias = tuple["Table | Line", ...]
 
 
-def lines(texts: Sequence[str], kind: Literal["text", "note"] = "text") -> Document:
+def make_lines(texts: Sequence[str], kind: Literal["text", "note"] = "text") -> Document:
     """Return each text as a line."""
     return tuple(Line(text=text, kind=kind) for text in texts)
 
 
-def for_people(table: Table, *, web: bool = False) -> Table:
-    """Return the table as people see it: without what is only data, one key side by side."""
+def hide_data(table: Table, *, web: bool = False) -> Table:
+    """Return the table as people see it: without data-only columns, one key side by side."""
     wanted = ("all", "people", "web") if web else ("all", "people")
     kept = [place for place, each in enumerate(table.columns) if each.where in wanted]
     rows = tuple(
-        replace(row, cells=tuple(row.cell(place) for place in kept))
+        replace(row, cells=tuple(row.get_cell(place) for place in kept))
         for row in table.rows
         if row.where in wanted
     )
@@ -150,7 +150,7 @@ def for_people(table: Table, *, web: bool = False) -> Table:
 
 def _spread(table: Table) -> Table:
     """Return a table with a column for each value of the key `across`, and a row for the other."""
-    across = table.column(table.across)
+    across = table.find_column(table.across)
     down = next(
         place
         for place, each in enumerate(table.columns)
@@ -162,13 +162,13 @@ def _spread(table: Table) -> Table:
     rows: dict[Any, list[Row]] = {}
     found: dict[tuple[Any, Any], Row] = {}
     for row in table.rows:
-        key, other = row.cell(down).value, row.cell(across).value
+        key, other = row.get_cell(down).value, row.get_cell(across).value
         columns.setdefault(other, row)
         rows.setdefault(key, []).append(row)
         found[key, other] = row
     below = [place for place in units if table.columns[place].of == table.columns[down].name]
     heads = [
-        _head(table, row, across, place, alone=len(values) == 1)
+        _make_head(table, row, across, place, alone=len(values) == 1)
         for row in columns.values()
         for place in values
     ]
@@ -176,13 +176,13 @@ def _spread(table: Table) -> Table:
         replace(
             several[0],
             cells=(
-                several[0].cell(down),
+                several[0].get_cell(down),
                 *(
-                    found[key, other].cell(place) if (key, other) in found else ABSENT
+                    found[key, other].get_cell(place) if (key, other) in found else ABSENT
                     for other in columns
                     for place in values
                 ),
-                *(several[0].cell(place) for place in below),
+                *(several[0].get_cell(place) for place in below),
             ),
         )
         for key, several in rows.items()
@@ -191,31 +191,35 @@ def _spread(table: Table) -> Table:
     return replace(table, columns=kept, rows=spread, across="")
 
 
-def _head(table: Table, row: Row, across: int, place: int, *, alone: bool) -> Column:
+def _make_head(table: Table, row: Row, across: int, place: int, *, alone: bool) -> Column:
     """Return the column of one value of the key: its name and unit, and which value if several."""
-    cell, column = row.cell(across), table.columns[place]
+    cell, column = row.get_cell(across), table.columns[place]
     text = cell.shown
     for unit, each in enumerate(table.columns):
-        if each.kind == "unit" and each.of == table.columns[across].name and row.cell(unit).value:
-            text += f" ({row.cell(unit).shown})"
+        if (
+            each.kind == "unit"
+            and each.of == table.columns[across].name
+            and row.get_cell(unit).value
+        ):
+            text += f" ({row.get_cell(unit).shown})"
     heading = text if alone else f"{text} {column.head}"
     return replace(
         column, name=f"{text} {column.name}", heading=heading, note=cell.note, link=cell.link
     )
 
 
-def sentences(table: Table) -> Iterator[tuple[Row, str, str]]:
+def list_sentences(table: Table) -> Iterator[tuple[Row, str, str]]:
     """Yield the sentences of a table for people: the row, what names it, and what is said."""
     key = next((place for place, each in enumerate(table.columns) if each.kind == "key"), 0)
     for place, column in enumerate(table.columns):
         if column.kind == "words":
             for row in table.rows:
-                if said := row.cell(place).shown:
-                    of = f" ({printable(row.section)})" if row.section else ""
-                    yield row, f"{row.cell(key).shown}{of}", said
+                if said := row.get_cell(place).shown:
+                    of = f" ({strip_controls(row.section)})" if row.section else ""
+                    yield row, f"{row.get_cell(key).shown}{of}", said
 
 
-def data_columns(table: Table) -> list[Column]:
+def list_data_columns(table: Table) -> list[Column]:
     """Return the columns that are data, each interval with its bounds as columns."""
     found: list[Column] = []
     for column in table.columns:
@@ -225,7 +229,7 @@ def data_columns(table: Table) -> list[Column]:
     return found
 
 
-def data_rows(table: Table) -> list[list[Any]]:
+def list_data_rows(table: Table) -> list[list[Any]]:
     """Return the values of the rows that are data, in full precision."""
     kept = [place for place, each in enumerate(table.columns) if each.where in ("all", "data")]
     bounded = {place for place in kept if table.columns[place].bounds}

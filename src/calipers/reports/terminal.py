@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from calipers.reports.figures import printable
-from calipers.reports.table import Cell, Document, Line, Row, Table, for_people, sentences
+from calipers.reports.figures import strip_controls
+from calipers.reports.table import Cell, Document, Line, Row, Table, hide_data, list_sentences
 
 _PLAIN_WIDTH = 120
 _LONGEST_HEAD = 28
@@ -39,19 +39,19 @@ class _StdoutConsole(Console):
     """A console that leaves it to the command line what a broken pipe means."""
 
     def on_broken_pipe(self) -> None:
-        """Let the error through; rich would exit with 1."""
+        """Raise the error; rich would exit with 1."""
         raise BrokenPipeError
 
 
-def stdout_console() -> Console:
-    """Return standard output as a console, with a fixed width where nobody is looking."""
+def open_stdout() -> Console:
+    """Return standard output as a console, of a fixed width unless it is a terminal."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every terminal knows a dash or a Δ
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     return _StdoutConsole(highlight=False, width=width)
 
 
-def document_text(document: Document) -> str:
+def render_text(document: Document) -> str:
     """Return a document as plain text of a fixed width."""
     out = io.StringIO()
     show_document(document, Console(file=out, width=_PLAIN_WIDTH, highlight=False))
@@ -65,7 +65,7 @@ def show_document(document: Document, out: Console) -> None:
         if isinstance(block, Table):
             if block.title and not ended:
                 out.print()
-            _show_table(for_people(block), out)
+            _show_table(hide_data(block), out)
             ended = not block.notes
         else:
             _show_line(block, out)
@@ -73,7 +73,7 @@ def show_document(document: Document, out: Console) -> None:
 
 
 def _show_line(line: Line, out: Console) -> None:
-    text = printable(line.text)
+    text = strip_controls(line.text)
     if line.kind == "verdict":
         out.print(Text.assemble((line.tone.upper(), _STYLES[line.tone]), f"  {text}"))
     elif line.kind == "note":
@@ -90,29 +90,29 @@ def _show_note(text: str, out: Console, style: str = "dim") -> None:
 
 def _show_table(table: Table, out: Console) -> None:
     if table.title:
-        out.print(Text(printable(table.title), style="bold"))
+        out.print(Text(strip_controls(table.title), style="bold"))
     if table.lead:
-        out.print(Text(printable(table.lead), style="dim"))
+        out.print(Text(strip_controls(table.lead), style="dim"))
     told = [place for place, each in enumerate(table.columns) if each.kind != "words"]
     if table.rows:
-        parts = list(_places_that_fit(table, told, out.width))
+        parts = list(_fit_columns(table, told, out.width))
         for places in parts:
-            out.print(_rich_table(table, places, whole=len(parts) == 1))
-    for row, name, said in sentences(table):
+            out.print(_make_table(table, places, whole=len(parts) == 1))
+    for row, name, said in list_sentences(table):
         style = _STYLES[row.tone]
         line = Text.assemble((f"{row.tone} ".lstrip(), style), (name, style), f": {said}")
         out.print(Padding(line, (0, 0, 0, 1), expand=False))
     for note in table.notes:
-        _show_note(printable(note), out)
+        _show_note(strip_controls(note), out)
 
 
-def _places_that_fit(table: Table, told: Sequence[int], room: int) -> Iterator[list[int]]:
+def _fit_columns(table: Table, told: Sequence[int], room: int) -> Iterator[list[int]]:
     """Yield as many columns as there is room for, then the next ones, each time with the keys."""
-    widths = {place: _width(table, place, whole=True) + _GAP for place in told}
+    widths = {place: _measure_width(table, place, whole=True) + _GAP for place in told}
     if sum(widths.values()) <= room:
         yield list(told)
         return
-    widths = {place: _width(table, place) + _GAP for place in told}
+    widths = {place: _measure_width(table, place) + _GAP for place in told}
     kept = {place for place in told if table.columns[place].kind in ("key", "tag", "unit")}
     always = sum(widths[place] for place in kept)
     chosen, used = set(kept), always
@@ -126,19 +126,19 @@ def _places_that_fit(table: Table, told: Sequence[int], room: int) -> Iterator[l
     yield sorted(chosen)
 
 
-def _width(table: Table, place: int, *, whole: bool = False) -> int:
-    head = _head(table, place, whole=whole).split("\n")
-    return max(_room(table, place), *map(cell_len, head))
+def _measure_width(table: Table, place: int, *, whole: bool = False) -> int:
+    head = _make_head(table, place, whole=whole).split("\n")
+    return max(_measure_cells(table, place), *map(cell_len, head))
 
 
-def _room(table: Table, place: int) -> int:
+def _measure_cells(table: Table, place: int) -> int:
     """Return the width of the widest cell of a column."""
     indent = len(_INDENT) if place == 0 and any(row.section for row in table.rows) else 0
-    return max(cell_len(row.cell(place).shown) + indent for row in table.rows)
+    return max(cell_len(row.get_cell(place).shown) + indent for row in table.rows)
 
 
-def _rich_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTable:
-    headed = any(_head(table, place) for place in places)
+def _make_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTable:
+    headed = any(_make_head(table, place) for place in places)
     style = box.SIMPLE_HEAD if headed else None
     made = RichTable(box=style, pad_edge=False, show_header=headed)
     for place in places:
@@ -146,25 +146,30 @@ def _rich_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTabl
         justify: Literal["left", "right"] = "right" if column.right else "left"
         quiet = "dim" if column.kind == "unit" or (column.kind == "key" and not headed) else ""
         made.add_column(
-            Text(_head(table, place, whole=whole)), justify=justify, overflow="fold", style=quiet
+            Text(_make_head(table, place, whole=whole)),
+            justify=justify,
+            overflow="fold",
+            style=quiet,
         )
     section = ""
     for row in table.rows:
         if row.section != section:
             made.add_section()
-            made.add_row(Text(printable(row.section), style="bold"))
+            made.add_row(Text(strip_controls(row.section), style="bold"))
         section = row.section
-        cells = (_cell(row.cell(place), row, indented=place == places[0]) for place in places)
+        cells = (
+            _make_cell(row.get_cell(place), row, indented=place == places[0]) for place in places
+        )
         made.add_row(*cells, style="dim" if row.tone == "quiet" else "")
     return made
 
 
-def _cell(cell: Cell, row: Row, *, indented: bool) -> Text:
+def _make_cell(cell: Cell, row: Row, *, indented: bool) -> Text:
     indent = _INDENT if indented and row.section else ""
     return Text(indent + cell.shown, style=_STYLES[cell.tone])
 
 
-def _head(table: Table, place: int, *, whole: bool = False) -> str:
+def _make_head(table: Table, place: int, *, whole: bool = False) -> str:
     """Return a column's heading: whole, or wrapped where its cells are narrower."""
     column = table.columns[place]
     if column.kind == "unit":
@@ -173,5 +178,5 @@ def _head(table: Table, place: int, *, whole: bool = False) -> str:
     short = head if len(head) <= _LONGEST_HEAD else f"{head[: _LONGEST_HEAD - 1]}…"
     if whole:
         return short
-    most = max(_room(table, place), *map(len, short.split(" ")))
+    most = max(_measure_cells(table, place), *map(len, short.split(" ")))
     return "\n".join(textwrap.wrap(short, most, break_long_words=False)) or short

@@ -10,11 +10,11 @@ from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import (
     NOTHING,
     Form,
-    figure,
+    choose_form,
+    format_figure,
+    format_p,
     group_name,
-    p_text,
-    shared_form,
-    some,
+    join_some,
 )
 from calipers.reports.table import ABSENT, Cell, Column, Row, Table, estimate_cell
 
@@ -42,12 +42,12 @@ _SPREADS = {
 _NAMED = 4  # in a note
 
 
-def tiers_table(tiers: Tiers, groups: Sequence[Group]) -> Table:
+def tabulate_tiers(tiers: Tiers, groups: Sequence[Group]) -> Table:
     """Return a row per tier, with what varies between the tiers and how it was tested below."""
     title = f"Tiers against {tiers.baseline}"
-    rows = [_cells(tiers, group) for group in groups]
+    rows = [_make_cells(tiers, group) for group in groups]
     for place in _BOUNDED:
-        form = shared_form(row[place] for row in rows)
+        form = choose_form(row[place] for row in rows)
         for row in rows:
             brackets = form.brackets or row[place].form.brackets
             own = replace(row[place].form, decimals=form.decimals, brackets=brackets)
@@ -56,12 +56,12 @@ def tiers_table(tiers: Tiers, groups: Sequence[Group]) -> Table:
         title=f"{title}: {group_name(tiers.by)}" if tiers.by else title,
         columns=_COLUMNS,
         rows=tuple(Row(cells=tuple(row)) for row in rows),
-        notes=(*_spreads(tiers, len(groups)), *_notes(tiers)),
+        notes=(*_list_spreads(tiers, len(groups)), *_list_notes(tiers)),
     )
 
 
-def tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
-    """Return the groups whose tiers are compared: those that are alike in all else."""
+def select_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
+    """Return the groups whose tiers are compared: those equal in all other fields."""
     return [
         group
         for group in groups
@@ -70,26 +70,26 @@ def tier_groups(groups: Sequence[Group], tiers: Tiers) -> list[Group]:
     ]
 
 
-def grade_text(group: Group) -> str:
-    """Return the grade, the grades it may also be, and a mark where calls failed."""
+def format_grade(group: Group) -> str:
+    """Return the grade, the grades it may also be, and a mark if calls failed."""
     if group.grade is None:
         return NOTHING
     between = "" if group.grade_interval is None else f" [{', '.join(group.grade_interval)}]"
     return f"{group.grade}{between}{'' if group.warning is None else WARNED}"
 
 
-def _cells(tiers: Tiers, group: Group) -> list[Cell]:
+def _make_cells(tiers: Tiers, group: Group) -> list[Cell]:
     tier = str(group.by[TIER])
     return [
         Cell(value=tier),
-        Cell(text=grade_text(group)),
+        Cell(text=format_grade(group)),
         estimate_cell(group.median_composite),
-        _uplift(tiers, tier),
-        *_evidence(tiers.tests.get(tier)),
+        _make_uplift_cell(tiers, tier),
+        *_make_evidence_cells(tiers.tests.get(tier)),
     ]
 
 
-def _uplift(tiers: Tiers, tier: str) -> Cell:
+def _make_uplift_cell(tiers: Tiers, tier: str) -> Cell:
     """Return an uplift with its interval, in percent of the baseline's median."""
     uplift, around = tiers.uplift.get(tier), tiers.uplift_intervals.get(tier)
     low, high = (None, None) if around is None else (around.low, around.high)
@@ -100,21 +100,21 @@ def _uplift(tiers: Tiers, tier: str) -> Cell:
     )
 
 
-def _evidence(test: TierTest | None) -> tuple[Cell, Cell, Cell]:
+def _make_evidence_cells(test: TierTest | None) -> tuple[Cell, Cell, Cell]:
     """Return the difference of means, the adjusted p and the effect size of a tier's test."""
     if test is None or test.difference is None:
         return ABSENT, ABSENT, ABSENT
     signed = Form(signed=True, brackets=True)
-    effect = figure(test.effect, form=Form(signed=True, decimals=2))
+    effect = format_figure(test.effect, form=Form(signed=True, decimals=2))
     named = effect if test.effect is None else f"{effect} ({test.effect_name})"
     return (
         Cell(value=test.difference, low=test.low, high=test.high, form=signed),
-        Cell(value=test.p_holm, text=p_text(test.p_holm)),
+        Cell(value=test.p_holm, text=format_p(test.p_holm)),
         Cell(value=test.effect, text=named),
     )
 
 
-def _spreads(tiers: Tiers, count: int) -> Iterator[str]:
+def _list_spreads(tiers: Tiers, count: int) -> Iterator[str]:
     """Yield what varies between the tiers, with its interval; nothing varies within one."""
     if count < 2:  # noqa: PLR2004
         return
@@ -122,11 +122,11 @@ def _spreads(tiers: Tiers, count: int) -> Iterator[str]:
         value, around = getattr(tiers, name), tiers.intervals.get(name)
         low, high = (None, None) if around is None else (around.low, around.high)
         if value is not None:
-            yield f"{label}: {figure(value, low, high, Form(brackets=True))}"
+            yield f"{label}: {format_figure(value, low, high, Form(brackets=True))}"
 
 
-def _notes(tiers: Tiers) -> Iterator[str]:
-    """Yield how intervals and tests were had, and the reason for each that is missing."""
+def _list_notes(tiers: Tiers) -> Iterator[str]:
+    """Yield the methods of intervals and tests, and the reason for each that is missing."""
     hows = {each.interval for each in tiers.uplift_intervals.values() if each.interval}
     tests = {each.test for each in tiers.tests.values() if each.test}
     if hows:
@@ -137,4 +137,4 @@ def _notes(tiers: Tiers) -> Iterator[str]:
     for what, reason in tiers.reasons.items():
         by_reason.setdefault(reason, []).append(what)
     for reason, whats in by_reason.items():
-        yield f"{NOTHING} {some(whats, _NAMED)}: {reason}"
+        yield f"{NOTHING} {join_some(whats, _NAMED)}: {reason}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
-from calipers.scores.signatures import takes_options
-from calipers.support.arguments import no_progress
+from calipers.scores.signatures import declare_signature
+from calipers.support.arguments import ignore_progress
 from calipers.support.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(
     >>> result.score["accuracy"].value, result.records.height
     (1.0, 3)
     """
-    from calipers.runs.functions import new_folder, prepare_function  # noqa: PLC0415
+    from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
     from calipers.systems.agents.system import is_agent  # noqa: PLC0415
@@ -80,7 +80,7 @@ def run(
     if callable(suite) or is_agent(suite):
         ready = prepare_function(suite, tasks, policy, checks, **settings)
         report = report and output is not None
-        output = new_folder() if output is None else output
+        output = make_folder() if output is None else output
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
         ready = prepare_file(suite, checks)
@@ -96,7 +96,7 @@ def run(
 
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
-    """Refuse what is no suite file, and what such a file says itself."""
+    """Refuse what is not a suite file, and what such a file says itself."""
     if not isinstance(suite, str | Path):
         raise ArgumentTypeError(
             f"run({suite!r}): expected a suite file or a function, not {type(suite).__name__}",
@@ -110,7 +110,7 @@ def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
             )
 
 
-@takes_options("report")
+@declare_signature("report")
 def report(
     data: Any,
     output: str | Path | None = None,
@@ -118,7 +118,7 @@ def report(
     policy: PolicyLike | None = None,
     title: str | None = None,
     samples: int = SAMPLES,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
     """Show what a person wants to know about some records, or a result folder, on one page.

@@ -1,4 +1,4 @@
-"""One call after the other, many at a time: attempts, timeouts, and a line in the journal."""
+"""The calls of a run, many at a time: attempts, timeouts, and a line in the journal each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
-from calipers.records.judgment_shape import judging_cost
+from calipers.records.judgment_shape import sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.records import ReplyReader
@@ -19,13 +19,13 @@ from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
-from calipers.systems.images import image_parts
+from calipers.systems.images import list_images
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
-from calipers.systems.own_loop import had_not_begun
+from calipers.systems.own_loop import is_unbegun
 from calipers.systems.pace import LONGEST_WAIT, Lane
 from calipers.systems.pricing import Pricing
-from calipers.systems.simulated_user import user_cost
+from calipers.systems.simulated_user import sum_user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
 Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -80,7 +80,7 @@ class Calling:
         self._tracing = Tracing()
 
     async def all(self) -> None:
-        """Make them: each system has workers of its own, so that none waits for another."""
+        """Make all calls: each system has its own workers, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
                 numbers = self._course.calls(system)
@@ -112,68 +112,68 @@ class Calling:
     async def _finish(
         self, system: int, number: int, place: CallPlace, call: Call, reserved: float
     ) -> None:
-        """Attempts until one is good or none may help; in flight until the line is flushed."""
+        """Attempt a call until it succeeds or cannot; it is in flight until its line is flushed."""
         lane = self._lanes[system]
         attempt = 0
         first: float | None = None  # when its first attempt began
         billed = 0.0  # by attempts that failed
         while True:
             async with AsyncExitStack() as place_in_flight:
-                async with lane.slot():
+                async with lane.take_slot():
                     await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
-                        tried = Attempted({}, 0, 0, _not_called(lane.given_up))
+                        tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record)
                         return
                     began = monotonic()
                     first = began if first is None else first
-                    tried = await self._attempted(system, call, attempt + 1)
+                    tried = await self._attempt(system, call, attempt + 1)
                     took = monotonic() - first
                     billed += tried.billed_usd
                     fault = tried.fault
                     if fault is None:
-                        lane.succeeded()
+                        lane.note_success()
                     elif fault.kind == "rate_limit":
-                        lane.throttled(began, fault)
+                        lane.note_throttling(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
                         record = self._record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took, billed)
-                        lane.failed(fault)
+                        lane.note_failure(fault)
                         return
                 if fault is None:
-                    record = await self._checked(self._record(system, place, tried))
+                    record = await self._check_record(self._record(system, place, tried))
                     if self._unjudged is not None:
-                        self._unjudged.append(_line(record))
-                        record = await self._checked(await self._judged(record))
+                        self._unjudged.append(_encode_line(record))
+                        record = await self._check_record(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
-            await asyncio.sleep(lane.backoff(attempt, fault))
+            await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
-    async def _checked(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the record with what its checks find; a function of the user's may take time."""
+    async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the record with the results of its checks; a user's function may take time."""
         return await asyncio.to_thread(self._check, record) if self._check else record
 
     def _is_last(self, attempt: int, fault: Fault) -> bool:
         too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
         return not fault.again or too_long or attempt >= self._suite.retries
 
-    async def _attempted(self, system: int, call: Call, attempts: int) -> Attempted:
-        """One attempt, bounded in time, whatever it does."""
+    async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
+        """Return the outcome of one attempt, bounded in time."""
         limit = self._suite.timeout_seconds
         began = perf_counter()
         try:
             async with asyncio.timeout(limit):
                 reply = await self._systems[system](call)
             seconds = perf_counter() - began
-            fields = self._completed(system, self._reading.fields(call, reply))
+            fields = self._add_cost(system, self._reading.read_fields(call, reply))
             return Attempted(fields, attempts, seconds)
         except Fault as error:
             fault = error
         except TimeoutError as late:
             # A function that hangs in its thread would only hang once more.
-            again = self._suite.systems[system].python is None or had_not_begun(late)
+            again = self._suite.systems[system].python is None or is_unbegun(late)
             fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
@@ -183,14 +183,14 @@ class Calling:
 
     def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
         """Return what a conversation cost until it failed, as far as that is known."""
-        cost = self._completed(system, dict(usage)).get("cost_usd") or 0.0
-        return float(cost) + user_cost(usage)
+        cost = self._add_cost(system, dict(usage)).get("cost_usd") or 0.0
+        return float(cost) + sum_user_cost(usage)
 
-    def _completed(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields with their cost, where the system has not said it."""
+    def _add_cost(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with their cost, if the system has not given it."""
         pricing = self._prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
-            cost = pricing.cost(fields)
+            cost = pricing.compute_cost(fields)
             return fields if cost is None else {**fields, "cost_usd": cost}
         return fields
 
@@ -205,8 +205,8 @@ class Calling:
         took: float = 0.0,
         billed: float = 0.0,
     ) -> None:
-        """The record goes into the journal, then into the sums."""
-        self._journal.append(_line(record))
+        """Write the record into the journal, then add it to the sums."""
+        self._journal.append(_encode_line(record))
         states = self._state.calls[system]
         if states[number] == FAILED:
             self._state.tally.forget_failed()
@@ -218,35 +218,35 @@ class Calling:
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += judging_cost(record) + user_cost(record) + billed
+            cost += sum_judging_cost(record) + sum_user_cost(record) + billed
         elif billed:
             cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
         self._budget.settle(
-            system, reserved, cost, call.prompt, prompt_tokens, judging=judging_cost(record)
+            system, reserved, cost, call.prompt, prompt_tokens, judging=sum_judging_cost(record)
         )
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identity(system, place), **self._plan.tasks.kept(place.task)}
+        record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
         if tried.fault is not None:
-            message = self._mask.message(tried.fault.message, tried.fault.most)
+            message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
         if tried.attempts:
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts
-        return self._mask.values({**record, **tried.fields})  # type: ignore[no-any-return]
+        return self._mask.mask_value({**record, **tried.fields})  # type: ignore[no-any-return]
 
 
 def _is_bounded(call: Call) -> bool:
     """Say whether the prompt and the settings tell the most that a call may cost."""
-    return not call.is_open_ended and not any(image_parts(call.messages))
+    return not call.is_open_ended and not any(list_images(call.messages))
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     return encode_record(record).encode("utf-8", "replace")
 
 
-def _not_called(fault: Fault) -> Fault:
+def _add_not_called(fault: Fault) -> Fault:
     return Fault(fault.kind, f"{fault.message} (not called: the system stayed down)")

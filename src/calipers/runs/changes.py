@@ -1,4 +1,4 @@
-"""What differs between the run that a folder holds and the one that is asked for now."""
+"""Differences between the run that a folder holds and the one that is asked for now."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
         base: The suite's own folder.
     """
     return [
-        *_differences(_what_was_asked(before, before), _what_was_asked(now, before)),
+        *_list_differences(_keep_asked(before, before), _keep_asked(now, before)),
         *_of_data(before["data"], now["data"]),
         *_of_files(before, now, base),
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
         *_of_prices(before.get("prices", {}), now.get("prices", {})),
         *_of_servers(before.get("servers"), now.get("servers", {})),
-        *(checks_notice(before, now) if ORDER_SEED in before else ()),
+        *(note_checks(before, now) if ORDER_SEED in before else ()),
     ]
 
 
-def _what_was_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return a suite without what only measures the answers, unless that chose the calls."""
     dropped = () if ORDER_SEED in before else (_MEASURES,)
     return {key: value for key, value in of["suite"].items() if key not in dropped}
@@ -54,7 +54,7 @@ def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
 def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
     """Yield the files of the code under test that differ, as they were and as they are on the disk.
 
-    A policy is held against the same answers anew, unless it has decided which calls were made.
+    A policy is held against the same answers again, unless it has decided which calls were made.
     """
     policies = {each["suite"]["policy"] for each in (before, now)}
     then = {**before["files"], **before.get(IMPORTED, {})}
@@ -89,39 +89,44 @@ def _of_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Ite
             yield f"the environment variable {name} has another value"
 
 
-def policy_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield that the policy is another than before, where it decides on the same answers."""
+def note_policy(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the policy has changed, if it decides on the same answers."""
     name = now["suite"]["policy"]
     if name is not None and before["files"].get(name) != now["files"].get(name):
-        yield f"{name} has changed: the answers that are there are decided on anew"
+        yield f"{name} has changed: the answers that are there are decided on again"
     if before["suite"].get(_MEASURES, {}) != now["suite"][_MEASURES]:
-        yield f"{_MEASURES} has changed: the answers that are there are measured anew"
+        yield f"{_MEASURES} has changed: the answers that are there are measured again"
 
 
-def checks_notice(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield that the checks are others than before."""
+def note_checks(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the checks have changed."""
     if before.get(CHECKS) != now.get(CHECKS):
-        yield "the checks have changed: the answers that are there are checked anew"
+        yield "the checks have changed: the answers that are there are checked again"
 
 
-def _differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
+def _list_differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
     """Yield `systems.mini.settings.temperature was 0, is 1`: each difference by its path."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in dict.fromkeys((*before, *now)):
             if place or key not in (*MAY_CHANGE, *_DECIDES_NOTHING, *_DONE_ANEW):
                 at = f"{place}.{key}" if place else key
-                yield from _differences(before.get(key), now.get(key), at)
-    elif isinstance(before, list) and isinstance(now, list) and _named(before) and _named(now):
-        yield from _differences(_by_name(before), _by_name(now), place)
+                yield from _list_differences(before.get(key), now.get(key), at)
+    elif (
+        isinstance(before, list)
+        and isinstance(now, list)
+        and _has_names(before)
+        and _has_names(now)
+    ):
+        yield from _list_differences(_index_by_name(before), _index_by_name(now), place)
     elif before != now and not (_is_empty(before) and _is_empty(now)):
-        yield f"{place} was {_shown(before)}, is {_shown(now)}"
+        yield f"{place} was {_format_value(before)}, is {_format_value(now)}"
 
 
-def _named(items: list[Any]) -> bool:
+def _has_names(items: list[Any]) -> bool:
     return all(isinstance(each, dict) and "name" in each for each in items)
 
 
-def _by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
+def _index_by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {each["name"]: each for each in items}
 
 
@@ -129,7 +134,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ([], {})
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if _is_empty(value):
         return "not there"
     text = json.dumps(value, ensure_ascii=False)

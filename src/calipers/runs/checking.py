@@ -1,4 +1,4 @@
-"""Checks of a run: each record is checked as it comes in, and anew where the checks have changed.
+"""Checks of a run: each record is checked as it comes in, and again if the checks have changed.
 
 What the system under test reports itself is kept apart: a result says `reported` where the record
 says the same of itself, so that checks can be taken out of a record again.
@@ -28,7 +28,7 @@ from calipers.metrics.checks.kinds.own import Judged, Python
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
 from calipers.records.fields import FIELDS
-from calipers.records.rows import checked, scalar_types
+from calipers.records.rows import check_rows, find_scalar_types
 from calipers.records.tasks import Tasks
 from calipers.runs.suite import Suite
 from calipers.support.errors import DataError, UsageError, nearest
@@ -59,7 +59,7 @@ class RecordChecks:
     def __call__(self, record: Record) -> Record:
         """Return a record with the lists that its checks fill, and their results."""
         task = self._tasks.get(str(record["id"]), {})
-        plain = _without_results(record, task)
+        plain = _drop_results(record, task)
         checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
         if not checks or record.get("error") is not None:
             return plain
@@ -70,21 +70,21 @@ class RecordChecks:
                 each[REPORTED] = True
         return {**plain, **found}
 
-    def digest(self) -> str | None:
+    def hash(self) -> str | None:
         """Return a hash of the suite's checks and of the code that they call."""
         if not self._of_suite:
             return None
         written = json.dumps([check.written for check in self._of_suite.checks])
-        files = sorted(path for path in self._files() if path.is_file())
+        files = sorted(path for path in self._list_files() if path.is_file())
         hashes = (sha256(path.read_bytes()).hexdigest() for path in files)
         return sha256("\n".join((written, *hashes)).encode()).hexdigest()
 
-    def _files(self) -> Iterator[Path]:
+    def _list_files(self) -> Iterator[Path]:
         """Yield the files that the checks depend on: functions with what they import, schemas."""
         for check in self._of_suite.checks:
             if isinstance(check.test, Python):
                 file = (self._base / check.test.reference.rpartition(":")[0]).resolve()
-                yield from LocalImports((file.parent, self._base.resolve())).reached_from(file)
+                yield from LocalImports((file.parent, self._base.resolve())).find_reached(file)
             named = json.loads(check.written).get(check.test.key)
             if check.test.key == "json_schema" and isinstance(named, str):
                 yield self._base / named
@@ -125,9 +125,9 @@ def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
     Raises:
         DataError: A field of the record is not what its name says.
     """
-    checks = checks.seeing(tuple(record))
+    checks = checks.restrict(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*checks.fields, RESULTS))))
-    batch = checked([(1, "", record)], wanted, "record", scalar_types([record], wanted))
+    batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
     if batch.bad:
         raise DataError(f"a record cannot be checked: {batch.bad[0].problem}", fix="fix the system")
     frame: pl.DataFrame = checks.apply(batch.frame, Settings(), details=True)
@@ -135,8 +135,8 @@ def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
     return {name: json.loads(row[name]) for name in (*LISTS, RESULTS) if row.get(name) is not None}
 
 
-def _without_results(record: Record, task: Mapping[str, Any]) -> Record:
-    """Return a record as its system gave it: what earlier checks have put in is taken out."""
+def _drop_results(record: Record, task: Mapping[str, Any]) -> Record:
+    """Return a record as its system gave it, without the results of earlier checks."""
     results = [each for each in record.get(RESULTS) or () if "held" in each]
     ours = {each["name"] for each in results if not each.get(REPORTED)}
     found = {name: value for name, value in record.items() if name not in (RESULTS, EXPECTED)}

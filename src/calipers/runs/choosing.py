@@ -1,4 +1,4 @@
-"""Which folder a run goes to where none is named: the newest of the suite, or a new one."""
+"""The default folder of a run: the newest of the suite, or a new one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.records.result_folder import new_stamp, newest_run
+from calipers.records.result_folder import find_newest, make_stamp
 from calipers.runs.changes import list_changes
 from calipers.runs.folder import Folder
 from calipers.runs.suite import Suite
@@ -29,14 +29,14 @@ def choose_folder(
         now: The manifest of the run.
         fresh: Whether to take a new folder whatever there is.
     """
-    root = Path(_ROOT) / _folder_name(suite)
+    root = Path(_ROOT) / _name_folder(suite)
     while True:
-        newest = newest_run(root)
-        changes = [] if newest is None else _changes_since(Folder(newest), now, base)
+        newest = find_newest(root)
+        changes = [] if newest is None else _list_changes(Folder(newest), now, base)
         if newest is not None and not (changes or fresh):
             return Folder(newest), ()
-        folder = root / new_stamp(newest)
-        if not _made(folder):  # another run has begun this very moment: look again
+        folder = root / make_stamp(newest)
+        if not _make(folder):  # another run has begun this very moment: look again
             continue
         if newest is None or fresh:
             return Folder(folder), ()
@@ -45,23 +45,23 @@ def choose_folder(
 
 def start_folder(suite: Suite) -> Path:
     """Make and return a new folder for a run of a suite, whatever others there are."""
-    root = Path(_ROOT) / _folder_name(suite)
-    while not _made(folder := root / new_stamp(newest_run(root))):
+    root = Path(_ROOT) / _name_folder(suite)
+    while not _make(folder := root / make_stamp(find_newest(root))):
         pass  # another run has begun this very moment
     return folder
 
 
-def _changes_since(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
-    """Return what makes the answers of a folder stale; nothing where it has none."""
+def _list_changes(folder: Folder, now: Mapping[str, Any], base: Path) -> list[str]:
+    """Return what makes the answers of a folder stale; empty if nothing does."""
     try:
-        before = folder.manifest()
+        before = folder.read_manifest()
     except UsageError as error:
         return [error.message]
     return [] if before is None else list_changes(before, now, base)
 
 
-def _made(folder: Path) -> bool:
-    """Make a folder; return False where it is there already."""
+def _make(folder: Path) -> bool:
+    """Make a folder; return False if it exists already."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -73,6 +73,6 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def _folder_name(suite: Suite) -> str:
+def _name_folder(suite: Suite) -> str:
     name = "".join(each if each.isalnum() or each in "-_." else "-" for each in suite.name)
     return name.strip(".") or "suite"

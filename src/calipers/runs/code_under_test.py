@@ -18,10 +18,10 @@ from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
 from calipers.runs.suite import Suite
-from calipers.runs.tools import tool_files
+from calipers.runs.tools import list_files
 from calipers.support.errors import UsageError
 from calipers.support.local_imports import LocalImports
-from calipers.support.reloading import imported_since
+from calipers.support.reloading import find_imported
 from calipers.systems.registered import SYSTEMS
 from calipers.systems.spec import SystemSpec
 
@@ -41,49 +41,49 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
     """
     found: set[Path] = set()
     for system in suite.systems:
-        found.update(_files_of(system, folder.resolve()))
+        found.update(_list_files(system, folder.resolve()))
     if suite.tools is not None:
         tools = (folder / suite.tools).resolve()
         found.add(tools)
-        for file in tool_files(tools):
+        for file in list_files(tools):
             found.update(_with_imports(file, folder.resolve()))
-    return _hashed(found, folder)
+    return _hash_files(found, folder)
 
 
 def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
     """Return the same of the local modules that this process has imported for the systems."""
-    files = {(folder / _python_file(each)).resolve() for each in suite.systems if each.python}
-    return _hashed({path for file in files for path in imported_since(file)}, folder)
+    files = {(folder / _find_python(each)).resolve() for each in suite.systems if each.python}
+    return _hash_files({path for file in files for path in find_imported(file)}, folder)
 
 
 def hash_file(name: str, folder: Path) -> str:
     """Return the SHA-256 of one of these files as it is now, or why there is none."""
-    return _digest(folder.resolve() / name)
+    return _hash_file(folder.resolve() / name)
 
 
-def _hashed(paths: Iterable[Path], folder: Path) -> dict[str, str]:
+def _hash_files(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     named = {Path(os.path.relpath(path, folder.resolve())).as_posix(): path for path in paths}
-    return {name: _digest(named[name]) for name in sorted(named)}
+    return {name: _hash_file(named[name]) for name in sorted(named)}
 
 
-def _python_file(system: SystemSpec) -> str:
-    """Return the file of a system's function, that of a plug-in too; "" where there is none."""
+def _find_python(system: SystemSpec) -> str:
+    """Return the file of a system's function, also that of a plug-in; "" if there is none."""
     file, colon, _ = (system.python or "").rpartition(":")
     if colon or system.python is None:
         return file
     return str(SYSTEMS.get(system.python).file or "")
 
 
-def _files_of(system: SystemSpec, folder: Path) -> Iterator[Path]:
-    if file := _python_file(system):
+def _list_files(system: SystemSpec, folder: Path) -> Iterator[Path]:
+    if file := _find_python(system):
         yield from _with_imports((folder / file).resolve(), folder)
-    for path in _named_by(system.command or (), folder):
+    for path in _find_named(system.command or (), folder):
         yield from _with_imports(path, folder)
     for pattern in system.files:
-        yield from _matching(pattern, system, folder)
+        yield from _match_files(pattern, system, folder)
 
 
-def _matching(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
+def _match_files(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
     """Yield the files that a pattern of the suite names.
 
     Raises:
@@ -102,24 +102,24 @@ def _matching(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
 def _with_imports(path: Path, folder: Path) -> Iterator[Path]:
     """Yield a file and, of a Python file, every local module that it leads to."""
     if path.suffix in SOURCE_SUFFIXES:
-        yield from LocalImports((path.parent, folder)).reached_from(path)
+        yield from LocalImports((path.parent, folder)).find_reached(path)
     elif path.is_file():
         yield path
 
 
-def _named_by(command: Sequence[str], folder: Path) -> Iterator[Path]:
+def _find_named(command: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the local files that a command names: its words, and `python -m MODULE`."""
     for before, word in zip(("", *command), command, strict=False):
-        for each in _words(word):
+        for each in _split_words(word):
             path = (folder / each).resolve()
             if path.is_file() and not _is_installed(Path(each)):
                 yield path
         if before == "-m" and _MODULE.fullmatch(word):
-            yield from LocalImports((folder,)).module_files(f"{word}.__main__")
+            yield from LocalImports((folder,)).find_module(f"{word}.__main__")
 
 
-def _words(word: str) -> Iterator[str]:
-    """Yield an argument, what stands after its `=`, and the words of a shell's command line."""
+def _split_words(word: str) -> Iterator[str]:
+    """Yield an argument, what follows its `=`, and the words of a shell's command line."""
     yield word
     yield from filter(None, (word.partition("=")[2],))
     if any(each.isspace() for each in word):
@@ -137,8 +137,8 @@ def _is_installed(path: Path) -> bool:
     return path.parent in programs or (path.parent.parent / "pyvenv.cfg").is_file()
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file; of a very large one, size and time of change stand for it."""
+def _hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file; for a very large one, its size and time of change."""
     try:
         about = path.stat()
         if about.st_size > _LARGEST:

@@ -1,4 +1,4 @@
-"""What a run leaves behind: the score, the verdict, and how to go on."""
+"""The results of a run: the score, the verdict, and how to continue."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from calipers.gates.early import Early
 from calipers.gates.result import GateResult
 from calipers.records.result_folder import GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
-from calipers.runs.metric_settings import suite_options
+from calipers.runs.metric_settings import read_options
 from calipers.runs.present import ReportOptions, ReportPage
-from calipers.runs.report_data import need_report
+from calipers.runs.report_data import require_report
 from calipers.runs.samples import FIELDS
 from calipers.runs.state import State
 from calipers.runs.suite import Suite
@@ -117,12 +117,12 @@ def finish_run(
     if state.tally.done and not interrupted:
         asked = _Asked.of(suite, base, state, early)
         try:
-            score, gate, told = _measured(folder, asked, report=report)
+            score, gate, told = _measure(folder, asked, report=report)
         except DataError as error:
             if not report:
                 raise
-            score, gate, _ = _measured(folder, asked, report=False)  # the run counts, not the page
-            told = [_no_report(error)]
+            score, gate, _ = _measure(folder, asked, report=False)  # the run counts, not the page
+            told = [_explain_no_report(error)]
         notices = (*notices, *told)
     tally = state.tally
     return RunResult(
@@ -141,7 +141,7 @@ def finish_run(
         stopped=stopped,
         score=score,
         gate=gate,
-        notices=tuple(dict.fromkeys(_notices(notices, score, gate, early))),
+        notices=tuple(dict.fromkeys(_list_notices(notices, score, gate, early))),
     )
 
 
@@ -154,23 +154,23 @@ class _Asked:
 
     @classmethod
     def of(cls, suite: Suite, base: Path, state: State, early: Early | None) -> _Asked:
-        """Each system, in each tier, is held against the policy."""
-        by = _by(suite, least=1)
+        """Return what is asked; the policy applies to each system in each tier."""
+        by = _choose_fields(suite, least=1)
         if suite.policy is None:
-            return cls(options=suite_options(suite, base, by=by), gate=None)
+            return cls(options=read_options(suite, base, by=by), gate=None)
         lacking = state.missing and not (early is not None and early.stopped)
         also = (f"{state.missing:,} calls were not made",) if lacking else ()
         question = ask_gate(
             base / suite.policy,
             GateOptions(incomplete=also, early=early),
-            suite_options(suite, base, by=gate_fields(suite)),
+            read_options(suite, base, by=gate_fields(suite)),
         )
         # With the calibrations it shows judged means without the judge's error too.
-        options = suite_options(suite, base, by=by, calibrations=question.calibrations)
+        options = read_options(suite, base, by=by, calibrations=question.calibrations)
         return cls(options=options, gate=question)
 
 
-def _measured(
+def _measure(
     folder: Folder, asked: _Asked, *, report: bool
 ) -> tuple[Score, GateResult | None, list[str]]:
     """Read the journal once: write the score, the verdict and the report; say what is missing."""
@@ -192,24 +192,24 @@ def _measured(
         if page is None:
             return score, gate, []
         try:
-            need_report(REPORT)
+            require_report(REPORT)
             folder.write(REPORT, page.make(read, journal, folder.path, gate).to_html())
         except Exception as error:  # noqa: BLE001 (the run counts, not the page)
-            return score, gate, [_no_report(error)]
+            return score, gate, [_explain_no_report(error)]
     return score, gate, []
 
 
-def _no_report(error: Exception) -> str:
-    """Say why there is no report: a run is as good without one."""
+def _explain_no_report(error: Exception) -> str:
+    """Return why there is no report, which a run does not depend on."""
     if isinstance(error, CalipersError):
         return f"no {REPORT}: {error.message}; {error.fix}"
     return f"no {REPORT}: {type(error).__name__}: {error}"
 
 
-def _notices(
+def _list_notices(
     notices: Sequence[str], score: Score | None, gate: GateResult | None, early: Early | None
 ) -> Iterator[str]:
-    """What is to be told, of the run, the score and the gate."""
+    """Yield the notices of the run, the score and the gate."""
     yield from notices
     yield from score.notices if score is not None else ()
     yield from gate.notices if gate is not None else ()
@@ -226,10 +226,10 @@ def _of_a_part(early: Early | None) -> Iterator[str]:
 
 def gate_fields(suite: Suite) -> tuple[str, ...]:
     """Return the fields whose groups the gate decides on one by one."""
-    return _by(suite, least=2)
+    return _choose_fields(suite, least=2)
 
 
-def _by(suite: Suite, *, least: int) -> tuple[str, ...]:
-    """The fields that tell a suite's results apart, where there are so many of them."""
+def _choose_fields(suite: Suite, *, least: int) -> tuple[str, ...]:
+    """Return the fields that distinguish a suite's results, if there are at least so many."""
     model = ("model",) if len(suite.systems) >= least else ()
     return (*model, *(("tier",) if len(suite.tiers) >= least else ()))

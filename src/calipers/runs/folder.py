@@ -1,4 +1,4 @@
-"""A result folder: held by one run at a time, and by one suite for good."""
+"""A result folder: locked by one run at a time, and tied to one suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, new_stamp
+from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, make_stamp
 from calipers.runs.manifest import SCHEMA
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
@@ -60,8 +60,8 @@ class Folder:
         finally:
             os.close(lock)
 
-    def manifest(self) -> dict[str, Any] | None:
-        """Return what the folder is of; None where no call has ended in it, so that it is free.
+    def read_manifest(self) -> dict[str, Any] | None:
+        """Return the folder's manifest; None if no call has ended in it, so that it is free.
 
         Raises:
             UsageError: There are records, and the manifest is missing or cannot be read.
@@ -92,11 +92,11 @@ class Folder:
         return found
 
     def write(self, name: str, content: str) -> None:
-        """A file of the folder, all at once or not at all, for its owner alone."""
+        """Write a file of the folder, whole or not at all, readable by its owner alone."""
         write_whole(self.path / name, content, private=True)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        """The same, of JSON."""
+        """Write a JSON file in the same way."""
         self.write(name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def remove_verdicts(self) -> None:
@@ -123,10 +123,10 @@ class Folder:
         Returns:
             The folder that holds it now; None where there was nothing.
         """
-        if self.manifest() is None:
+        if self.read_manifest() is None:
             return None
         here = self.path.resolve()
-        kept = here.with_name(f"{here.name}.{new_stamp()}")
+        kept = here.with_name(f"{here.name}.{make_stamp()}")
         while kept.exists():
             kept = here.with_name(f"{kept.name}+")
         try:

@@ -1,4 +1,4 @@
-"""A Python function as a suite of its own: what `calipers.run(function, tasks=[…])` runs."""
+"""A Python function as a suite, for `calipers.run(function, tasks=[…])`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TASKS, _POLICY = "tasks.jsonl", "policy.json"
 _KEPT: list[TemporaryDirectory[str]] = []  # as long as this process runs
 
 
-def new_folder() -> Path:
+def make_folder() -> Path:
     """Return a folder that is removed when Python ends."""
     _KEPT.append(TemporaryDirectory(prefix="calipers-run-"))
     return Path(_KEPT[-1].name)
@@ -40,22 +40,22 @@ def prepare_function(
         ArgumentTypeError: The tasks or the policy are of another type.
         UsageError: A setting is not one of a suite, or has a wrong value.
     """
-    base = new_folder()
+    base = make_folder()
     name = getattr(function, "__name__", None) or getattr(function, "name", None) or ""
     name = name if name.isidentifier() else "function"
-    (base / f"{name}.py").write_text(_source_of(function), encoding="utf-8")
+    (base / f"{name}.py").write_text(_read_source(function), encoding="utf-8")
     found = {
         "name": name,
         **settings,
-        "data": _tasks_file(tasks, base),
+        "data": _write_tasks(tasks, base),
         "systems": [{"name": name, "python": f"{name}.py:{name}"}],
-        **({} if policy is None else {"policy": _policy_file(policy, base)}),
+        **({} if policy is None else {"policy": _write_policy(policy, base)}),
     }
     suite = Suite.of(ConfigFile(f"run({name})", found), example=EXAMPLE)
     return prepare_suite(suite, base, functions={name: function}, checks=checks)
 
 
-def _source_of(function: Any) -> str:
+def _read_source(function: Any) -> str:
     """Return what tells this function from a changed one: its source, or else its code."""
     try:
         return inspect.getsource(function)
@@ -64,7 +64,7 @@ def _source_of(function: Any) -> str:
         return f"# {getattr(code, 'co_code', b'').hex()} {getattr(code, 'co_consts', ())}\n"
 
 
-def _tasks_file(tasks: Any, base: Path) -> str:
+def _write_tasks(tasks: Any, base: Path) -> str:
     if isinstance(tasks, str) and "://" in tasks:
         return tasks
     if isinstance(tasks, str | Path):
@@ -83,7 +83,7 @@ def _tasks_file(tasks: Any, base: Path) -> str:
     return _TASKS
 
 
-def _policy_file(policy: Any, base: Path) -> str:
+def _write_policy(policy: Any, base: Path) -> str:
     if isinstance(policy, str | Path):
         return str(Path(policy).resolve())
     if not isinstance(policy, Mapping):

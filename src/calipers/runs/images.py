@@ -14,10 +14,10 @@ from calipers.systems.images import (
     TYPES,
     ImageFile,
     NotAnImage,
-    image_parts,
+    get_scheme,
+    get_url,
     is_remote,
-    scheme_of,
-    url_of,
+    list_images,
 )
 
 _EXAMPLE = '{"type": "image_url", "image_url": {"url": "photos/cat.png"}}'
@@ -41,8 +41,8 @@ class ImageFiles:
             UsageError: A part names no image, or one that cannot be sent.
         """
         found = {}
-        for part in image_parts(messages):
-            url = url_of(part)
+        for part in list_images(messages):
+            url = get_url(part)
             if not isinstance(url, str) or not url:
                 raise UsageError(f"the task {task}: an image_url without a url", fix=_EXAMPLE)
             if is_remote(url):
@@ -71,7 +71,7 @@ class ImageFiles:
         return self._found[url]
 
     def _path(self, url: str, task: str) -> Path:
-        if len(scheme_of(url)) > 1:
+        if len(get_scheme(url)) > 1:
             raise UsageError(
                 f"the task {task}: the image {shown(url)}: neither a path nor a URL",
                 fix="a path from the folder of the data, https://…, or data:image/png;base64,…",
@@ -92,7 +92,7 @@ class ImageFiles:
 
 def _check_url(url: str, task: str) -> None:
     """Refuse a data URL that holds no image; what stands behind other URLs is not looked at."""
-    if scheme_of(url) != "data":
+    if get_scheme(url) != "data":
         return
     head, _, content = url.partition(",")
     is_image = head.startswith("data:image/") and head.endswith(";base64")

@@ -1,4 +1,4 @@
-"""What a result folder says of the run that made it: suite, data, code, versions, prices."""
+"""The manifest of a result folder: suite, data, code, versions, prices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
-from calipers.systems.pricing import Pricing, pricing_of
+from calipers.systems.pricing import Pricing, find_pricing
 from calipers.systems.secrets import mask_for
 from calipers.systems.servers import hash_servers
 
@@ -29,7 +29,7 @@ _USER = "the simulated user"  # among the systems
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
 
 
-def new_manifest(
+def make_manifest(
     suite: Suite,
     base: Path,
     tasks: Tasks,
@@ -45,7 +45,7 @@ def new_manifest(
     known = [(system.name, each) for system, each in zip(suite.systems, prices, strict=True)]
     seeds = {system.name: system.settings.get("seed") for system in suite.systems}
     if suite.user is not None:
-        known.append((_USER, pricing_of(suite.user)))
+        known.append((_USER, find_pricing(suite.user)))
         seeds[_USER] = suite.user.settings_of(run=1).get("seed")
     judges = zip(suite.judges, rubrics, strict=True)
     models = [model for judge in suite.judges for model in judge.models]
@@ -60,14 +60,14 @@ def new_manifest(
             **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
         },
         "files": {**hash_code(suite, base), **_hash_policy(suite, base), **(images or {})},
-        "versions": dict(_versions()),
+        "versions": dict(_list_versions()),
         "seed": seeds,
         "prices": {name: each.to_dict() for name, each in known if each is not None},
         "servers": hash_servers((*suite.systems, *models, *filter(None, (suite.user,)))),
         **({CHECKS: checks} if checks else {}),
         **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
     }
-    return mask_for(suite.served).values(found)  # type: ignore[no-any-return]
+    return mask_for(suite.served).mask_value(found)  # type: ignore[no-any-return]
 
 
 def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:
@@ -76,7 +76,7 @@ def _hash_policy(suite: Suite, base: Path) -> dict[str, str]:
     return {suite.policy: sha256((base / suite.policy).read_bytes()).hexdigest()}
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+def _list_versions() -> Iterator[tuple[str, str]]:
     yield "python", platform.python_version()
     for package in _PACKAGES:
         try:

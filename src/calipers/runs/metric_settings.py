@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.declare.settings import metric_options
+from calipers.metrics.declare.settings import list_metric_options
 from calipers.runs.suite import Suite
 from calipers.scores.choices import (
     POLICY,
@@ -16,15 +16,15 @@ from calipers.scores.choices import (
     Layer,
     is_path,
     locate,
-    options_from,
-    policy_layer,
+    merge_layers,
+    read_policy_layer,
 )
 from calipers.scores.options import Options
 
 STORED = "metric_settings"  # the key of the manifest
 
 
-def suite_options(suite: Suite, base: Path, **plain: Any) -> Options:
+def read_options(suite: Suite, base: Path, **plain: Any) -> Options:
     """Return the options that a suite is measured by.
 
     Args:
@@ -32,27 +32,27 @@ def suite_options(suite: Suite, base: Path, **plain: Any) -> Options:
         base: Its folder, which its paths are relative to.
         plain: Further fields of the options.
     """
-    return options_from(_layers(suite, base).values(), **plain)
+    return merge_layers(_list_layers(suite, base).values(), **plain)
 
 
-def settings_to_store(suite: Suite, base: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what the manifest keeps, so that others measure the records of the folder alike.
+def list_stored(suite: Suite, base: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the settings that the manifest keeps, so that later scores use the same.
 
     Paths are relative to the result folder.
     """
-    layers = _layers(suite, base)
-    return {kind: _relative(layer.values, folder) for kind, layer in layers.items()}
+    layers = _list_layers(suite, base)
+    return {kind: _relativize(layer.values, folder) for kind, layer in layers.items()}
 
 
-def _layers(suite: Suite, base: Path) -> dict[str, Layer]:
+def _list_layers(suite: Suite, base: Path) -> dict[str, Layer]:
     found = {SUITE: Layer("the suite", locate(suite.metric_settings, base))}
     if suite.policy is not None:
-        found[POLICY] = policy_layer(base / suite.policy)
+        found[POLICY] = read_policy_layer(base / suite.policy)
     return found
 
 
-def _relative(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    known = metric_options()
+def _relativize(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    known = list_metric_options()
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Checks):

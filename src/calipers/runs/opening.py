@@ -1,4 +1,4 @@
-"""Open the systems of a suite: each can then be asked."""
+"""Opening of a suite's systems, which can then be called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
 from calipers.support.functions import Function, load_object
-from calipers.systems.agents.system import AgentSystem, is_agent, not_a_system
+from calipers.systems.agents.system import AgentSystem, is_agent, make_error
 from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
@@ -23,9 +23,9 @@ from calipers.systems.leash import Leash, hold_commands
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
-from calipers.systems.pricing import pricing_of
+from calipers.systems.pricing import find_pricing
 from calipers.systems.registered import SYSTEMS
-from calipers.systems.secrets import key_of, mask_for
+from calipers.systems.secrets import mask_for, read_key
 from calipers.systems.servers import hash_servers
 from calipers.systems.simulated_user import SimulatedUser, SpokenText
 from calipers.systems.spans import open_collector
@@ -77,7 +77,7 @@ async def open_systems(
             user = _open_user(suite, shared)
             opened = [
                 Conversation(
-                    _opened(each, suite, folder, shared, say, functions or {}),
+                    _open(each, suite, folder, shared, say, functions or {}),
                     tools if each.model else (),
                     suite.max_turns,
                     user,
@@ -85,7 +85,7 @@ async def open_systems(
                 for each in suite.systems
             ]
         yield [
-            _cached(Masked(system, mask), each, suite, folder, say, fresh=fresh)
+            _add_cache(Masked(system, mask), each, suite, folder, say, fresh=fresh)
             for system, each in zip(opened, suite.systems, strict=True)
         ]
 
@@ -103,13 +103,13 @@ def _open_user(suite: Suite, shared: _Shared) -> SimulatedUser | None:
         timeout_seconds=suite.timeout_seconds,
         who="it",
     )
-    return SimulatedUser(asking, spec.model, pricing_of(spec))
+    return SimulatedUser(asking, spec.model, find_pricing(spec))
 
 
-def _cached(
+def _add_cache(
     system: System, of: SystemSpec, suite: Suite, folder: Path, say: Say, *, fresh: bool
 ) -> System:
-    """Models are asked once for the same, where the suite names a cache."""
+    """Return the model with a cache of its replies, if the suite names one."""
     if suite.cache is None or of.model is None:
         return system
     weighed = suite.confidence is not None and suite.confidence.logprobs
@@ -135,11 +135,11 @@ def _open_python(system: SystemSpec, folder: Path, loop: OwnLoop, say: Say, at_h
     if is_agent(found):
         return AgentSystem(found, loop, spans)
     if not callable(found):
-        raise not_a_system(reference, found)
+        raise make_error(reference, found)
     return PythonFunction(found, loop, say, spans)
 
 
-def _opened(
+def _open(
     system: SystemSpec,
     suite: Suite,
     folder: Path,
@@ -158,7 +158,7 @@ def _opened(
     if system.http is not None:
         from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
 
-        return Endpoint(session, system.http, key_of(system))
+        return Endpoint(session, system.http, read_key(system))
     assert system.model is not None
     logprobs = suite.confidence is not None and suite.confidence.logprobs
     return open_model(system.model, system, session, logprobs=logprobs)

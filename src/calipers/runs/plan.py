@@ -1,4 +1,4 @@
-"""Systems × tiers × tasks × runs: which calls a suite asks for, each with its place in the order.
+"""Systems × tiers × tasks × runs: the calls of a suite, each with its place in the order.
 
 A system's calls are numbered, all tasks of the first run first: whatever is cut short has whole
 passes over the tasks. The number stands for the call wherever one is kept in mind.
@@ -13,12 +13,12 @@ from typing import Any
 from calipers.records.tasks import Task, Tasks
 from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
-from calipers.runs.users import role_of, user_texts
+from calipers.runs.users import list_texts, make_role
 from calipers.support.errors import UsageError, nearest
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
-from calipers.systems.images import url_of, with_url
+from calipers.systems.images import get_url, with_url
 
 _DEFAULT_PROMPT = "{input}"
 _ROLES = ("system", "user", "assistant", "tool")
@@ -53,7 +53,7 @@ class CallPlan:
         self.tiers: Sequence[Tier | None] = suite.tiers or [None]
         self._tier_at = {tier and tier.name: at for at, tier in enumerate(self.tiers)}
         self._task_at = {str(task["id"]): at for at, task in enumerate(tasks.tasks)}
-        self._prompts = [Template(self._prompt_of(tier)) for tier in self.tiers]
+        self._prompts = [Template(self._choose_prompt(tier)) for tier in self.tiers]
         self.per_system = len(tasks) * len(self.tiers) * suite.runs
         given = suite.prompt is not None or any(tier.prompt for tier in suite.tiers)
         self._shows_prompt = given or any(system.model for system in suite.systems)
@@ -66,40 +66,40 @@ class CallPlan:
         return self.per_system * len(self.suite.systems)
 
     def place(self, number: int) -> CallPlace:
-        """What the call of that number is of."""
+        """Return the system, tier, task and run of the call of that number."""
         rest, task = divmod(number, len(self.tasks))
         run, tier = divmod(rest, len(self.tiers))
         return CallPlace(task, tier, run + 1)
 
     def number(self, key: Key) -> int | None:
-        """The number of the call whose record has that key; None where there is no such call."""
+        """Return the number of the call whose record has that key; None if there is none."""
         task, tier = self._task_at.get(key[0]), self._tier_at.get(key[2])
         if task is None or tier is None or not 1 <= key[3] <= self.suite.runs:
             return None
-        return self.number_at(CallPlace(task, tier, key[3]))
+        return self.number_place(CallPlace(task, tier, key[3]))
 
-    def number_at(self, place: CallPlace) -> int:
-        """The number of the call that is of these."""
+    def number_place(self, place: CallPlace) -> int:
+        """Return the number of the call at this place."""
         return ((place.run - 1) * len(self.tiers) + place.tier) * len(self.tasks) + place.task
 
-    def task_at(self, name: str) -> int:
-        """Which task has that id."""
+    def find_task(self, name: str) -> int:
+        """Return the position of the task with that id."""
         return self._task_at[name]
 
-    def prompt(self, place: CallPlace) -> str:
-        """What a model is asked."""
-        return self._prompts[place.tier].filled(self.tasks.tasks[place.task])
+    def fill_prompt(self, place: CallPlace) -> str:
+        """Return the prompt for a model."""
+        return self._prompts[place.tier].fill(self.tasks.tasks[place.task])
 
-    def settings(self, system: int, place: CallPlace) -> dict[str, Any]:
-        """The system's settings, the tier's above them, and a seed for each run."""
+    def merge_settings(self, system: int, place: CallPlace) -> dict[str, Any]:
+        """Return the system's settings, overridden by the tier's, with a seed for each run."""
         tier = self.tiers[place.tier]
         settings = {**self.suite.systems[system].settings, **(tier.settings if tier else {})}
         if isinstance(settings.get("seed"), int):
             settings["seed"] += place.run - 1
         return settings
 
-    def identity(self, system: int, place: CallPlace) -> dict[str, Any]:
-        """The fields that tell the record from all others."""
+    def identify(self, system: int, place: CallPlace) -> dict[str, Any]:
+        """Return the fields that distinguish the record from all others."""
         tier = self.tiers[place.tier]
         return {
             "id": self.tasks.tasks[place.task]["id"],
@@ -109,21 +109,21 @@ class CallPlan:
         }
 
     def call(self, system: int, place: CallPlace) -> Call:
-        """What the system is given; functions and commands find the prompt in the record."""
+        """Return what the system is given; functions and commands find the prompt in the record."""
         task = self.tasks.tasks[place.task]
-        record = {**task, **self.identity(system, place)}
-        messages, turns = self._said(task)
-        user = role_of(self.suite, task, place.run)
-        prompt = "\n".join((*_texts(messages), *turns))
+        record = {**task, **self.identify(system, place)}
+        messages, turns = self._read_conversation(task)
+        user = make_role(self.suite, task, place.run)
+        prompt = "\n".join((*_list_texts(messages), *turns))
         if not prompt and not (user is not None and self._user_begins(place.tier)):
-            prompt = self.prompt(place)
+            prompt = self.fill_prompt(place)
         if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
         return Call(
             record=record,
             prompt=prompt,
-            system=self._system(system, place),
-            settings=self.settings(system, place),
+            system=self._fill_system(system, place),
+            settings=self.merge_settings(system, place),
             messages=messages,
             turns=turns,
             tools=self._tools if self.suite.systems[system].model else (),
@@ -136,24 +136,24 @@ class CallPlan:
         own = self.tiers[tier]
         return self.suite.user is not None and not (self.suite.prompt or (own and own.prompt))
 
-    def _said(self, task: Task) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    def _read_conversation(self, task: Task) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Return a task's conversation, which replaces the suite's, and the user's turns."""
         given = task.get("messages")
         turns = tuple(map(str, task.get("turns") or ()))
         if given:
             return [dict(each) for each in given], turns
         return [
-            {"role": each.role, "content": _filled(each.content, task)}
+            {"role": each.role, "content": _fill(each.content, task)}
             for each in self.suite.messages
         ], turns
 
-    def _system(self, system: int, place: CallPlace) -> str | None:
-        """Return the message of the system: its own, else the tier's, else the suite's."""
+    def _fill_system(self, system: int, place: CallPlace) -> str | None:
+        """Return the system message: the system's own, else the tier's, else the suite's."""
         tier = self.tiers[place.tier]
         written = self.suite.systems[system].system or (tier and tier.system) or self.suite.system
-        return Template(written).filled(self.tasks.tasks[place.task]) if written else None
+        return Template(written).fill(self.tasks.tasks[place.task]) if written else None
 
-    def _prompt_of(self, tier: Tier | None) -> str:
+    def _choose_prompt(self, tier: Tier | None) -> str:
         prompt = (tier and tier.prompt) or self.suite.prompt or _DEFAULT_PROMPT
         asks = self.suite.confidence is not None and self.suite.confidence.ask
         return f"{prompt}\n{escape_braces(ASK)}" if asks else prompt
@@ -163,7 +163,7 @@ class CallPlan:
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _templates(each.content)]
-        texts += user_texts(self.suite)
+        texts += list_texts(self.suite)
         fields = {
             name for text in (*filter(None, written), *texts) for name in Template(text).fields
         }
@@ -175,8 +175,8 @@ class CallPlan:
                         fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
                     )
             _check_talk(task)
-            role_of(self.suite, task)
-            self.images.of(self._said(task)[0], task["id"])
+            make_role(self.suite, task)
+            self.images.of(self._read_conversation(task)[0], task["id"])
 
     def _check_prompts(self) -> None:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
@@ -223,33 +223,33 @@ def _check_talk(task: Task) -> None:
         )
 
 
-def _filled(content: str | list[dict[str, Any]], task: Task) -> Any:
+def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
     """Return a message's content with its fields, those of its texts and images included."""
     if isinstance(content, str):
-        return Template(content).filled(task)
+        return Template(content).fill(task)
     return [_filled_part(part, task) for part in content]
 
 
 def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
     if isinstance(part.get("text"), str):
-        return {**part, "text": Template(part["text"]).filled(task)}
-    if isinstance(url := url_of(part), str):
-        return with_url(part, Template(url).filled(task))
+        return {**part, "text": Template(part["text"]).fill(task)}
+    if isinstance(url := get_url(part), str):
+        return with_url(part, Template(url).fill(task))
     return part
 
 
 def _templates(content: Any) -> list[str]:
     """Return the texts of a message that may hold fields: also where its images are."""
     parts = content if isinstance(content, list) else ()
-    urls = [url_of(part) for part in parts if isinstance(part, Mapping)]
-    return [*_content_texts(content), *(url for url in urls if isinstance(url, str))]
+    urls = [get_url(part) for part in parts if isinstance(part, Mapping)]
+    return [*_list_content_texts(content), *(url for url in urls if isinstance(url, str))]
 
 
-def _content_texts(content: Any) -> list[str]:
+def _list_content_texts(content: Any) -> list[str]:
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     return [text for text in texts if isinstance(text, str)]
 
 
-def _texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [text for each in messages for text in _content_texts(each.get("content"))]
+def _list_texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [text for each in messages for text in _list_content_texts(each.get("content"))]

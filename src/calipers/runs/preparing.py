@@ -1,4 +1,4 @@
-"""A suite that is read and checked before anything is called or written."""
+"""Preparation of a suite: it is read and checked before anything is called or written."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from calipers.gates.policy import read_policy
-from calipers.judges.panels import rubrics_of
+from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Rubric
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.images import ImageFiles
-from calipers.runs.metric_settings import suite_options
+from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlan
-from calipers.runs.prices import find_prices, price_notices
+from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import describe_tools
@@ -66,10 +66,10 @@ def prepare_suite(
     if checks is not None:
         every = Checks(tuple(suite.checks)) + read_checks(checks)
         suite = suite.model_copy(update={"checks": every.checks})
-    rubrics = rubrics_of(suite.judges, base)
+    rubrics = list_rubrics(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
-    suite_options(suite, base)
+    read_options(suite, base)
     tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
     if suite.sample is not None:
         tasks = draw_sample(tasks, suite.sample)
@@ -86,7 +86,7 @@ def prepare_suite(
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
-        notices=(*tasks.notices, *price_notices(suite, prices)),
+        notices=(*tasks.notices, *note_unpriced(suite, prices)),
         functions=functions or {},
     )
 
@@ -113,6 +113,6 @@ def _image_folders(suite: Suite, base: Path) -> list[Path]:
     return [data if data.is_dir() else data.parent, base]
 
 
-def deciding_course(suite: Prepared, seed: int) -> UntilDecided:
+def make_deciding(suite: Prepared, seed: int) -> UntilDecided:
     """Return the calls that decide the gate of a suite, in the order that the seed draws."""
     return plan_until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)

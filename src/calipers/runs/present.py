@@ -1,4 +1,4 @@
-"""From data, or a result folder, to a report: measure, decide, look at what went wrong."""
+"""From data, or a result folder, to a report: measure, decide, collect failures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from calipers.records.result_folder import (
     MANIFEST,
     RECORDS,
     SCORE,
-    result_folder,
-    stored_json,
-    suite_name,
-    suite_parts,
-    why_incomplete,
+    explain_incomplete,
+    find_folder,
+    get_suite_name,
+    list_suite_parts,
+    read_stored,
 )
 from calipers.records.sinks import Watch
 from calipers.runs.ranked_groups import rank_groups
@@ -60,12 +60,12 @@ def report_data(
     data: Any, asked: ReportOptions, options: Options, progress: Progress = lambda _: None
 ) -> Report:
     """Return the report on the records in `data`, or in the result folder that it names."""
-    folder = result_folder(data)
+    folder = find_folder(data)
     records = data if folder is None else str(folder / RECORDS)
-    stored_score = None if folder is None else stored_json(folder / SCORE)
+    stored_score = None if folder is None else read_stored(folder / SCORE)
     not_anew = [] if stored_score is None else restore_own(stored_score.get("own_metrics"))
     if folder is not None and asked.policy is None and not options.calibrations:
-        options = replace(options, calibrations=_calibrations(folder))
+        options = replace(options, calibrations=_read_calibrations(folder))
     page = ReportPage(asked, options)
     question = None if asked.policy is None else ask_gate(asked.policy, GateOptions(), options)
     watches = [page.watch]
@@ -80,10 +80,10 @@ def report_data(
         if question is not None:
             question = replace(question, options=replace(question.options, by=page.by))
             gate = decide(question, read.score(question.options))
-        elif folder is not None and (stored := stored_json(folder / GATE)):
+        elif folder is not None and (stored := read_stored(folder / GATE)):
             gate = read_gate(stored)
         report = page.make(read, records, folder, gate)
-    return replace(report, notices=(*_without_code(not_anew), *report.notices))
+    return replace(report, notices=(*_note_missing_code(not_anew), *report.notices))
 
 
 class ReportPage:
@@ -109,35 +109,37 @@ class ReportPage:
     @property
     def by(self) -> tuple[str, ...]:
         """The fields to group by: those asked for, or what tells several systems apart."""
-        several = self._table.several()
+        several = self._table.count_several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
     def make(
         self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
     ) -> Report:
         """Return the report on records that were read, with this verdict if it is theirs."""
-        manifest = None if folder is None else stored_json(folder / MANIFEST)
+        manifest = None if folder is None else read_stored(folder / MANIFEST)
         options = replace(self._options, by=self.by)
         score = read.score(options)
-        stale = tuple(_stale(gate, score))
+        stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
         ranking, said = rank_groups(read, score, options)
         return Report(
-            title=self._asked.title or _title(score, manifest),
-            facts=dict(_facts(score, self._table, manifest, records)),
+            title=self._asked.title or _make_title(score, manifest),
+            facts=dict(_list_facts(score, self._table, manifest, records)),
             score=score,
             gate=gate,
-            incomplete=None if gate is not None or manifest is None else _lacking(manifest, score),
+            incomplete=None
+            if gate is not None or manifest is None
+            else _explain_incomplete(manifest, score),
             ranking=ranking,
-            breakdowns=dict(_breakdowns(read, score, self._table.several(), options)),
-            failures=tuple(self._table.failures()),
-            samples=self._table.samples(),
-            kinds=self._table.kinds(),
+            breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
+            failures=tuple(self._table.list_failures()),
+            samples=self._table.choose_samples(),
+            kinds=self._table.count_kinds(),
             notices=(*stale, *score.notices, *said),
         )
 
 
-def _without_code(names: Sequence[str]) -> Iterator[str]:
+def _note_missing_code(names: Sequence[str]) -> Iterator[str]:
     """Say which metrics of the folder's score are not in the report."""
     if names:
         yield (
@@ -146,8 +148,8 @@ def _without_code(names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
-    """Say that a stored verdict is of other records than these, and is not shown."""
+def _note_stale(gate: GateResult | None, score: Score) -> Iterator[str]:
+    """Yield that a stored verdict is about other records than these, and is not shown."""
     errors = sum(group.errors for group in score.groups)
     if gate is not None and (gate.records, gate.errors) != (score.records, errors):
         yield (
@@ -156,14 +158,14 @@ def _stale(gate: GateResult | None, score: Score) -> Iterator[str]:
         )
 
 
-def _lacking(manifest: Mapping[str, Any], score: Score) -> str | None:
+def _explain_incomplete(manifest: Mapping[str, Any], score: Score) -> str | None:
     errors = sum(group.errors for group in score.groups)
-    return why_incomplete(manifest, score.records, errors)
+    return explain_incomplete(manifest, score.records, errors)
 
 
-def _calibrations(folder: Path) -> tuple[Calibration, ...]:
-    """Return the calibrations that the run was corrected by, where all their files are there."""
-    settings = (stored_json(folder / SCORE) or {}).get("settings")
+def _read_calibrations(folder: Path) -> tuple[Calibration, ...]:
+    """Return the calibrations that the run was corrected by, if all their files exist."""
+    settings = (read_stored(folder / SCORE) or {}).get("settings")
     files = settings.get("calibrations") if isinstance(settings, dict) else None
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:
@@ -172,11 +174,13 @@ def _calibrations(folder: Path) -> tuple[Calibration, ...]:
         return ()
 
 
-def _breakdowns(
+def _list_breakdowns(
     read: ReadRecords, score: Score, several: Mapping[str, int], options: Options
 ) -> Iterator[tuple[str, Score]]:
-    """The few metrics that matter most, by each field that takes several values."""
-    names = [name for name in _BROKEN_DOWN if any(_known(group, name) for group in score.groups)]
+    """Yield the few most important metrics, by each field that takes several values."""
+    names = [
+        name for name in _BROKEN_DOWN if any(_has_value(group, name) for group in score.groups)
+    ]
     for field in (*_PARTS, *SYSTEM) if names else ():
         if field in several and field not in options.by:
             few = several[field] * len(score.groups) <= _MOST_CELLS
@@ -185,51 +189,51 @@ def _breakdowns(
             yield field, read.score(asked)
 
 
-def _known(group: Group, name: str) -> bool:
+def _has_value(group: Group, name: str) -> bool:
     found = group.metrics.get(name)
     return found is not None and found.value is not None and isfinite(found.value)
 
 
-def _title(score: Score, manifest: Mapping[str, Any] | None) -> str:
-    inputs = _some([Path(each.path).name for each in score.inputs])
-    return suite_name(manifest) or inputs or "Report"
+def _make_title(score: Score, manifest: Mapping[str, Any] | None) -> str:
+    inputs = _join_some([Path(each.path).name for each in score.inputs])
+    return get_suite_name(manifest) or inputs or "Report"
 
 
-def _facts(
+def _list_facts(
     score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
 ) -> Iterator[tuple[str, str]]:
-    """What was measured, in pairs of a word and its value."""
+    """Yield what was measured, in pairs of a word and its value."""
     errors = sum(group.errors for group in score.groups)
     failed = f", {errors:,} of them failed calls" if errors else ""
     truncated = sum(group.truncated for group in score.groups)
     cut_off = f", {truncated:,} truncated replies" if truncated else ""
     yield "Records", f"{score.records:,}{failed}{cut_off}"
     for field in SYSTEM:
-        if values := table.values(field):
+        if values := table.list_values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""
             plural = "" if len(values) == 1 else "s"
-            yield f"{field.capitalize()}{plural}", f"{counted}{_some(values)}"
-    yield "Read from", _some([each.path for each in score.inputs])
-    if (when := _when(records)) is not None:
+            yield f"{field.capitalize()}{plural}", f"{counted}{_join_some(values)}"
+    yield "Read from", _join_some([each.path for each in score.inputs])
+    if (when := _find_time(records)) is not None:
         yield "Records written", when
     if manifest is not None:
-        yield from _of_run(manifest)
+        yield from _read_manifest(manifest)
     yield "Measured with", f"Calipers {__version__}, seed {score.seed}"
     yield "Intervals", f"{100 * score.settings['confidence']:g} %"
     if prices := score.settings.get("prices"):
         yield "Prices", str(prices)
 
 
-def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the run's manifest tells, as far as it can be read."""
-    if systems := suite_parts(manifest, "systems"):
+def _read_manifest(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the facts of the run's manifest, as far as it can be read."""
+    if systems := list_suite_parts(manifest, "systems"):
         kinds = ("model", "python", "command", "http")
         named = [
             f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"
             for each in systems
             for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
         ]
-        yield "Systems", _some(named)
+        yield "Systems", _join_some(named)
     answers = manifest.get("answers")
     if isinstance(answers, dict) and {"new", "reused"} <= answers.keys():
         yield "Answers", f"{answers['new']} new in the last run, {answers['reused']} reused"
@@ -241,11 +245,11 @@ def _of_run(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if isinstance(each, dict) and each.get("source")
         }
         if sources:
-            yield "Prices of the run", _some(sorted(sources))
+            yield "Prices of the run", _join_some(sorted(sources))
 
 
-def _when(records: Any) -> str | None:
-    """When the newest of the files was last written."""
+def _find_time(records: Any) -> str | None:
+    """Return when the newest of the files was last written."""
     paths = records if isinstance(records, list | tuple) else [records]
     times = [
         Path(each).stat().st_mtime
@@ -257,6 +261,6 @@ def _when(records: Any) -> str | None:
     return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _some(names: Sequence[str]) -> str:
+def _join_some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -9,7 +9,7 @@ from calipers.comparisons.ranking import RankOptions, rank_systems
 from calipers.comparisons.rankings import Ranking
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords
 from calipers.scores.results import Score
@@ -37,7 +37,7 @@ def rank_groups(
     rows = read.task_rows(metric, options)
     if rows is None:
         return None, ("the systems are not ranked: not every record has an id",)
-    keys = sorted_keys(rows.rows[GROUP].unique(), options.by)
+    keys = sort_keys(rows.rows[GROUP].unique(), options.by)
     systems = Systems(rows=rows, by=options.by, keys=keys)
     settled = [settle_metric(metric, [rows])]
     try:

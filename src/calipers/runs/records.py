@@ -8,10 +8,10 @@ from typing import Any
 
 from calipers.records.completing import DERIVED, complete_row
 from calipers.records.fields import BadValue
-from calipers.records.rows import check_field, scalar_type
+from calipers.records.rows import check_field, classify_scalar
 from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
-from calipers.systems.answers import AnswerRule, split_thought, stated_confidence, token_confidence
+from calipers.systems.answers import AnswerRule, average_confidence, read_confidence, split_thought
 from calipers.systems.calls import KINDS, Call, Fault, Reply
 from calipers.systems.journal import encode_record
 from calipers.systems.simulated_user import SIMULATED_USER
@@ -39,15 +39,15 @@ class ReplyReader:
         self._has_judges = bool(suite.judges)
         self._predicted = predicted  # the type of what was predicted first
 
-    def fields(self, call: Call, reply: Reply) -> dict[str, Any]:
+    def read_fields(self, call: Call, reply: Reply) -> dict[str, Any]:
         """Return the fields that a reply gives, as `score` will read them.
 
         Raises a Fault for a reply that reports an error, and a `bad_response` for one that `score`
         would refuse, so that it spoils its own record and no other.
         """
-        fields = _checked(call, reply.fields)
+        fields = _check_fields(call, reply.fields)
         if (error := fields.pop("error", None)) not in (None, "", False):
-            raise _reported(str(error))
+            raise _make_fault(str(error))
         if self._has_judges and fields.get("judgments") is not None:
             raise Fault("bad_response", "judgments: only the suite's judges give them")
         if call.user is None and fields.get(SIMULATED_USER) is not None:
@@ -58,23 +58,23 @@ class ReplyReader:
         if reply.text is None:
             return fields
         _refuse_too_long(reply.text)
-        return {**self._told(reply.text, reply), **fields}
+        return {**self._read_text(reply.text, reply), **fields}
 
     def _check_prediction(self, predicted: Any) -> None:
         """Refuse a prediction of another type than the first: a column has one type."""
-        kind = scalar_type(predicted)
+        kind = classify_scalar(predicted)
         self._predicted = self._predicted or kind
         if kind is not None and kind is not self._predicted:
             raise Fault("bad_response", "predicted: of another type than in the replies before")
 
-    def _told(self, text: str, reply: Reply) -> dict[str, Any]:
-        """What the text says: answer, chain of thought, how sure it is."""
+    def _read_text(self, text: str, reply: Reply) -> dict[str, Any]:
+        """Return what the text contains: answer, chain of thought, confidence."""
         probability, thought = None, reply.reasoning
         if self._splits:
             text, aloud = split_thought(text)
             thought = aloud if thought is None else thought
         if self._asks:
-            text, probability = stated_confidence(text)
+            text, probability = read_confidence(text)
         answer, cot = self._rule.read(text)
         found: dict[str, Any] = {"answer": answer}
         if thought is not None and cot:
@@ -82,13 +82,13 @@ class ReplyReader:
         if (cot := cot if thought is None else thought) is not None:
             found["cot"] = cot
         if self._weighs:
-            probability = token_confidence(answer, reply.logprobs)
+            probability = average_confidence(answer, reply.logprobs)
         if probability is not None:
             found["prob_correct"] = probability
         return found
 
 
-def _checked(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
     if len(given) > _MOST_FIELDS:
         raise Fault("bad_response", f"more than {_MOST_FIELDS:,} fields")
     fields = {}
@@ -140,12 +140,12 @@ def _refuse_deep(value: Any, level: int = 0) -> None:
 
 
 def _refuse_too_long(text: str) -> None:
-    """What no server or command may send, no function may return."""
+    """Raise a Fault for a text longer than a server or command may send."""
     if len(text) > MOST_BYTES:
         raise Fault("bad_response", f"a reply of more than {MOST_BYTES >> 20} MiB")
 
 
-def _reported(error: str) -> Fault:
+def _make_fault(error: str) -> Fault:
     kind, colon, message = error.partition(":")
     if colon and kind in KINDS:
         return Fault(kind, message.strip())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Records whose judge failed are judged once more; the call that was paid for is not made again."""
+"""Records whose judge failed are judged again; the paid call is not repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calipers.judges.panels import FAILED, WorkingJudge
-from calipers.records.judgment_shape import judging_cost, judgments_in
+from calipers.records.judgment_shape import get_judgments, sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget
@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 class Rejudging:
-    """Asks the judges that failed, and appends the record anew."""
+    """Asks the judges that failed, and appends the record again."""
 
     def __init__(
         self,
@@ -37,22 +37,22 @@ class Rejudging:
 
     async def all(self, concurrency: int) -> None:
         """Judge them, many at a time."""
-        records = self._failed()
+        records = self._find_failed()
         async with asyncio.TaskGroup() as workers:
             for _ in range(concurrency):
                 workers.create_task(self._work(records))
 
-    def _failed(self) -> Iterator[Record]:
-        """The records as they stand now; what is appended meanwhile is not among them."""
+    def _find_failed(self) -> Iterator[Record]:
+        """Yield the records as they are now; what is appended meanwhile is not among them."""
         last: dict[tuple[Any, ...], tuple[int, int]] = {}
         end = 0
-        for start, end, record in self._journal.lines():
-            if record.get("error") is None and any(e.get(FAILED) for e in judgments_in(record)):
-                last[_key(record)] = (start, end)
+        for start, end, record in self._journal.read_lines():
+            if record.get("error") is None and any(e.get(FAILED) for e in get_judgments(record)):
+                last[_make_key(record)] = (start, end)
             else:
-                last.pop(_key(record), None)
+                last.pop(_make_key(record), None)
         spans = set(last.values())
-        for start, upto, record in self._journal.lines():
+        for start, upto, record in self._journal.read_lines():
             if start >= end:
                 return
             if (start, upto) in spans:
@@ -65,24 +65,28 @@ class Rejudging:
             if reserved is None:
                 return
             try:
-                judgments = await self._judged(record)
+                judgments = await self._judge(record)
             except BaseException:
                 self._budget.release(reserved)
                 raise
-            cost = judging_cost({"judgments": [new for old, new in judgments if new is not old]})
-            anew = {**record, "judgments": [new for _, new in judgments]}
+            cost = sum_judging_cost(
+                {"judgments": [new for old, new in judgments if new is not old]}
+            )
+            again = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
-                anew = self._check(anew)
-            self._journal.append(encode_record(self._mask.values(anew)).encode("utf-8", "replace"))
+                again = self._check(again)
+            self._journal.append(
+                encode_record(self._mask.mask_value(again)).encode("utf-8", "replace")
+            )
             self._budget.settle_judging(system, reserved, cost)
 
-    async def _judged(self, record: Record) -> list[tuple[Record, Record]]:
-        """Each judgment with the one in its place, which is the same where it was good."""
+    async def _judge(self, record: Record) -> list[tuple[Record, Record]]:
+        """Return each judgment with its replacement, which is the same if it was good."""
         return list(
-            await asyncio.gather(*(self._one(record, each) for each in judgments_in(record)))
+            await asyncio.gather(*(self._judge_one(record, each) for each in get_judgments(record)))
         )
 
-    async def _one(self, record: Record, judgment: Record) -> tuple[Record, Record]:
+    async def _judge_one(self, record: Record, judgment: Record) -> tuple[Record, Record]:
         judge = self._judges.get(str(judgment.get("judge")))
         if judge is None or not judgment.get(FAILED):
             return judgment, judgment
@@ -90,5 +94,5 @@ class Rejudging:
         return judgment, (await judge(record, sample)).fields
 
 
-def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+def _make_key(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(record.get(name) for name in ("id", "model", "tier", "run"))

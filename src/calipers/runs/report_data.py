@@ -1,4 +1,4 @@
-"""What a report holds: the score, the verdict, what failed, and the samples worth reading."""
+"""The data of a report: the score, the verdict, the failures, and samples to read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, need_extra
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, require_extra
 from calipers.support.tabular import Tabular
 from calipers.support.whole_files import write_whole
 
@@ -88,17 +88,17 @@ class Report(Tabular):
         return self.score.to_polars()
 
     def to_html(self) -> str:
-        """One page that needs nothing else: it opens from disk and without a network."""
-        need_report("an HTML report")
-        from calipers.reports.pages.report import report_html  # noqa: PLC0415 (loads Jinja and Altair)
+        """Return one self-contained page: it opens from disk and without a network."""
+        require_report("an HTML report")
+        from calipers.reports.pages.report import render_report  # noqa: PLC0415 (loads Jinja and Altair)
 
-        return report_html(self)
+        return render_report(self)
 
     def to_markdown(self) -> str:
-        """The same as text tables, for a pull request or an appendix."""
-        from calipers.reports.report import report_markdown  # noqa: PLC0415
+        """Return the report as text tables, for a pull request or an appendix."""
+        from calipers.reports.report import render_report  # noqa: PLC0415
 
-        return report_markdown(self)
+        return render_report(self)
 
     def save(self, path: str | Path) -> Path:
         """Write HTML, or Markdown to a file that ends in .md; give back where."""
@@ -115,9 +115,9 @@ class Report(Tabular):
         return "".join(part._repr_html_() for part in parts if part is not None)
 
 
-def need_report(what: str) -> None:
-    """Refuse to make pages without the parts that make them."""
-    need_extra(
+def require_report(what: str) -> None:
+    """Raise MissingExtraError if the packages that make pages are not installed."""
+    require_extra(
         f"{what}: Jinja, Altair or vl-convert is not installed",
         extra="report",
         modules=("jinja2", "altair", "vl_convert"),

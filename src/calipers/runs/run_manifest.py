@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.result_folder import MANIFEST
-from calipers.runs.changes import MAY_CHANGE, checks_notice, list_changes, policy_notice
+from calipers.runs.changes import MAY_CHANGE, list_changes, note_checks, note_policy
 from calipers.runs.folder import Folder
 from calipers.runs.manifest import FRESH, IMPORTED, ORDER_SEED
 from calipers.support.errors import UsageError
@@ -37,7 +37,7 @@ class RunManifest:
         Raises:
             UsageError: The answers in the folder are of another suite, other data or other code.
         """
-        now, before = self._content, self._folder.manifest() or {}
+        now, before = self._content, self._folder.read_manifest() or {}
         notices: list[str] = []
         if before:
             if changes := list_changes(before, now, self._base):
@@ -46,8 +46,8 @@ class RunManifest:
                     fix="--fresh calls again and keeps the old answers beside the folder, "
                     f"-o FOLDER takes another one; {', '.join(MAY_CHANGE)} may change",
                 )
-            notices += policy_notice(before, now)
-            changed = list(checks_notice(before, now))
+            notices += note_policy(before, now)
+            changed = list(note_checks(before, now))
             self.checks_changed = bool(changed)
             notices += changed
         for name in (*REPLACED, SPENT):

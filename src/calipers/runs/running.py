@@ -21,15 +21,15 @@ from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code, hash_imported
 from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import Folder
-from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, new_manifest
-from calipers.runs.metric_settings import STORED, settings_to_store
+from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, make_manifest
+from calipers.runs.metric_settings import STORED, list_stored
 from calipers.runs.opening import open_systems
-from calipers.runs.preparing import Prepared, deciding_course
+from calipers.runs.preparing import Prepared, make_deciding
 from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
 from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.state import DONE, State
-from calipers.runs.unjudged import Unjudged, unjudged_notice
+from calipers.runs.unjudged import Unjudged, note_unjudged
 from calipers.runs.until_decided import UntilDecided
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
@@ -70,14 +70,14 @@ def run_suite(
     Raises:
         UsageError: `output` holds the answers of another suite, other data or other code.
     """
-    course = deciding_course(suite, seed) if only_until_decided else None
-    now = new_manifest(
+    course = make_deciding(suite, seed) if only_until_decided else None
+    now = make_manifest(
         suite.suite,
         suite.base,
         suite.plan.tasks,
         suite.prices,
         suite.rubrics,
-        suite.checks.digest(),
+        suite.checks.hash(),
         suite.plan.images.hashes(suite.base),
     )
     now[FRESH] = fresh
@@ -86,7 +86,7 @@ def run_suite(
         fresh = False
     else:
         folder, notices = Folder(output), ()
-    now[STORED] = settings_to_store(suite.suite, suite.base, folder.path)
+    now[STORED] = list_stored(suite.suite, suite.base, folder.path)
     run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
     return run(fresh=fresh, report=report)
 
@@ -123,15 +123,15 @@ class _Run:
             journal = Journal(self._folder.journal)
             try:
                 if self._manifest.checks_changed:
-                    journal.rewrite(map(self._of.checks, journal.records()))
-                state = self._answers_there(journal)
-                reused = _answers(state)
-                state, stopped = self._all_made(state, journal)
-                self._notices += unjudged_notice(len(state.unjudged))
+                    journal.rewrite(map(self._of.checks, journal.read_records()))
+                state = self._read_answers(journal)
+                reused = _count_answers(state)
+                state, stopped = self._make_all(state, journal)
+                self._notices += note_unjudged(len(state.unjudged))
             finally:
                 journal.close()
-            answers = {"new": _answers(state) - reused, "reused": reused}
-            self._notices += self._changed_meanwhile(answers["new"])
+            answers = {"new": _count_answers(state) - reused, "reused": reused}
+            self._notices += self._note_changed_code(answers["new"])
             self._manifest.note({ANSWERS: answers})
             self._note_imports()
             return finish_run(
@@ -141,7 +141,7 @@ class _Run:
                 state,
                 answers=answers,
                 stopped=stopped,
-                early=None if early is None else early.early(state.tally.done),
+                early=None if early is None else early.describe(state.tally.done),
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
                 report=report,
@@ -152,16 +152,16 @@ class _Run:
         """Say whether no reply may come from a cache."""
         return bool(self._manifest[FRESH])
 
-    def _answers_there(self, journal: Journal) -> State:
-        """Read what the folder holds, the answers that no judge has seen included."""
-        state = self._state(journal)
-        return self._state(journal) if self._move_unjudged(state, journal) else state
+    def _read_answers(self, journal: Journal) -> State:
+        """Read the answers in the folder, including those that no judge has seen."""
+        state = self._read_state(journal)
+        return self._read_state(journal) if self._move_unjudged(state, journal) else state
 
     def _move_unjudged(self, state: State, journal: Journal) -> int:
         """Move answers that wait for judges into the journal; return how many there were."""
 
         def is_done(record: Mapping[str, Any]) -> bool:
-            system, number = state.place_of(record)
+            system, number = state.locate(record)
             return state.calls[system][number] == DONE
 
         return self._unjudged.move_into(journal, is_done)
@@ -173,20 +173,20 @@ class _Run:
         if more := {name: each for name, each in found.items() if name not in known}:
             self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
 
-    def _changed_meanwhile(self, new: int) -> Iterator[str]:
+    def _note_changed_code(self, new: int) -> Iterator[str]:
         """Yield which code under test has changed while it was called."""
         before = self._manifest["files"]
         now = hash_code(self._of.suite, self._of.base) if new else {}
         changed = [name for name, digest in now.items() if before.get(name, digest) != digest]
         if changed:
-            yield f"{', '.join(changed)} has changed during the run: run again to call it anew"
+            yield f"{', '.join(changed)} has changed during the run: run again to call it again"
 
     def _say(self, notice: str) -> None:
         if notice not in self._notices:
             self._notices.append(notice)
 
-    def _state(self, journal: Journal) -> State:
-        """What the journal holds; what was replaced stays spent."""
+    def _read_state(self, journal: Journal) -> State:
+        """Return the state from the journal; what was replaced stays spent."""
         state = State(self._of.plan, journal)
         if state.replaced_calls:
             self._manifest.note(
@@ -194,40 +194,40 @@ class _Run:
             )
         return state
 
-    def _all_made(self, state: State, journal: Journal) -> tuple[State, str | None]:
+    def _make_all(self, state: State, journal: Journal) -> tuple[State, str | None]:
         """Judge what a judge failed on, then make the calls that are open; say why some are left.
 
-        What was made anew has replaced its line, so that the journal is read again.
+        What was made again has replaced its line, so that the journal is read again.
         """
         stopped = None
         if state.unjudged:
-            stopped = self._judged_anew(state, journal)
-            state = self._state(journal)
+            stopped = self._rejudge(state, journal)
+            state = self._read_state(journal)
         if stopped is None:
             failed_before = state.tally.errors
-            stopped = self._calls_made(state, journal)
+            stopped = self._make_calls(state, journal)
             moved = self._move_unjudged(state, journal)
-            state = self._state(journal) if failed_before or moved else state
+            state = self._read_state(journal) if failed_before or moved else state
         return state, stopped
 
-    def _judged_anew(self, state: State, journal: Journal) -> str | None:
-        suite, budget = self._of.suite, self._budget(state)
+    def _rejudge(self, state: State, journal: Journal) -> str | None:
+        suite, budget = self._of.suite, self._open_budget(state)
 
-        async def judging() -> None:
+        async def judge_all() -> None:
             async with self._open_judges() as judges:
                 rejudging = Rejudging(judges, journal, budget, suite, self._of.checks)
                 await rejudging.all(suite.concurrency)
 
-        return self._to_end(judging(), state, budget)
+        return self._work_to_end(judge_all(), state, budget)
 
-    def _calls_made(self, state: State, journal: Journal) -> str | None:
+    def _make_calls(self, state: State, journal: Journal) -> str | None:
         of = self._of
         course = self._course(state, journal)
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
-        budget = self._budget(state)
+        budget = self._open_budget(state)
 
-        async def calls() -> None:
+        async def call_all() -> None:
             async with (
                 open_systems(
                     of.suite,
@@ -254,11 +254,11 @@ class _Run:
                 )
                 await calling.all()
 
-        stopped = self._to_end(calls(), state, budget)
+        stopped = self._work_to_end(call_all(), state, budget)
         decided = self._until_decided is not None and self._until_decided.is_over
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 
-    def _budget(self, state: State) -> Budget:
+    def _open_budget(self, state: State) -> Budget:
         suite = self._of.suite
         in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
         return Budget(
@@ -270,8 +270,10 @@ class _Run:
             judging=state.dearest_judging if suite.judges else None,
         )
 
-    def _to_end(self, work: Coroutine[Any, Any, None], state: State, budget: Budget) -> str | None:
-        """Work until all is done; say why, if some is left."""
+    def _work_to_end(
+        self, work: Coroutine[Any, Any, None], state: State, budget: Budget
+    ) -> str | None:
+        """Work until all is done; return why some is left, or None."""
         printed = MaskedLines(sys.stderr, mask_for(self._of.suite.served))
         try:
             with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
@@ -287,7 +289,7 @@ class _Run:
     def _course(self, state: State, journal: Journal) -> Course:
         if self._until_decided is None:
             return AllCalls(state)
-        self._until_decided.begin(state, (record for _, _, record in journal.lines()))
+        self._until_decided.begin(state, (record for _, _, record in journal.read_lines()))
         return self._until_decided
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
@@ -308,6 +310,6 @@ class _Run:
         )
 
 
-def _answers(state: State) -> int:
-    """Return how many calls have a record that is no error."""
+def _count_answers(state: State) -> int:
+    """Return how many calls have a record without an error."""
     return state.tally.done - state.tally.errors

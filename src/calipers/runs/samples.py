@@ -1,4 +1,4 @@
-"""The records worth reading, and how many went wrong: gathered while records are measured.
+"""Samples worth reading, and counts of failures, gathered while records are measured.
 
 Only so many rows of each kind are kept, so that memory does not grow with the records.
 """
@@ -11,21 +11,21 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, kept
+from calipers.engines.plan import FAILED, name_kept
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
-from calipers.records.judgment_shape import REASONS, listed
+from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
 OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong
 SEVERAL = 60  # more values than that of a field are too many to show one by one
 
 
-def _own(name: str) -> str:
+def _name_own(name: str) -> str:
     return f"_own_{name}"
 
 
@@ -38,7 +38,7 @@ _KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED, _CHECKS)
 _MOST_JUDGES = 20
 _MOST_CHECKS = 100
 _KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
-_SYSTEMS = tuple(map(_own, _SYSTEM))
+_SYSTEMS = tuple(map(_name_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
 _TOLD = (*FIELDS, "run")
 _LISTED = 50  # ids of what failed
@@ -60,41 +60,41 @@ class SampleTable:
     def watch(self) -> Watch:
         """What it has to see of each row."""
         columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
-        columns |= {_own(name): kept(name) for name in _KEPT}
+        columns |= {_name_own(name): name_kept(name) for name in _KEPT}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
         rows = rows.with_columns(
-            _kind().alias(_KIND),
-            _fault().alias(_FAULT),
-            *(_as_text(rows[_own(name)]) for name in _TOLD),
+            _classify().alias(_KIND),
+            _read_fault().alias(_FAULT),
+            *(_as_text(rows[_name_own(name)]) for name in _TOLD),
         )
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:
-                seen.update(rows[_own(name)].unique().to_list())
-        too_many = [_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
+                seen.update(rows[_name_own(name)].unique().to_list())
+        too_many = [_name_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
         counted = (
             rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
             .group_by(*_KEYS, maintain_order=True)
             .agg(pl.len().alias("records"), pl.col("id").cast(pl.String))
         )
         self._counts = (
-            _added(self._counts, counted)
+            _append(self._counts, counted)
             .group_by(*_KEYS, maintain_order=True)
             .agg(
                 pl.col("records").sum(),
                 pl.col("id").explode().unique(maintain_order=True).head(_LISTED),
             )
         )
-        new = rows.select(_KIND, pl.col("id").cast(pl.String), *map(_own, _KEPT))
-        self._rows = self._most_telling(_added(self._rows, new))
+        new = rows.select(_KIND, pl.col("id").cast(pl.String), *map(_name_own, _KEPT))
+        self._rows = self._choose_telling(_append(self._rows, new))
 
-    def _most_telling(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Of each kind the first rows, of all systems in turn, what was most sure of itself first.
+    def _choose_telling(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the first rows of each kind, of all systems in turn, the most confident first.
 
         Other tasks go before further runs of one.
         """
-        sure = _own("prob_correct")
+        sure = _name_own("prob_correct")
         narrow = rows.select(*_SYSTEMS, _KIND, "id", sure).with_row_index(_ROW)  # without texts
         narrow = narrow.sort(sure, descending=True, nulls_last=True, maintain_order=True)
         again = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND, "id")
@@ -104,35 +104,37 @@ class SampleTable:
         narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
         return rows[narrow.filter(of_kind < self._most)[_ROW]]
 
-    def several(self) -> dict[str, int]:
-        """The fields that take several values, though not too many, and how many."""
-        counts = {name: len(self.values(name)) for name in FIELDS}
+    def count_several(self) -> dict[str, int]:
+        """Return the fields that take several values, though not too many, and how many."""
+        counts = {name: len(self.list_values(name)) for name in FIELDS}
         return {name: count for name, count in counts.items() if 1 < count <= SEVERAL}
 
-    def values(self, name: str) -> list[str]:
-        """The values of a field, sorted; where there are very many, some of them."""
-        return sorted(self._values[name] - {None}, key=natural_key)
+    def list_values(self, name: str) -> list[str]:
+        """Return the values of a field, sorted; some of them if there are very many."""
+        return sorted(self._values[name] - {None}, key=split_natural)
 
-    def kinds(self) -> dict[SampleKind, int]:
-        """How many records there are of each kind."""
+    def count_kinds(self) -> dict[SampleKind, int]:
+        """Return how many records there are of each kind."""
         if self._counts is None:
             return {}
         found = dict(self._counts.group_by(_KIND).agg(pl.col("records").sum()).iter_rows())
         return {kind: int(found[kind]) for kind in _SHARES if kind in found}
 
-    def failures(self) -> Iterator[Failure]:
-        """What went wrong, by system: calls that failed by their kind, then what was wrong."""
+    def list_failures(self) -> Iterator[Failure]:
+        """Yield the failures by system: failed calls by their kind, then wrong answers."""
         if self._counts is None:
             return
         bad = self._counts.filter(pl.col(_KIND).is_in(["failed", "wrong"]))
         for row in bad.sort(_KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
-            by = {name: row[_own(name)] for name in _SYSTEM if row[_own(name)] is not None}
+            by = {
+                name: row[_name_own(name)] for name in _SYSTEM if row[_name_own(name)] is not None
+            }
             what = row[_FAULT] if row[_KIND] == "failed" else WRONG
             ids = tuple(str(each) for each in row["id"])
             yield Failure(what=what, by=by, records=row["records"], ids=ids)
 
-    def samples(self) -> tuple[Sample, ...]:
-        """The most telling records, of each system in turn; no more than were asked for."""
+    def choose_samples(self) -> tuple[Sample, ...]:
+        """Return the most telling records, of each system in turn; no more than were asked for."""
         if self._rows is None or not self._most:
             return ()
         place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
@@ -140,7 +142,7 @@ class SampleTable:
             _RANK, *_SYSTEMS, maintain_order=True, nulls_last=True
         )
         there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
-        wanted = _shared_out({kind: some.height for kind, some in there.items()}, self._most)
+        wanted = _allot({kind: some.height for kind, some in there.items()}, self._most)
         found = (
             _sample(kind, row)
             for kind, some in there.items()
@@ -150,17 +152,17 @@ class SampleTable:
 
 
 def _as_text(column: pl.Series) -> pl.Series:
-    """The values as texts; a whole number that is read as a fraction without its point."""
+    """Return the values as texts; a whole number read as a fraction without its point."""
     whole = column.dtype.is_float() and bool((column.drop_nulls() % 1 == 0).all())
     return (column.cast(pl.Int64) if whole else column).cast(pl.String)
 
 
-def _added(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
+def _append(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
     return more if rows is None else pl.concat([rows, more], how="vertical_relaxed")
 
 
-def _kind() -> pl.Expr:
-    """Whether the call failed, and if not, whether the run passed or the answer was right."""
+def _classify() -> pl.Expr:
+    """Return whether the call failed, and if not, whether the run passed or was right."""
     good = pl.coalesce(passed.name, correct.name)
     return (
         pl.when(FAILED)
@@ -173,16 +175,16 @@ def _kind() -> pl.Expr:
     )
 
 
-def _fault() -> pl.Expr:
-    """The kind that stands before an error's message, where the call failed."""
-    kind = pl.col(_own("error")).cast(pl.String).str.extract(_FAULT_KIND)
+def _read_fault() -> pl.Expr:
+    """Return the kind in front of an error's message, if the call failed."""
+    kind = pl.col(_name_own("error")).cast(pl.String).str.extract(_FAULT_KIND)
     return pl.when(FAILED).then(kind.fill_null("error"))
 
 
-def _shared_out(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:
-    """How many samples of each kind: its share, and of what is not right what others leave too.
+def _allot(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:
+    """Return how many samples of each kind: its share, and more of the wrong ones if room is left.
 
-    >>> _shared_out({"wrong": 100, "failed": 1, "right": 50, "unknown": 0}, 10)
+    >>> _allot({"wrong": 100, "failed": 1, "right": 50, "unknown": 0}, 10)
     {'wrong': 8, 'failed': 1, 'right': 1, 'unknown': 0}
     """
     found = {kind: min(there[kind], round(share * most)) for kind, share in _SHARES.items()}
@@ -192,36 +194,40 @@ def _shared_out(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, 
 
 
 def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
-    def known(names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: row[_own(name)] for name in names if row[_own(name)] is not None}
+    def keep_known(names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: row[_name_own(name)] for name in names if row[_name_own(name)] is not None}
 
     return Sample(
         kind=kind,
         id=str(row["id"]),
-        by=known(("model", "tier", "run", "category")),
+        by=keep_known(("model", "tier", "run", "category")),
         texts={
             name: str(text)
             for name, text in (
-                known(_TEXTS) | _checked(row[_own(_CHECKS)]) | _judged(row[_own(_JUDGED)])
+                keep_known(_TEXTS)
+                | _describe_checks(row[_name_own(_CHECKS)])
+                | _describe_judgments(row[_name_own(_JUDGED)])
             ).items()
             if name != "error" or kind == "failed"
         },
-        numbers={name: float(number) for name, number in known(_NUMBERS).items()},
+        numbers={name: float(number) for name, number in keep_known(_NUMBERS).items()},
     )
 
 
-def _checked(text: str | None) -> dict[str, str]:
-    """What the checks found, a line each."""
+def _describe_checks(text: str | None) -> dict[str, str]:
+    """Return the results of the checks, a line each."""
     try:
         results = [] if text is None else json.loads(text)
     except (ValueError, RecursionError):
         return {}
     results = results if isinstance(results, list) else []
-    lines = [_result(each) for each in results if isinstance(each, dict) and "held" in each]
+    lines = [
+        _describe_result(each) for each in results if isinstance(each, dict) and "held" in each
+    ]
     return {"checks": "\n".join(lines[:_MOST_CHECKS])} if lines else {}
 
 
-def _result(found: Mapping[str, Any]) -> str:
+def _describe_result(found: Mapping[str, Any]) -> str:
     forbidden = found.get("rule") == "forbid"
     words = {True: "violated", False: "not violated"} if forbidden else {True: "yes", False: "no"}
     held = words.get(found["held"], "unknown") if isinstance(found["held"], bool) else "unknown"
@@ -229,17 +235,17 @@ def _result(found: Mapping[str, Any]) -> str:
     return f"{found.get('name')}: {held}{detail}"
 
 
-def _judged(text: str | None) -> dict[str, str]:
-    """What the judges said, a line each with its reasons."""
+def _describe_judgments(text: str | None) -> dict[str, str]:
+    """Return what the judges said, a line each with its reasons."""
     try:
-        judges = [] if text is None else listed(text)
+        judges = [] if text is None else read_list(text)
     except BadValue:
         return {}
-    lines = map(_judgment, judges[:_MOST_JUDGES])
+    lines = map(_describe_judgment, judges[:_MOST_JUDGES])
     return {"judges": "\n".join(lines)} if judges else {}
 
 
-def _judgment(found: Mapping[str, Any]) -> str:
+def _describe_judgment(found: Mapping[str, Any]) -> str:
     verdict = {"True": "passed", "False": "not passed"}.get(str(found.get("passed")))
     said = next((found[name] for name in REASONS if found.get(name)), None)
     told = [str(each) for each in (verdict, found.get("weighted_score"), said) if each is not None]

@@ -50,7 +50,7 @@ def draw_sample(tasks: Tasks, sample: SampleSpec) -> Tasks:
     taken = _allot([len(each) for each in groups.values()], sample.n)
     drawn: list[int] = []
     for members, count in zip(groups.values(), taken, strict=True):
-        lots = sorted(members, key=lambda at: _lot(sample.seed, tasks.tasks[at]))
+        lots = sorted(members, key=lambda at: _draw_lot(sample.seed, tasks.tasks[at]))
         drawn += lots[:count]
     empty = [name for name, count in zip(groups, taken, strict=True) if not count]
     notes = [
@@ -93,5 +93,5 @@ def _allot(sizes: Sequence[int], n: int) -> list[int]:
     return taken
 
 
-def _lot(seed: int, task: Task) -> str:
+def _draw_lot(seed: int, task: Task) -> str:
     return sha256(f"{seed} {task['id']}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Which calls are made next, and until when: all that are open, unless somebody knows better."""
+"""The order of calls, and when to stop: all open calls, unless a gate can be decided sooner."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Course(Protocol):
     """Chooses the calls of a run."""
 
     def calls(self, system: int) -> Iterator[int]:
-        """The numbers of the system's calls that are to be made; asked for one at a time."""
+        """Yield the numbers of the system's calls to make, one at a time."""
 
     def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """A call is over: its record."""
+        """Take the record of a finished call."""
 
     async def ready(self) -> None:
         """Wait until it is known what the records so far mean for the next call."""
@@ -28,11 +28,11 @@ class AllCalls:
         self._state = state
 
     def calls(self, system: int) -> Iterator[int]:
-        """Those without a record, or with one of a failed call."""
+        """Yield the calls without a record, or with one of a failed call."""
         return self._state.open_calls(system)
 
     def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """Nothing depends on it."""
+        """Do nothing: no further call depends on a record."""
 
     async def ready(self) -> None:
-        """At once."""
+        """Return at once."""

@@ -1,4 +1,4 @@
-"""What a folder's journal holds already: which calls are done, which failed, what they cost."""
+"""The state of a folder's journal: which calls are done, which failed, what they cost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.judges.panels import FAILED as FAILED_JUDGMENT
-from calipers.records.judgment_shape import judging_cost, judgments_in
-from calipers.records.rows import scalar_type
+from calipers.records.judgment_shape import get_judgments, sum_judging_cost
+from calipers.records.rows import classify_scalar
 from calipers.runs.plan import CallPlan, Key
 from calipers.support.errors import DataError
 from calipers.systems.journal import Journal
-from calipers.systems.simulated_user import user_cost
+from calipers.systems.simulated_user import sum_user_cost
 from calipers.systems.tally import Tally
 
 MISSING, FAILED, DONE = 0, 1, 2
@@ -25,7 +25,7 @@ class State:
         self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
-        self.replaced_calls = 0  # failed ones that were made anew
+        self.replaced_calls = 0  # failed ones that were made again
         self.replaced_usd = 0.0
         self.dearest: dict[int, float] = {}  # what a system's dearest call cost
         self.dearest_judging: dict[int, float] = {}  # the same of its judges
@@ -36,7 +36,7 @@ class State:
         self.tally.begin()
 
     def open_calls(self, system: int) -> Iterator[int]:
-        """The numbers of the calls that are still to be made, or to be made anew."""
+        """Yield the numbers of the calls that are still to be made, or to be repeated."""
         return (at for at, state in enumerate(self.calls[system]) if state != DONE)
 
     @property
@@ -49,9 +49,9 @@ class State:
         lines: list[dict[int, tuple[int, int]]] = [{} for _ in self.calls]
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
-        for start, end, record in journal.lines():
-            system, number = self._checked_place(record, journal)
-            self.predicted = self.predicted or scalar_type(record.get("predicted"))
+        for start, end, record in journal.read_lines():
+            system, number = self._locate_checked(record, journal)
+            self.predicted = self.predicted or classify_scalar(record.get("predicted"))
             states = self.calls[system]
             self._note_judges(system, record)
             if states[number] == DONE:
@@ -59,7 +59,7 @@ class State:
                 if (system, number) in self.unjudged:  # the later one has more judgments
                     lines[system][number] = (start, end)
                     paid = self._judging.get((system, number), 0.0)
-                    self.tally.judge(judging_cost(record) - paid)
+                    self.tally.judge(sum_judging_cost(record) - paid)
                     self.note_judgments(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
@@ -69,7 +69,9 @@ class State:
                 self.replaced_usd += before.get("cost_usd") or 0.0
             self.tally.add(record)
             if (cost := record.get("cost_usd")) is not None:
-                self.dearest[system] = max(cost + user_cost(record), self.dearest.get(system, 0.0))
+                self.dearest[system] = max(
+                    cost + sum_user_cost(record), self.dearest.get(system, 0.0)
+                )
             lines[system][number] = (start, end)
             states[number] = DONE
             self.note_judgments(system, number, record)
@@ -79,39 +81,39 @@ class State:
         if doubles:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
-    def place_of(self, record: Mapping[str, Any]) -> tuple[int, int]:
-        """The system and the number of the call that a record in the journal is of."""
-        key = key_of(record)
+    def locate(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the system and the number of the call that a record in the journal is of."""
+        key = read_key(record)
         number = self._plan.number(key)
         assert number is not None
         return self._systems[key[1]], number
 
     def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
-        cost = judging_cost(record)
+        cost = sum_judging_cost(record)
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
     def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
         """Keep in mind what the judges of a call's record cost, and whether one failed."""
-        if cost := judging_cost(record):
+        if cost := sum_judging_cost(record):
             self._judging[system, number] = cost
-        failed = any(each.get(FAILED_JUDGMENT) for each in judgments_in(record))
+        failed = any(each.get(FAILED_JUDGMENT) for each in get_judgments(record))
         (self.unjudged.add if failed else self.unjudged.discard)((system, number))
 
-    def _checked_place(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
-        key = key_of(record)
+    def _locate_checked(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
+        key = read_key(record)
         system = self._systems.get(key[1])
         number = self._plan.number(key)
         if system is None or number is None:
             raise DataError(
                 f"{journal.path}: a record that is none of the suite's: "
                 f"id {key[0]}, model {key[1]}, run {key[3]}",
-                fix="take it out, or begin anew with another folder: -o FOLDER",
+                fix="take it out, or start over with another folder: -o FOLDER",
             )
         return system, number
 
 
-def key_of(record: Mapping[str, Any]) -> Key:
-    """What tells a record from all others."""
+def read_key(record: Mapping[str, Any]) -> Key:
+    """Return what identifies a record."""
     run = record.get("run")
     tier = record.get("tier")
     return (

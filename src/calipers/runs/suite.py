@@ -1,4 +1,4 @@
-"""What a suite file says: the tasks, the systems to try on them, and how to call these."""
+"""The suite file: the tasks, the systems to try on them, and how to call these."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from calipers.judges.spec import JudgeSpec
-from calipers.metrics.checks.written import WrittenChecks, relative_to
+from calipers.metrics.checks.written import WrittenChecks, resolve_from
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.runs.sampling import SampleSpec
 from calipers.scores.settings_block import MetricSettings
 from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
-from calipers.support.patterns import groups_in
+from calipers.support.patterns import count_groups
 from calipers.systems.simulated_user import UserSpec
 from calipers.systems.spec import Served, Settings, SystemSpec, Text
 
-EXAMPLE = "calipers init writes a suite to start from; calipers schema suite says what may stand"
+EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lists the allowed keys"
 
 
 class Answer(StrictModel):
@@ -41,7 +41,7 @@ class Answer(StrictModel):
     @staticmethod
     def _check_regex(pattern: str) -> None:
         try:
-            groups = groups_in(pattern)
+            groups = count_groups(pattern)
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",
@@ -127,7 +127,7 @@ class Suite(StrictModel):
     policy: Text | None = Field(default=None, description="A gate to hold the run against.")
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(
-        default_factory=list, description="Metrics of one's own, by name."
+        default_factory=list, description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
         default_factory=tuple, description="Of every reply; a task's own `checks` are added."
@@ -173,10 +173,10 @@ class Suite(StrictModel):
 
 
 def read_suite(path: str | Path) -> Suite:
-    """The suite in a YAML or JSON file."""
+    """Return the suite in a YAML or JSON file."""
     folder = Path(path).parent
     config = read_config(path, example=EXAMPLE)
-    with relative_to(folder):
+    with resolve_from(folder):
         suite = Suite.of(config, example=EXAMPLE)
     declare_metrics(config, folder)
     return suite

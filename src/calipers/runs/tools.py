@@ -83,7 +83,7 @@ def describe_tools(path: Path) -> list[Mapping[str, Any]]:
     ]
 
 
-def tool_files(path: Path) -> Iterator[Path]:
+def list_files(path: Path) -> Iterator[Path]:
     """Yield the Python files that the tools call."""
     for each in read_tools(path):
         if each.python is not None:

@@ -44,7 +44,7 @@ class Tracing:
     """Writes a span per call; costs nothing where OpenTelemetry is not in use."""
 
     def __init__(self) -> None:
-        self._tracer = _tracer()
+        self._tracer = _find_tracer()
 
     def record(
         self,
@@ -53,12 +53,12 @@ class Tracing:
         seconds: float,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """A span of a call that has just ended, its attempts and the waits between them."""
+        """Export a span of a call that has just ended, its attempts and the waits between them."""
         if self._tracer is None:
             return
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 (is there)
 
-        attributes = {**_what(system, settings or {}), **_usage(record)}
+        attributes = {**_describe_call(system, settings or {}), **_read_usage(record)}
         attributes |= {
             f"calipers.{name}": record[name] for name in _OURS if record.get(name) is not None
         }
@@ -80,8 +80,8 @@ class Tracing:
         span.end(end_time=end)
 
 
-def _what(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What was called, where, and how it was asked."""
+def _describe_call(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was called, where, and with which settings."""
     provider, _, model = (system.model or "").partition(":")
     url = urlsplit(system.base_url or system.http or "")
     found: dict[str, Any] = {"gen_ai.operation.name": "chat" if model else "invoke_agent"}
@@ -102,7 +102,7 @@ def _what(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _usage(record: Mapping[str, Any]) -> dict[str, int]:
+def _read_usage(record: Mapping[str, Any]) -> dict[str, int]:
     return {
         name: int(sum(record.get(field) or 0 for field in fields))
         for name, fields in _USAGE.items()
@@ -110,8 +110,8 @@ def _usage(record: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _tracer() -> Any:
-    """A tracer if somebody exports spans, else None; nothing is loaded to find that out."""
+def _find_tracer() -> Any:
+    """Return a tracer if somebody exports spans, else None; nothing is imported to find out."""
     asked = any(name.startswith("OTEL_") and "EXPORTER" in name for name in os.environ)
     if not asked and "opentelemetry.sdk.trace" not in sys.modules:
         return None

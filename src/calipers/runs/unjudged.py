@@ -1,4 +1,4 @@
-"""Answers that wait for their judges: written down as they come, so that no kill can lose one.
+"""Answers without judgments so far: written down as they come, so that none is lost.
 
 A call's line goes into the journal when it is judged. Until then its answer is in a file beside it.
 Should the run end before, these answers go into the journal with judgments that failed, and the
@@ -26,7 +26,7 @@ class Unjudged:
         self, path: Path, judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]
     ) -> None:
         self._path = path
-        self._owed = tuple(_owed(judges, rubric_hashes))
+        self._owed = tuple(_make_pending(judges, rubric_hashes))
         self._file: Journal | None = None
 
     def append(self, line: bytes) -> None:
@@ -50,7 +50,7 @@ class Unjudged:
                 return 0
             self._file = Journal(self._path)
         moved = 0
-        for _, _, record in self._file.lines():
+        for _, _, record in self._file.read_lines():
             if not is_done(record):
                 owed = add_judgments(record, [Judgment(dict(each)) for each in self._owed])
                 journal.append(encode_record(owed).encode("utf-8", "replace"))
@@ -61,7 +61,9 @@ class Unjudged:
         return moved
 
 
-def _owed(judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]) -> list[dict[str, Any]]:
+def _make_pending(
+    judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return a failed judgment for each sample of each judge."""
     return [
         {
@@ -80,8 +82,8 @@ def _owed(judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]) -> list[dic
     ]
 
 
-def unjudged_notice(count: int) -> Iterator[str]:
-    """Yield how many answers a judge owes a judgment to, where there are any."""
+def note_unjudged(count: int) -> Iterator[str]:
+    """Yield how many answers still lack a judgment, if any."""
     if count:
         what = (
             "1 answer: run again to have it"

@@ -25,7 +25,7 @@ from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
-from calipers.runs.metric_settings import suite_options
+from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.runs.suite import Suite
@@ -50,7 +50,7 @@ class UntilDecided:
         self._plan = plan
         self._by = by
         self._order = draw_order(plan, seed)
-        self._groups = _sequences(plan, policy, by, self._order)
+        self._groups = _open_sequences(plan, policy, by, self._order)
         self._options = replace(
             options,
             metrics=tuple(
@@ -82,16 +82,16 @@ class UntilDecided:
             )
 
     def begin(self, state: State, records: Iterator[Mapping[str, Any]]) -> None:
-        """What the folder holds already; failed calls are made anew, and count then."""
+        """Take the folder's records; failed calls are repeated, and count then."""
         self._state = state
         for record in records:
             if record.get("error") is None:
-                self.take(*state.place_of(record), record)
+                self.take(*state.locate(record), record)
         kept, self._fresh = self._fresh, []
         self._look(kept)
 
     def calls(self, system: int) -> Iterator[int]:
-        """Failed calls first, without which no run is complete, then those that help to decide."""
+        """Yield failed calls first, which complete runs need, then those that help decide."""
         assert self._state is not None
         states = self._state.calls[system]
         tiers, runs = range(len(self._plan.tiers)), range(1, self._plan.suite.runs + 1)
@@ -99,7 +99,7 @@ class UntilDecided:
             for place in (CallPlace(*each) for each in product(self._order, tiers, runs)):
                 if self.has_failed or (wanted == MISSING and self.is_over):
                     return
-                number = self._plan.number_at(place)
+                number = self._plan.number_place(place)
                 if states[number] == wanted and (
                     wanted == FAILED or self._helps(system, place.tier, place.task)
                 ):
@@ -115,7 +115,7 @@ class UntilDecided:
             self._fresh += self._units.pop(unit)
 
     async def ready(self) -> None:
-        """Look at what has come in; others that wait see the same."""
+        """Evaluate what has come in; others that wait see the same."""
         while self._fresh or self._looking is not None:
             if self._looking is None:
                 records, self._fresh = self._fresh, []
@@ -145,8 +145,8 @@ class UntilDecided:
         )
         return self.has_failed or no_more_to_learn
 
-    def early(self, made: int) -> Early:
-        """How far it came."""
+    def describe(self, made: int) -> Early:
+        """Return the state of the decision."""
         groups = self._groups
         return Early(
             stopped=self.is_over and made < self._plan.calls,
@@ -156,7 +156,7 @@ class UntilDecided:
             alpha=1 - _CONFIDENCE,
             shared_by=_bets(groups),
             standings={
-                _key(self._plan, self._by, *at): tuple(each.standing() for each in sequences)
+                _make_key(self._plan, self._by, *at): tuple(each.describe() for each in sequences)
                 for at, sequences in groups.items()
             },
         )
@@ -176,10 +176,10 @@ class UntilDecided:
                 pl.col("tier").eq_missing(pl.lit(named and named.name, pl.String)),
             )
             for sequence in sequences if own.height else ():
-                sequence.take(self._values(own, sequence.demand))
+                sequence.take(self._bound_values(own, sequence.demand))
 
-    def _values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, TaskValue]]:
-        """What each task's value can be: the mean of its runs."""
+    def _bound_values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, TaskValue]]:
+        """Yield the possible values of each task: the mean of its runs."""
         if demand.on is None or demand.value is None:
             return
         value = demand.value.fill_null(demand.on.value)
@@ -190,7 +190,7 @@ class UntilDecided:
             least.alias("least"), most.alias("most"), known.alias("known")
         )
         for name, *told in tasks.iter_rows():
-            yield self._plan.task_at(name), TaskValue(*told)
+            yield self._plan.find_task(name), TaskValue(*told)
 
 
 def plan_until_decided(
@@ -203,7 +203,7 @@ def plan_until_decided(
             fix="name one in the suite: policy: policy.yaml",
         )
     policy = read_policy(base / suite.policy)
-    course = UntilDecided(plan, policy, suite_options(suite, base), by, seed)
+    course = UntilDecided(plan, policy, read_options(suite, base), by, seed)
     if not course.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",
@@ -219,19 +219,22 @@ def draw_order(plan: CallPlan, seed: int) -> list[int]:
     return sorted(range(len(drawn)), key=drawn.__getitem__)
 
 
-def _sequences(
+def _open_sequences(
     plan: CallPlan, policy: Policy, by: Sequence[str], order: Sequence[int]
 ) -> dict[tuple[int, int], list[CheckSequence]]:
-    """The checks of each system in each tier; all of them share the error that may be made."""
+    """Return the checks of each system in each tier; all of them share the error probability."""
     rule = policy.find(Baseline)
     file = None if rule is None else rule.file
     baseline = None if file is None else read_baseline(Path(file))
 
     def recorded(at: tuple[int, int]) -> RecordedGroup | None:
-        return None if baseline is None else baseline.group(dict(_key(plan, by, *at)))
+        return None if baseline is None else baseline.group(dict(_make_key(plan, by, *at)))
 
     found = {
-        at: [(demand, _tasks_of(demand, plan, order)) for demand in policy.demands(recorded(at))]
+        at: [
+            (demand, _select_tasks(demand, plan, order))
+            for demand in policy.list_demands(recorded(at))
+        ]
         for at in product(range(len(plan.suite.systems)), range(len(plan.tiers)))
     }
     of_these = policy.evidence == "point"
@@ -252,8 +255,8 @@ def _bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
     return sum(each.is_a_bet for sequences in groups.values() for each in sequences)
 
 
-def _tasks_of(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[int]:
-    """The tasks that a check is about, in the order drawn."""
+def _select_tasks(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[int]:
+    """Return the tasks that a check is about, in the order drawn."""
     tasks = plan.tasks.tasks
     if demand.scenario is not None:
         return [at for at in order if str(tasks[at]["id"]) == demand.scenario]
@@ -262,8 +265,8 @@ def _tasks_of(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[int]
     return list(order)
 
 
-def _key(plan: CallPlan, by: Sequence[str], system: int, tier: int) -> By:
-    """The group of the gate that a system in a tier is."""
+def _make_key(plan: CallPlan, by: Sequence[str], system: int, tier: int) -> By:
+    """Return the group of the gate for a system in a tier."""
     named = plan.tiers[tier]
     fields = {"model": plan.suite.systems[system].name, "tier": named and named.name}
     return tuple((name, fields[name]) for name in by)

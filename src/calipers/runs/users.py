@@ -17,14 +17,14 @@ _FIELD = "user"
 _EXAMPLE = "for example user: {goal: has the order cancelled}; the suite names the model"
 
 
-def user_texts(suite: Suite) -> list[str]:
+def list_texts(suite: Suite) -> list[str]:
     """Return what the suite says of the user; it may hold {field}."""
     spec = suite.user
     return [] if spec is None else [text for text in (spec.persona, spec.goal) if text]
 
 
-def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
-    """Return the part that a model plays in a task; None where nobody plays.
+def make_role(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
+    """Return the part that a model plays in a task; None if no user is simulated.
 
     Raises:
         UsageError: The task's `user` is not understood, or nobody says what the user wants.
@@ -44,7 +44,7 @@ def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
                 f"the task {task['id']} has both turns and a user", fix="leave one of them out"
             )
         return None
-    goal = own.goal or (spec.goal and Template(spec.goal).filled(task))
+    goal = own.goal or (spec.goal and Template(spec.goal).fill(task))
     if not goal:
         raise UsageError(
             f"the task {task['id']}: nothing says what the user wants to reach",
@@ -59,7 +59,7 @@ def role_of(suite: Suite, task: Task, run: int = 1) -> UserRole | None:
         )
     return UserRole(
         goal=goal,
-        persona=own.persona or (Template(spec.persona).filled(task) if spec.persona else None),
+        persona=own.persona or (Template(spec.persona).fill(task) if spec.persona else None),
         max_turns=most,
         settings=spec.settings_of(run),
     )

@@ -9,16 +9,16 @@ from calipers.scores.choices import read_options
 from calipers.scores.explain import Explanation, explain_data
 from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
-from calipers.scores.signatures import takes_options
-from calipers.support.arguments import names, no_progress
+from calipers.scores.signatures import declare_signature
+from calipers.support.arguments import as_names, ignore_progress
 
 if TYPE_CHECKING:
     from calipers.scores.keywords import ExplainKeywords, ScoreKeywords
 
 
-@takes_options("score")
+@declare_signature("score")
 def score(
-    data: Any, *, progress: Progress = no_progress, **options: Unpack[ScoreKeywords]
+    data: Any, *, progress: Progress = ignore_progress, **options: Unpack[ScoreKeywords]
 ) -> Score:
     """Measure records: every metric that the data allows, or those of a profile, or those named.
 
@@ -49,7 +49,7 @@ def score(
     return replace(measured, notices=(*measured.notices, *notices))
 
 
-@takes_options("explain")
+@declare_signature("explain")
 def explain(
     metric: str, data: Any, *, rows: int = 5, **options: Unpack[ExplainKeywords]
 ) -> Explanation:
@@ -68,5 +68,5 @@ def explain(
     >>> explain("accuracy", answers).groups[0].work
     '1 / 2'
     """
-    asked = read_options("explain", options, data, metrics=names(metric))
+    asked = read_options("explain", options, data, metrics=as_names(metric))
     return explain_data(data, asked, rows=rows)

@@ -18,8 +18,8 @@ from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import dump_strict
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.calibration/1"
@@ -51,7 +51,7 @@ class Calibration:
     records: frozenset[str] = frozenset()  # hashes of the records that it was made from
 
     def kappa(self, aspect: str) -> Estimate | None:
-        """Agreement beyond chance: of labels Cohen's, of numbers with squared weights."""
+        """Return the agreement beyond chance: Cohen's kappa, with squared weights for numbers."""
         measures = self.aspects.get(aspect, {})
         return measures.get(KAPPA if aspect == PASSED else WEIGHTED_KAPPA)
 
@@ -61,7 +61,7 @@ class Calibration:
         return None if found is None else found.value
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
+        """Return the calibration as in the file."""
         shown = asdict(self)
         del shown["source"], shown["confidence"]  # of the whole file
         members = [{"model": model, "rubric_hash": rubric} for model, rubric in self.members]
@@ -81,7 +81,7 @@ class Calibrations(Printed, Tabular):
         return EXIT_PASS if any(each.n for each in self.judges) else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
-        """The file as Python values."""
+        """Return the file as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -92,28 +92,28 @@ class Calibrations(Printed, Tabular):
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per judge."""
         for each in self.judges:
-            yield plain(each.to_dict())
+            yield keep_scalars(each.to_dict())
 
     def to_json(self) -> str:
-        """The file: strict JSON, the same bytes for the same input."""
-        return strict_json(self.to_dict())
+        """Return the file as strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict())
 
 
-def made_from(calibration: Calibration, overlap: int, rows: int) -> str:
-    """Return the sentence that a calibration was made from some of the records at hand."""
+def describe_overlap(calibration: Calibration, overlap: int, rows: int) -> str:
+    """Return the sentence that a calibration was made from some of the records being scored."""
     of = "these very records" if overlap == rows else f"{overlap:,} of these {rows:,} records"
     return f"{calibration.source or 'the calibration'} was made from {of}"
 
 
-def members_of(who: Iterable[Member]) -> tuple[Member, ...]:
+def read_members(who: Iterable[Member]) -> tuple[Member, ...]:
     """Return who judged together, each once, in one order."""
     return tuple(sorted(set(who)))
 
 
 def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
-    """The calibrations in a file, or why it holds none."""
+    """Return the calibrations in a file; raise UsageError if it holds none."""
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refused)
+        value = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", fix=f"make it: {CALIBRATE}") from error
     except (ValueError, RecursionError) as error:
@@ -125,31 +125,31 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
         _check_finite(confidence)
         if not 0 < confidence < 1:
             raise ValueError("no confidence")  # noqa: TRY301
-        return tuple(_calibration(each, confidence, str(path)) for each in value["judges"])
+        return tuple(_read_calibration(each, confidence, str(path)) for each in value["judges"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(
             f"{path}: no calibration as `calipers judge calibrate` writes it, or an older one",
-            fix=f"make it anew: {CALIBRATE}",
+            fix=f"make it again: {CALIBRATE}",
         ) from error
 
 
 def read_all(paths: Iterable[str | Path]) -> tuple[Calibration, ...]:
-    """The calibrations in several files."""
+    """Return the calibrations in several files."""
     return tuple(each for path in paths for each in read_calibrations(path))
 
 
-def _refused(_: str) -> float:
+def _refuse(_: str) -> float:
     raise ValueError("not a finite number")
 
 
-def _calibration(value: Mapping[str, Any], confidence: float, source: str) -> Calibration:
+def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) -> Calibration:
     aspects = {
         str(aspect): {str(name): Estimate(**measure) for name, measure in measures.items()}
         for aspect, measures in value["aspects"].items()
     }
-    members = members_of((str(m["model"]), str(m["rubric_hash"])) for m in value["members"])
+    members = read_members((str(m["model"]), str(m["rubric_hash"])) for m in value["members"])
     if not members:
-        raise ValueError("it is bound to nobody")
+        raise ValueError("it is bound to no judge")
     found = value["verdicts"]
     calibration = Calibration(
         judge=value["judge"],
@@ -170,7 +170,7 @@ def _calibration(value: Mapping[str, Any], confidence: float, source: str) -> Ca
 
 
 def _check_numbers(calibration: Calibration) -> None:
-    """What the file says is counted with: numbers, and such as can have been measured."""
+    """Raise ValueError if a number of the file cannot have been measured."""
     for measures in calibration.aspects.values():
         for name, measure in measures.items():
             _check_measure(name, measure)

@@ -1,4 +1,4 @@
-"""From what a user gives, on the command line, in Python and in files, to the options of a score.
+"""Options of a score from what a user gives on the command line, in Python and in files.
 
 How metrics are computed may be said in several places. In this order, the later wins and says so:
 the suite of the run that the records are of, the policy, the flags or keywords.
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from calipers.metrics.declare.settings import Settings, metric_options
-from calipers.records.result_folder import MANIFEST, RECORDS, result_folder, stored_json
-from calipers.scores.options import Options, options_of
+from calipers.metrics.declare.settings import Settings, list_metric_options
+from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
+from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import RENAMED
 from calipers.support.config.files import shown
@@ -60,20 +60,20 @@ def read_options(
         ArgumentTypeError: A keyword is not known, or a value is of another type.
         UsageError: A value is refused, or a file cannot be read.
     """
-    known = options_of(command)
+    known = list_options(command)
     checked = check_keywords(command, given, known)
-    own = metric_options()
+    own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
     plain = {name: value for name, value in checked.items() if name not in own}
     layers = run_layers(data)
     asked = plain.get("policy") or policy
     if asked is not None:
         layers = [each for each in layers if each.source != _of_run(POLICY)]
-        layers.append(policy_layer(asked))
+        layers.append(read_policy_layer(asked))
     for option in known.values():
         if option.read is not None and option.name in plain:
             plain[option.name] = option.read(plain[option.name])
-    found = options_from([*layers, Layer(None, explicit)], **plain, **more)
+    found = merge_layers([*layers, Layer(None, explicit)], **plain, **more)
     if command in _SHOWS_ITS_RUN:
         return found
     return replace(found, notices=(*found.notices, *_of_the_run(layers)))
@@ -83,7 +83,7 @@ def _of_the_run(layers: Iterable[Layer]) -> Iterator[str]:
     """Yield that metrics are measured as the run that the records are of measured them."""
     for layer in layers:
         if layer.values and layer.source in (_of_run(SUITE), _of_run(POLICY)):
-            said = (f"{metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
+            said = (f"{list_metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
             yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
 
 
@@ -103,12 +103,12 @@ def check_keywords(
             raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
     found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
     preset = {
-        option.name: option.default_of(command) for option in known.values() if option.defaults
+        option.name: option.get_default(command) for option in known.values() if option.defaults
     }
     return {**preset, **found}
 
 
-def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
+def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:
     """Return options with the metric settings of all layers, the last of which wins.
 
     Args:
@@ -127,7 +127,9 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
                 found[name] = (_read(name, before[0]) + _read(name, value), layer.source)
                 continue
             if before is not None and before[0] != value:
-                said.append(_overruled(metric_options()[name], (value, layer.source), before))
+                said.append(
+                    _describe_overruled(list_metric_options()[name], (value, layer.source), before)
+                )
             found[name] = (value, layer.source)
     given = {name: value for name, (value, _) in found.items()}
     threshold = given.pop(_THRESHOLD, None)
@@ -137,23 +139,25 @@ def options_from(layers: Iterable[Layer], **plain: Any) -> Options:
 
 
 def _read(name: str, value: Any) -> Any:
-    read = metric_options()[name].read
+    read = list_metric_options()[name].read
     return value if read is None or value is None else read(value)
 
 
-def _overruled(option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]) -> str:
+def _describe_overruled(
+    option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]
+) -> str:
     value, source = now
     written = f"{option.flag} {shown(value)}" if source is None else f"{option.key}: {shown(value)}"
     where = "" if source is None else f" of {source}"
     return f"{written}{where} takes precedence over {shown(before[0])} in {before[1]}"
 
 
-def policy_layer(policy: PolicyLike) -> Layer:
-    """Return the metric settings that a policy brings: its own, weights, the latency budget."""
+def read_policy_layer(policy: PolicyLike) -> Layer:
+    """Return the metric settings of a policy: its own, weights, the latency budget."""
     from calipers.gates.policy import read_policy  # noqa: PLC0415 (loads pydantic)
 
     source = str(policy) if isinstance(policy, str | Path) else "the policy"
-    return Layer(source, read_policy(policy).metric_values())
+    return Layer(source, read_policy(policy).list_settings())
 
 
 def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,14 +166,14 @@ def read_metric_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: A key is not known, or its value is refused; `key` of the error names it.
     """
-    known = metric_options()
+    known = list_metric_options()
     found: dict[str, Any] = {}
     for key, value in given.items():
         option = find_option(key, known.values())
         if option is None:
             keys = [each.key for each in known.values()]
             raise SettingError(
-                f"{shown(key)} is no metric option", fix=nearest(str(key), keys), key=key
+                f"{shown(key)} is not a metric option", fix=nearest(str(key), keys), key=key
             )
         if option.name in found:
             raise SettingError(f"{shown(key)} is there twice", fix="keep one of them", key=key)
@@ -192,7 +196,7 @@ class SettingError(UsageError):
 
 def locate(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return metric settings whose paths, relative to a file's folder, lead there from here."""
-    known = metric_options()
+    known = list_metric_options()
     return {
         name: str(folder / value) if is_path(known[name], value, folder) else value
         for name, value in values.items()
@@ -219,7 +223,7 @@ def run_layers(data: Any) -> list[Layer]:
 
     A run keeps them in its manifest: those of its suite, and those of its policy.
     """
-    found = [_layers_of(folder) for folder in _run_folders(data)]
+    found = [_read_run_layers(folder) for folder in _run_folders(data)]
     return found[0] if found and all(each == found[0] for each in found) else []
 
 
@@ -236,13 +240,13 @@ def _run_folders(data: Any) -> Sequence[Path]:
 def _run_folder(path: str | Path) -> Path | None:
     """Return the result folder that a path is, or whose journal it is; None of another path."""
     try:
-        return result_folder(Path(path).parent if Path(path).name == RECORDS else path)
+        return find_folder(Path(path).parent if Path(path).name == RECORDS else path)
     except (OSError, ValueError):  # not a path: whoever reads it says so
         return None
 
 
-def _layers_of(folder: Path) -> list[Layer]:
-    stored = (stored_json(folder / MANIFEST) or {}).get("metric_settings")
+def _read_run_layers(folder: Path) -> list[Layer]:
+    stored = (read_stored(folder / MANIFEST) or {}).get("metric_settings")
     if not isinstance(stored, dict):
         return []
     return [

@@ -13,13 +13,13 @@ from calipers.engines.codes import OTHERS
 from calipers.engines.outcome import ROWS, TEXT
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Totals
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
-from calipers.scores.calibration import PASSED, Calibration, Member, made_from, members_of
+from calipers.scores.calibration import PASSED, Calibration, Member, describe_overlap, read_members
 from calipers.scores.results import Group, JudgedBy, Measured
-from calipers.statistics.correction import Corrected, misclassified, prediction_powered
-from calipers.statistics.intervals import rows_worth
+from calipers.statistics.correction import Corrected, correct_share, correct_with_ratings
+from calipers.statistics.intervals import count_worth
 
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
@@ -30,7 +30,7 @@ Correct = Callable[[Measured, float, int], Measured]
 """A pass rate without the judge's error, by how many rows it is worth, and how many are judged."""
 
 
-def judges_of(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
+def list_judges(tally: pl.DataFrame) -> dict[str, tuple[JudgedBy, ...]]:
     """Return who made each judged value, by the text that stands for the group."""
     counted: dict[str, dict[tuple[str, tuple[Member, ...]], Counter[int]]] = {}
     for group, text, rows in tally.select(GROUP, TEXT, ROWS).iter_rows():
@@ -90,15 +90,15 @@ def correct_mean(
     if value is None or measured.value is None or not who or metric.influence is None:
         return None
     aspect = ASPECTS[value]
-    told = _calibration(who, measured.n, calibrations, aspect)
+    told = _find_calibration(who, measured.n, calibrations, aspect)
     if isinstance(told, str):
         return Corrected(value=None, n=0, reason=told)
     found, overlap = told
-    spread, clusters = spread_of(metric.influence.name, totals)
+    spread, clusters = read_spread(metric.influence.name, totals)
     if aspect == PASSED:
         assert found.verdicts is not None
-        size = rows_worth(measured.value, measured.n, spread, clusters)
-        return misclassified(
+        size = count_worth(measured.value, measured.n, spread, clusters)
+        return correct_share(
             measured.value,
             size,
             found.verdicts,
@@ -109,7 +109,7 @@ def correct_mean(
     rated = found.moments[aspect]
     if measured.stderr is None or measured.scope is not None:  # or only of one task
         return Corrected(value=None, n=rated.n, reason="the judged mean has no standard error")
-    around = prediction_powered(
+    around = correct_with_ratings(
         measured.value,
         measured.stderr,
         clusters.count,
@@ -119,13 +119,15 @@ def correct_mean(
         overlap=overlap,
         within=metric.range,
     )
-    return _within(metric, around)
+    return _clip(metric, around)
 
 
 def use_corrected(group: Group) -> Group:
     """Return the group with the corrected means in place of the judges' own."""
     metrics = {
-        name: measured if measured.corrected is None else _in_place(measured, measured.corrected)
+        name: measured
+        if measured.corrected is None
+        else _replace_measured(measured, measured.corrected)
         for name, measured in group.metrics.items()
     }
     return replace(group, metrics=metrics)
@@ -134,28 +136,28 @@ def use_corrected(group: Group) -> Group:
 def correct_part(
     judges: Sequence[JudgedBy], calibrations: Sequence[Calibration], confidence: float
 ) -> Correct:
-    """The same for the pass rate of a part of the group."""
+    """Return the function that corrects the pass rate of a part of the group."""
     who = [each for each in judges if each.value == PASSED]
 
     def correct(share: Measured, size: float, judged: int) -> Measured:
         if share.value is None or not judged:
             return share
         of_part = [replace(each, rows=judged) for each in who]
-        made = _calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
+        made = _find_calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
         if isinstance(made, str):
-            return _in_place(share, Corrected(value=None, n=0, reason=made))
+            return _replace_measured(share, Corrected(value=None, n=0, reason=made))
         found, overlap = made
         if overlap:  # how many of them are in this part is not counted
-            reason = f"{made_from(found, overlap, who[0].rows)}; score the others alone"
-            return _in_place(share, Corrected(value=None, n=0, reason=reason))
+            reason = f"{describe_overlap(found, overlap, who[0].rows)}; score the others alone"
+            return _replace_measured(share, Corrected(value=None, n=0, reason=reason))
         assert found.verdicts is not None
-        told = misclassified(share.value, size, found.verdicts, confidence=confidence)
-        return _in_place(share, told)
+        told = correct_share(share.value, size, found.verdicts, confidence=confidence)
+        return _replace_measured(share, told)
 
     return correct
 
 
-def _in_place(measured: Measured, found: Corrected) -> Measured:
+def _replace_measured(measured: Measured, found: Corrected) -> Measured:
     reason = None if found.value is not None else f"it cannot be corrected: {found.reason}"
     return Measured(
         value=found.value,
@@ -169,10 +171,10 @@ def _in_place(measured: Measured, found: Corrected) -> Measured:
     )
 
 
-def _calibration(
+def _find_calibration(
     who: Sequence[JudgedBy], n: int, calibrations: Sequence[Calibration], aspect: str
 ) -> tuple[Calibration, int] | str:
-    """Return the calibration of who judged all of it, or why there is none.
+    """Return the calibration of those who judged all of it, or why there is none.
 
     With it, how many of the records it was made from; one that was made from others goes first.
     """
@@ -189,7 +191,7 @@ def _calibration(
     bound = {
         place: each
         for place, each in enumerate(calibrations)
-        if members_of(judged.members) == each.members
+        if read_members(judged.members) == each.members
     }
     usable = {place: each for place, each in bound.items() if has(each)}
     others = (each for place, each in usable.items() if not judged.rated.get(place))
@@ -203,13 +205,13 @@ def _calibration(
     return f"no calibration is of {names or 'these judges'}"
 
 
-def _within(metric: Metric, found: Corrected) -> Corrected:
-    """No value and no bound where the metric cannot be."""
+def _clip(metric: Metric, found: Corrected) -> Corrected:
+    """Return the correction with value and bounds clipped to the metric's range."""
     low, high = metric.range
 
-    def clipped(value: float | None) -> float | None:
+    def clip_value(value: float | None) -> float | None:
         return None if value is None else float(min(high, max(low, value)))
 
     return replace(
-        found, value=clipped(found.value), low=clipped(found.low), high=clipped(found.high)
+        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
     )

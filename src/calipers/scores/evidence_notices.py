@@ -1,4 +1,4 @@
-"""What a user should know about the evidence behind intervals."""
+"""Notices about the evidence behind intervals."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from math import isfinite, sqrt
 from calipers.engines.outcome import Outcome
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.declare.intervals import clusters_of
+from calipers.metrics.declare.intervals import read_clusters
 
 _HALF = 0.5  # clusters worth less than this share of their number differ widely
 _LONG_TAIL = 2.0  # standard deviations per mean: a few values decide it
 _ENOUGH = 100.0  # rows for each squared standard deviation per mean, from which on they do not
 
 
-def evidence_notices(
+def note_evidence(
     outcome: Outcome, metrics: Sequence[Metric], cluster: str | None
 ) -> Iterator[str]:
-    """Say where clusters differ widely in size, and where few values decide a mean."""
+    """Yield where clusters differ widely in size, and where few values decide a mean."""
     groups = list(outcome.groups.values())
-    if said := _uneven(groups, metrics, cluster):
+    if said := _describe_uneven(groups, metrics, cluster):
         yield said
     heavy = [each.name for each in metrics if any(_is_heavy(each, totals) for totals in groups)]
     if heavy:
@@ -30,10 +30,12 @@ def evidence_notices(
         )
 
 
-def _uneven(groups: Sequence[Totals], metrics: Sequence[Metric], cluster: str | None) -> str | None:
-    """The group whose clusters are worth the least of their number, in words."""
+def _describe_uneven(
+    groups: Sequence[Totals], metrics: Sequence[Metric], cluster: str | None
+) -> str | None:
+    """Return a description of the group with the lowest effective number of clusters, or None."""
     names = [each.influence.name for each in metrics if each.influence and not each.influence.per]
-    found = (clusters_of(name, totals) for totals in groups for name in names)
+    found = (read_clusters(name, totals) for totals in groups for name in names)
     uneven = [each for each in found if each.count > 1 and each.worth < _HALF * each.count]
     if not uneven:
         return None
@@ -46,7 +48,7 @@ def _uneven(groups: Sequence[Totals], metrics: Sequence[Metric], cluster: str | 
 
 
 def _is_heavy(metric: Metric, totals: Totals) -> bool:
-    """Whether the values of a mean without an end vary so much that a few decide it."""
+    """Say whether the values of an unbounded mean vary so much that a few decide it."""
     influence = metric.influence
     if influence is None or influence.feature is None or isfinite(metric.range[1]):
         return False

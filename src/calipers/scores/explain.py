@@ -12,25 +12,25 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.batches import numbered
-from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.polars import totals
-from calipers.engines.reading import measured_batches
+from calipers.engines.batches import number_rows
+from calipers.engines.plan import FAILED, Plan, name_presence
+from calipers.engines.polars import sum_store
+from calipers.engines.reading import measure_batches
 from calipers.engines.store import Store
-from calipers.engines.totals import ERRORS, RECORDS, keyed, summed
+from calipers.engines.totals import ERRORS, RECORDS, sum_keys, sum_tables
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
 from calipers.records.sources import open_sources
-from calipers.scores.keys import sorted_keys
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
-from calipers.scores.variances import JUDGMENTS, judge_noise, judges_matter, variance_parts
+from calipers.scores.variances import JUDGMENTS, is_judged, judge_noise, split_by_source
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json
-from calipers.support.tabular import Tabular, plain
+from calipers.support.strict_json import to_finite
+from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.explain/1"
@@ -79,13 +79,13 @@ class Explanation(Printed, Tabular):
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group."""
         for group in self.groups:
-            yield {**group.by, "metric": self.metric.name, **plain(_group_dict(group))}
+            yield {**group.by, "metric": self.metric.name, **keep_scalars(_group_dict(group))}
 
 
 def _group_dict(group: GroupExplanation) -> dict[str, Any]:
     return {
         "by": dict(group.by),
-        "value": finite_json(group.value),
+        "value": to_finite(group.value),
         "records": group.records,
         "errors": group.errors,
         "n": group.n,
@@ -105,35 +105,37 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     read = 0
     present: set[str] = set()
     noise: list[float] = []
-    judged = (JUDGMENTS,) if judges_matter(metric) else ()
+    judged = (JUDGMENTS,) if is_judged(metric) else ()
     quotes = metric.quotes
     quoted = {quotes.name: quotes.dtype} if quotes else {}
-    texts = tuple(dict.fromkeys(quotes.fields())) if quotes else ()
+    texts = tuple(dict.fromkeys(quotes.list_fields())) if quotes else ()
     with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
         for source in sources:
-            chunks = source.chunks(plan.wanted(options.map, *judged))
+            chunks = source.chunks(plan.list_wanted(options.map, *judged))
             columns = [*plan.schema, "id", *judged, *texts]
-            for batch in measured_batches(chunks, plan, columns=columns):
+            for batch in measure_batches(chunks, plan, columns=columns):
                 if batch.bad and options.on_bad == "stop":
-                    raise batch.bad[0].error()
+                    raise batch.bad[0].make_error()
                 read += batch.rows.height
-                store.add(numbered(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
+                store.add(number_rows(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
                 if judged:
                     noise += judge_noise(metric, batch.rows[JUDGMENTS])
-                present.update(name for name in plan.watched if batch.rows[has(name)].any())
-        groups = totals(store, plan)
+                present.update(
+                    name for name in plan.watched if batch.rows[name_presence(name)].any()
+                )
+        groups = sum_store(store, plan)
         if read:
             check_fields(present, plan, sources, options.map)
         if any(group[RECORDS] > group[ERRORS] for group in groups.values()):
             refuse_absent(plan.metrics, present, sources, options.map)
-        table = _keyed_table(store, metric)
+        table = _count_keys(store, metric)
         explained = [
-            _explained(text, key, groups[text], plan, store, table, rows)
-            for text, key in sorted_keys(groups, plan.by).items()
+            _explain_group(text, key, groups[text], plan, store, table, rows)
+            for text, key in sort_keys(groups, plan.by).items()
         ]
         explained = [
-            replace(each, variance=variance_parts(metric, _rows_of(store, text), noise))
-            for each, text in zip(explained, sorted_keys(groups, plan.by), strict=True)
+            replace(each, variance=split_by_source(metric, _select_rows(store, text), noise))
+            for each, text in zip(explained, sort_keys(groups, plan.by), strict=True)
         ]
     return Explanation(metric=metric, groups=tuple(explained))
 
@@ -146,25 +148,25 @@ def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     return rows.with_columns(quotes.expression(plan.settings).alias(quotes.name))
 
 
-def _rows_of(store: Store, text: str) -> pl.DataFrame:
+def _select_rows(store: Store, text: str) -> pl.DataFrame:
     """Return a group's rows of calls that did not fail."""
-    own = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED)
+    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
     return pl.concat([part.filter(own) for part in store.parts()])
 
 
-def _keyed_table(store: Store, metric: Metric) -> pl.DataFrame | None:
-    """What the metric's aggregate counts per key, over all rows."""
+def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
+    """Return what the metric's aggregate counts per key, over all rows, or None."""
     aggregate = metric.aggregate
     if not isinstance(aggregate, Aggregate) or not aggregate.keys:
         return None
     parts = (
-        keyed(nw.from_native(part.lazy()), aggregate).collect().to_native()
+        sum_keys(nw.from_native(part.lazy()), aggregate).collect().to_native()
         for part in store.parts()
     )
-    return store.named(summed(parts, [GROUP, *aggregate.keys]))
+    return store.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 
-def _explained(
+def _explain_group(
     text: str,
     by: Mapping[str, Any],
     group: Totals,
@@ -183,30 +185,32 @@ def _explained(
         records=int(group[RECORDS]),
         errors=int(group[ERRORS]),
         n=n,
-        left_out=_left_out(text, group, metric, n, store),
-        work=refused or (_filled(metric.work, group) if n else metric.empty),
-        table=None if counted is None else _largest(counted, metric),
+        left_out=_count_left_out(text, group, metric, n, store),
+        work=refused or (_fill_formula(metric.work, group) if n else metric.empty),
+        table=None if counted is None else _take_largest(counted, metric),
         table_rows=0 if counted is None else counted.height,
-        weigh_most=_weigh_most(text, group, metric, counted, store, rows),
+        weigh_most=_find_influential(text, group, metric, counted, store, rows),
     )
 
 
-def _filled(work: str, group: Totals) -> str:
-    """The formula over the totals with their numbers, in full precision."""
+def _fill_formula(work: str, group: Totals) -> str:
+    """Return the formula over the totals with their numbers, in full precision."""
     return re.sub(r"\{(\w+)\}", lambda match: f"{group[match[1]]!r}", work)
 
 
-def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) -> dict[str, int]:
-    """Why rows were left out: each reason with its number of rows, a row under its first."""
+def _count_left_out(
+    text: str, group: Totals, metric: Metric, n: int, store: Store
+) -> dict[str, int]:
+    """Return why rows were left out: each reason with its rows, a row under its first reason."""
     averaged = metric.averaged
     decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
-    mask = (pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED) & unused
+    mask = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
-        lacking[f"without {need}"] = so_far & ~_row_meets(need)
-        so_far = so_far & _row_meets(need)
+        lacking[f"without {need}"] = so_far & ~_has_needs(need)
+        so_far = so_far & _has_needs(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
         found = part.filter(mask).select(
@@ -223,18 +227,20 @@ def _left_out(text: str, group: Totals, metric: Metric, n: int, store: Store) ->
     return {reason: count for reason, count in reasons.items() if count}
 
 
-def _row_meets(need: Need) -> pl.Expr:
+def _has_needs(need: Need) -> pl.Expr:
     choices = ((need,),) if isinstance(need, str) else need.choices
-    return reduce(or_, (reduce(and_, (pl.col(has(name)) for name in choice)) for choice in choices))
+    return reduce(
+        or_, (reduce(and_, (pl.col(name_presence(name)) for name in choice)) for choice in choices)
+    )
 
 
-def _largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
+def _take_largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
     assert isinstance(metric.aggregate, Aggregate)
     first = next(iter(metric.aggregate.totals))
     return counted.select(pl.exclude("^_.*$")).sort(first, descending=True).head(_TABLE_ROWS)
 
 
-def _weigh_most(
+def _find_influential(
     text: str,
     group: Totals,
     metric: Metric,
@@ -242,7 +248,7 @@ def _weigh_most(
     store: Store,
     rows: int,
 ) -> pl.DataFrame:
-    """The rows that move the value most, with their ids and per-row values."""
+    """Return the most influential rows, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
     stored = (each for each in metric.features if each.stored)
@@ -253,7 +259,7 @@ def _weigh_most(
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
-        own = part.filter((pl.col(GROUP) == store.code(text)) & ~pl.col(FAILED))
+        own = part.filter((pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED))
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             own = own.join(counted, on=list(metric.aggregate.keys))
         weighed = own.with_columns(metric.weight(group).alias("_weight"))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from calipers.engines.spreads import repeated_tasks, within_tasks
+from calipers.engines.spreads import name_repeated_tasks, name_within_tasks
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.declare.intervals import one_cluster
+from calipers.metrics.declare.intervals import name_one_cluster
 from calipers.scores.results import Group, Measured
 from calipers.statistics.fixed_tasks import fixed_interval
 
@@ -22,13 +22,15 @@ def add_fixed_intervals(
     """Return the group with intervals from the noise of runs alone, null where it is unknown."""
     of_metric = {metric.name: metric for metric in metrics}
     found = {
-        name: _fixed(each, of_metric[name], totals, confidence)
+        name: _fix_interval(each, of_metric[name], totals, confidence)
         for name, each in group.metrics.items()
     }
     return replace(group, metrics=found)
 
 
-def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float) -> Measured:
+def _fix_interval(
+    measured: Measured, metric: Metric, totals: Totals, confidence: float
+) -> Measured:
     influence = metric.influence
     if measured.value is None:
         return measured
@@ -46,14 +48,14 @@ def _fixed(measured: Measured, metric: Metric, totals: Totals, confidence: float
         return none
     name = influence.name
     rows = int(totals.get(influence.rows, 0))
-    tasks = 1 if totals.get(one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
-    if not tasks or int(totals.get(repeated_tasks(name), 0)) < tasks:
+    tasks = 1 if totals.get(name_one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
+    if not tasks or int(totals.get(name_repeated_tasks(name), 0)) < tasks:
         return none
     per = totals[influence.per] if influence.per else rows
     low, high = metric.range
     around = fixed_interval(
         measured.value,
-        max(0.0, totals[within_tasks(name)]) / (per * per),
+        max(0.0, totals[name_within_tasks(name)]) / (per * per),
         rows=rows,
         freedom=max(1, rows - tasks),
         bounds=(low, high) if isfinite(high - low) else None,

@@ -22,10 +22,10 @@ _COST, _BEST, _NEXT = "cost_of_pass", "_best", "_next"
 _NO_TASK = {"tasks": 0, "best": 0, "only": 0, "saves": None}
 
 
-def cost_frontier(
+def find_frontier(
     attempts: pl.DataFrame, groups: Mapping[str, Mapping[str, Any]], confidence: float
 ) -> Frontier | None:
-    """The frontier over the groups; None where there is one group, or no cost.
+    """Return the frontier over the groups; None with one group or without a cost.
 
     `attempts` has a row per group and task: id, group and the task's cost of pass in it.
     """
@@ -45,13 +45,13 @@ def cost_frontier(
     )
     solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
     unknown = bests[_BEST].null_count()
-    around = _interval(solved, confidence)
-    found = _by_group(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
+    around = _estimate_interval(solved, confidence)
+    found = _summarize_groups(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
     return Frontier(
         tasks=bests.height,
         solved=len(solved) + unknown,
         unknown_cost=unknown,
-        cost_of_pass=_overall(solved, unknown, bests.height),
+        cost_of_pass=_average_tasks(solved, unknown, bests.height),
         solved_cost_of_pass=_mean(solved),
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
@@ -59,8 +59,8 @@ def cost_frontier(
     )
 
 
-def _by_group(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
-    """Of each group its tasks, those it is best at, alone or not, and what that saves each."""
+def _summarize_groups(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return each group's tasks, those it is best at, alone or not, and what that saves."""
     cost, best, others = pl.col(_COST), pl.col(_BEST), pl.col(_NEXT)
     leads = cost.is_finite() & (cost == best)
     table = tasks.group_by(GROUP, maintain_order=True).agg(
@@ -72,8 +72,8 @@ def _by_group(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
     return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
 
 
-def _overall(solved: pl.Series, unknown: int, tasks: int) -> float | None:
-    """The mean over all tasks: null where a cost is unknown, infinite where a task is unsolved."""
+def _average_tasks(solved: pl.Series, unknown: int, tasks: int) -> float | None:
+    """Return the mean over all tasks: null if a cost is unknown, infinite if a task is unsolved."""
     if unknown:
         return None
     return inf if len(solved) < tasks else _mean(solved)
@@ -83,7 +83,7 @@ def _mean(values: pl.Series) -> float | None:
     return float(values.mean()) if len(values) else None  # type: ignore[arg-type]
 
 
-def _interval(values: pl.Series, confidence: float) -> Interval:
-    """Over tasks, which are what was drawn."""
+def _estimate_interval(values: pl.Series, confidence: float) -> Interval:
+    """Return the interval over tasks, which are the sampled units."""
     spread = float(values.var(ddof=0) or 0.0) / max(1, len(values))  # type: ignore[arg-type]
     return t_interval(_mean(values) or 0.0, spread, len(values), confidence)

@@ -11,16 +11,16 @@ from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals, is_met
-from calipers.metrics.declare.description import described
+from calipers.metrics.declare.description import describe
 from calipers.metrics.declare.intervals import is_of_one_cluster
-from calipers.metrics.judged.flagged import flagged_in
+from calipers.metrics.judged.flagged import count_flagged
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
-from calipers.scores.correction import correct_group, judges_of
-from calipers.scores.figure_data import histograms_of, reliability_of_group
+from calipers.scores.correction import correct_group, list_judges
+from calipers.scores.figure_data import read_histograms, read_reliability
 from calipers.scores.fixed_tasks import add_fixed_intervals
-from calipers.scores.keys import sorted_keys
-from calipers.scores.medians import median_composite
+from calipers.scores.keys import sort_keys
+from calipers.scores.medians import measure_median_composite
 from calipers.scores.options import Options
 from calipers.scores.results import ALL_FAILED, BoundedValue, Group, Measured
 from calipers.scores.tiering import grade
@@ -29,17 +29,17 @@ from calipers.statistics.intervals import NO_BOUND, Interval
 
 def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Return the groups with their values, by their texts, in the order to show them."""
-    metrics = _settled(plan.present(outcome.present).metrics, outcome)
-    keys = sorted_keys(outcome.groups, plan.by)
+    metrics = _adapt_metrics(plan.restrict(outcome.present).metrics, outcome)
+    keys = sort_keys(outcome.groups, plan.by)
     groups = {
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
         for text, key in keys.items()
     }
     if plan.counts_failures:
-        unknown = _unknown(metrics, outcome.present | plan.also_present)
-        groups = {text: _without_unknown(group, unknown) for text, group in groups.items()}
+        unknown = _explain_unknown(metrics, outcome.present | plan.also_present)
+        groups = {text: _drop_unknown(group, unknown) for text, group in groups.items()}
     if JUDGED_BY in outcome.tallies:
-        judges = judges_of(outcome.tallies[JUDGED_BY])
+        judges = list_judges(outcome.tallies[JUDGED_BY])
         groups = {
             text: correct_group(
                 replace(group, judges=judges.get(text, ())),
@@ -54,14 +54,14 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
             text: add_fixed_intervals(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()
         }
-    shown = _without_hidden(list(groups.values()), metrics, options)
+    shown = _drop_empty(list(groups.values()), metrics, options)
     return dict(zip(groups, map(_with_warning, shown), strict=True))
 
 
-def _settled(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
-    """Return the metrics as what they are over these values: some are shares, or are not."""
+def _adapt_metrics(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
+    """Return the metrics adapted to these values: some are shares, or are not."""
     return [
-        settle(metric, outcome.total(metric.others) if metric.others is not None else 0)
+        settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
         for metric in metrics
     ]
 
@@ -75,8 +75,8 @@ def _with_warning(group: Group) -> Group:
     return replace(group, metrics={**group.metrics, "cost_of_pass": told})
 
 
-def _unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
-    """Return why metrics are null whose fields no record has: failed calls alone give no value."""
+def _explain_unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
+    """Return why metrics are null whose fields no record has; failed calls give no value."""
     return {
         metric.name: metric.empty
         for metric in metrics
@@ -84,8 +84,8 @@ def _unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, s
     }
 
 
-def _without_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
-    """Return the group with null for the metrics that only failed calls have a value of."""
+def _drop_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
+    """Return the group with null for metrics that only failed calls have a value of."""
     nulls = {
         name: Measured(value=None, n=0, missing=each.n + each.missing, reason=unknown[name])
         for name, each in group.metrics.items()
@@ -100,10 +100,10 @@ def _without_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
     return replace(known, grade=None, grade_interval=None, median_composite=None)
 
 
-def _without_hidden(
+def _drop_empty(
     groups: Sequence[Group], metrics: Sequence[Metric], options: Options
 ) -> list[Group]:
-    """Leave out the metrics of which no group has a value, where nobody asked for them."""
+    """Return the groups without the metrics that have no value and were not asked for."""
     hidden = {
         metric.name
         for metric in metrics
@@ -128,8 +128,8 @@ def _group(
     resampled: Mapping[str, Interval],
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
-    statistics = {feature.name: described(feature.name, totals) for feature in plan.described}
-    median = median_composite(totals) if plan.medians else None
+    statistics = {feature.name: describe(feature.name, totals) for feature in plan.described}
+    median = measure_median_composite(totals) if plan.medians else None
     return Group(
         by=by,
         records=records,
@@ -137,27 +137,27 @@ def _group(
         truncated=int(totals[TRUNCATED_REPLIES]),
         failures=int(totals.get(FAILURES, 0)),
         metrics={
-            metric.name: _measured(
+            metric.name: _measure(
                 metric, totals, records - errors, plan, resampled.get(metric.name)
             )
             for metric in metrics
         },
         statistics=statistics if plan.described else None,
         grade=None if median is None else grade(median.value),
-        grade_interval=None if median is None else _grades(median),
+        grade_interval=None if median is None else _grade_bounds(median),
         median_composite=median,
-        histograms=histograms_of(totals, plan),
-        reliability=tuple(reliability_of_group(totals, plan)) if plan.reliability else (),
-        flagged=flagged_in(totals),
+        histograms=read_histograms(totals, plan),
+        reliability=tuple(read_reliability(totals, plan)) if plan.reliability else (),
+        flagged=count_flagged(totals),
     )
 
 
-def _grades(median: BoundedValue) -> tuple[str, str] | None:
+def _grade_bounds(median: BoundedValue) -> tuple[str, str] | None:
     low, high = grade(median.low), grade(median.high)
     return None if low is None or high is None else (low, high)
 
 
-def _measured(
+def _measure(
     metric: Metric, totals: Totals, called: int, plan: Plan, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
@@ -179,33 +179,33 @@ def _measured(
         value=value,
         n=n,
         missing=about - (n if metric.used is None else int(totals[metric.used])),
-        low=_within(metric, around.low),
-        high=_within(metric, around.high),
+        low=_clip(metric, around.low),
+        high=_clip(metric, around.high),
         stderr=around.stderr,
         interval=method if known else None,
-        interval_reason=_lacking(around),
-        scope=_scope(metric, totals, plan) if alone else None,
+        interval_reason=_explain_bounds(around),
+        scope=_find_scope(metric, totals, plan) if alone else None,
         worth=around.worth,
         extras=extras,
     )
 
 
-def _lacking(around: Interval) -> str | None:
-    """Why a bound is null; None where both are there."""
+def _explain_bounds(around: Interval) -> str | None:
+    """Return why a bound is null; None if both are known."""
     if around.low is not None and around.high is not None:
         return None
     return around.reason or NO_BOUND
 
 
-def _scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
-    """What alone the interval holds for; None where it holds for further tasks too."""
+def _find_scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
+    """Return what alone the interval holds for; None if it holds for further tasks too."""
     assert metric.influence is not None
     if not is_of_one_cluster(metric.influence.name, totals):
         return None
     return "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
 
 
-def _within(metric: Metric, bound: float | None) -> float | None:
-    """No bound where the metric cannot be."""
+def _clip(metric: Metric, bound: float | None) -> float | None:
+    """Return a bound within the metric's range."""
     low, high = metric.range
     return None if bound is None else float(min(high, max(low, bound)))

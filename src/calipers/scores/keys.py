@@ -10,23 +10,23 @@ from typing import Any
 _DIGITS = re.compile(r"([0-9]{1,18})")
 
 
-def sorted_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Each group's fields, from the text that stands for it, in the order to show them."""
+def sort_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return each group's fields by the text that stands for it, in display order."""
     keys: dict[str, dict[str, Any]] = {text: json.loads(text) for text in groups}
-    whole = [name for name in by if _all_whole(key[name] for key in keys.values())]
+    whole = [name for name in by if _is_whole(key[name] for key in keys.values())]
     for key in keys.values():
         key |= {name: int(key[name]) for name in whole if isinstance(key[name], float)}
     return dict(sorted(keys.items(), key=lambda item: [_sort_key(item[1][name]) for name in by]))
 
 
-def _all_whole(values: Iterable[Any]) -> bool:
+def _is_whole(values: Iterable[Any]) -> bool:
     """Say whether all of a field's numbers are whole, so that 1.0 may be shown as 1."""
     numbers = [value for value in values if isinstance(value, float)]
     return bool(numbers) and all(value.is_integer() for value in numbers)
 
 
-def natural_key(text: str) -> tuple[Any, ...]:
-    """Return what texts sort by so that numbers in them count as such: T2 before T10.
+def split_natural(text: str) -> tuple[Any, ...]:
+    """Return the sort key of a text in which numbers count as such: T2 before T10.
 
     >>> sorted(["T10", "T2", "T1"], key=natural_key)
     ['T1', 'T2', 'T10']
@@ -36,7 +36,7 @@ def natural_key(text: str) -> tuple[Any, ...]:
 
 
 def _sort_key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
-    """Numbers by size, then texts, nulls last."""
+    """Return the sort key of a value: numbers by size, then texts, nulls last."""
     if value is None:
         return 2, 0.0, ()
-    return (1, 0.0, natural_key(value)) if isinstance(value, str) else (0, value, ())
+    return (1, 0.0, split_natural(value)) if isinstance(value, str) else (0, value, ())

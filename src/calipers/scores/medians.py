@@ -5,16 +5,16 @@ from __future__ import annotations
 from calipers.engines.per_task import TASKS
 from calipers.metrics.cost.tiers import MEDIANS, composite_score
 from calipers.metrics.declare.declaration import Rank, Totals
-from calipers.metrics.declare.description import described
+from calipers.metrics.declare.description import describe
 from calipers.scores.results import BoundedValue
 
 _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 
 
-def median_bounds(rank: Rank, totals: Totals) -> tuple[float, float] | None:
-    """Return the order statistics around a median; None where there are too few values."""
+def bound_median(rank: Rank, totals: Totals) -> tuple[float, float] | None:
+    """Return the order statistics around a median; None with too few values."""
     low, high = totals.get(rank.low_name), totals.get(rank.high_name)
-    found = described(rank.feature.name, totals)
+    found = describe(rank.feature.name, totals)
     if low is None or high is None or found is None:
         return None
     median = found["median"]
@@ -22,12 +22,12 @@ def median_bounds(rank: Rank, totals: Totals) -> tuple[float, float] | None:
     return min(low, median), max(high, median)
 
 
-def median_composite(totals: Totals) -> BoundedValue | None:
-    """Return the median composite with its interval; None where no run has a composite."""
-    found = described(composite_score.name, totals)
+def measure_median_composite(totals: Totals) -> BoundedValue | None:
+    """Return the median composite with its interval; None if no run has a composite."""
+    found = describe(composite_score.name, totals)
     if found is None:
         return None
-    bounds = median_bounds(_COMPOSITE, totals)
+    bounds = bound_median(_COMPOSITE, totals)
     if bounds is None:
         return BoundedValue(
             value=found["median"],

@@ -1,4 +1,4 @@
-"""What a user should know about the data behind a score."""
+"""Notices about the data behind a score."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from calipers.engines.codes import OTHERS
 from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
-from calipers.metrics.agents.composite import composite_notices
-from calipers.metrics.cost.cost import price_notices
-from calipers.metrics.cost.token_efficiency import quality_notice
+from calipers.metrics.agents.composite import note_composite
+from calipers.metrics.cost.cost import note_prices
+from calipers.metrics.cost.token_efficiency import note_quality
 from calipers.metrics.judged.flagged import flag_notice
-from calipers.metrics.judged.rubrics import judged_notices
-from calipers.metrics.scenarios.passing import overruled_notice
+from calipers.metrics.judged.rubrics import note_bad_scores
+from calipers.metrics.scenarios.passing import note_overruled
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
-from calipers.metrics.text.similarity import similarity_notices
-from calipers.metrics.traces.coordination import message_notices
-from calipers.metrics.traces.tool_use import tool_notices
-from calipers.records.foreign import suggested_maps, tool_of
+from calipers.metrics.text.similarity import note_similarity
+from calipers.metrics.traces.coordination import note_messages
+from calipers.metrics.traces.tool_use import note_tools
+from calipers.records.foreign import recognize_tool, suggest_maps
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
-from calipers.records.unfinished import why_unfinished
+from calipers.records.unfinished import explain_unfinished
 from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group
@@ -36,17 +36,17 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
     yield from options.notices
     yield from log_notices(sources)
     for source, reading in zip(sources, outcome.readings, strict=True):
-        lacking = why_unfinished(Path(source.name), reading.rows + reading.skipped)
+        lacking = explain_unfinished(Path(source.name), reading.rows + reading.skipped)
         yield from (f"{source.name}: {lack}" for lack in lacking)
-    records = outcome.total(RECORDS)
+    records = outcome.sum_groups(RECORDS)
     if records and "id" not in outcome.present:
         yield "no record has an id: rows are numbered, each a task of its own"
-    if repeated := outcome.total(REPEATED):
+    if repeated := outcome.sum_groups(REPEATED):
         yield (
             f"{repeated} records repeat the id, model, tier and run of another; "
             "they count as further runs"
         )
-    if truncated := int(outcome.total(TRUNCATED_REPLIES)):
+    if truncated := int(outcome.sum_groups(TRUNCATED_REPLIES)):
         replies = "reply was" if truncated == 1 else "replies were"
         yield (
             f"{truncated:,} {replies} truncated (finish_reason is length) and stay in the metrics: "
@@ -54,34 +54,34 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield f"{skipped} bad rows were left out"
-    yield from _hidden(sources, options)
-    yield from _not_resampled(outcome)
-    yield from price_notices(outcome.groups.values(), options.settings)
+    yield from _note_hidden(sources, options)
+    yield from _note_not_resampled(outcome)
+    yield from note_prices(outcome.groups.values(), options.settings)
     if "token_efficiency" in options.metrics or options.profile:
-        yield from quality_notice(outcome.groups.values())
-    yield from tool_notices(outcome.groups.values(), options.settings)
-    yield from message_notices(outcome.groups.values())
-    yield from _weights_of_nothing(outcome, options)
-    yield from _unhashed(options)
-    yield from overruled_notice(outcome.groups.values())
-    yield from judged_notices(outcome.groups.values())
+        yield from note_quality(outcome.groups.values())
+    yield from note_tools(outcome.groups.values(), options.settings)
+    yield from note_messages(outcome.groups.values())
+    yield from _note_unused_weights(outcome, options)
+    yield from _note_unhashed(options)
+    yield from note_overruled(outcome.groups.values())
+    yield from note_bad_scores(outcome.groups.values())
     yield from flag_notice(outcome.groups.values())
-    yield from composite_notices(outcome.groups.values(), options.settings)
-    yield from similarity_notices(outcome.groups.values(), options.settings)
+    yield from note_composite(outcome.groups.values(), options.settings)
+    yield from note_similarity(outcome.groups.values(), options.settings)
 
 
-def _hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
-    """Name the fields of the records that are not read since another is mapped in their place."""
+def _note_hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
+    """Yield the fields of the records that are not read since another is mapped to their name."""
     mapped = {name: theirs for name, theirs in options.map.items() if name != theirs}
-    columns = set(_columns(sources)) if mapped else set()
+    columns = set(_list_columns(sources)) if mapped else set()
     for name in sorted(columns & mapped.keys() - {*mapped.values()}):
         yield f"--map {name}={mapped[name]}: the records' own field {name} is not read"
 
 
-def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
-    """Report weights for categories and capabilities that no record has."""
+def _note_unused_weights(outcome: Outcome, options: Options) -> Iterator[str]:
+    """Yield weights for categories and capabilities that no record has."""
     weights = options.settings.case_weights
-    if weights is None or not outcome.total(RECORDS):
+    if weights is None or not outcome.sum_groups(RECORDS):
         return
     for field, named in (("category", weights.by_category), ("capability", weights.by_capability)):
         found = set(outcome.tallies[WEIGHTED_BY[field].name][TEXT])
@@ -91,13 +91,13 @@ def _weights_of_nothing(outcome: Outcome, options: Options) -> Iterator[str]:
                 yield f"weights.by_{field}: no record is of the {field} {name!r}; {fix}"
 
 
-def _unhashed(options: Options) -> Iterator[str]:
-    """Name the calibrations that cannot be told from the records at hand."""
+def _note_unhashed(options: Options) -> Iterator[str]:
+    """Yield the calibrations that may have been made from the records being scored."""
     known = options.calibrations or options.licences
     for source in dict.fromkeys(each.source for each in known if each.n and not each.records):
         yield (
-            f"{source or 'the calibration'} has no hashes of its records, so that nobody can tell "
-            f"whether these are among them: make it anew: {CALIBRATE}"
+            f"{source or 'the calibration'} has no hashes of its records, so that it is unknown "
+            f"whether these are among them: make it again: {CALIBRATE}"
         )
 
 
@@ -105,19 +105,20 @@ def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> Non
     """Raise DataError where records were read and no metric finds the fields it needs."""
     if not _is_unmeasured(groups):
         return
-    columns = _columns(sources)
-    tool, maps = tool_of(columns), suggested_maps(columns)
+    columns = _list_columns(sources)
+    tool, maps = recognize_tool(columns), suggest_maps(columns)
     told = f"; this looks like {tool}" if tool else ""
     raise DataError(
         f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "
-        f"nothing can be measured, no metric finds its fields among {_shown(columns)}{told}",
+        f"nothing can be measured, no metric finds its fields among "
+        f"{_format_columns(columns)}{told}",
         fix=f"say which fields are the record's: {' '.join(maps) or '--map FIELD=NAME'}; "
         "calipers metrics says what each metric needs",
     )
 
 
-def _not_resampled(outcome: Outcome) -> Iterator[str]:
-    """Say whose intervals are closed forms although resampling was asked for, by reason."""
+def _note_not_resampled(outcome: Outcome) -> Iterator[str]:
+    """Yield whose intervals are closed forms although resampling was asked for, by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, why in outcome.refused.items():
         by_reason.setdefault(why, []).append(name)
@@ -125,11 +126,11 @@ def _not_resampled(outcome: Outcome) -> Iterator[str]:
         yield f"--resamples: closed-form interval of {', '.join(names)} in some groups: {why}"
 
 
-def nothing_measured(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
-    """Say why a table is empty: mostly fields under names of the user's own."""
+def explain_empty(groups: Sequence[Group], sources: Sequence[Source]) -> Iterator[str]:
+    """Yield why a table is empty: mostly fields under the user's own names."""
     if _is_unmeasured(groups):
         yield (
-            f"no metric finds the fields it needs among {_shown(_columns(sources))}: "
+            f"no metric finds the fields it needs among {_format_columns(_list_columns(sources))}: "
             "name them with --map FIELD=NAME; calipers metrics says what each needs"
         )
 
@@ -139,11 +140,11 @@ def _is_unmeasured(groups: Sequence[Group]) -> bool:
     return not any(g.metrics for g in groups) and any(g.records > g.errors for g in groups)
 
 
-def _columns(sources: Sequence[Source]) -> list[str]:
+def _list_columns(sources: Sequence[Source]) -> list[str]:
     return list(dict.fromkeys(column for source in sources for column in source.columns()))
 
 
-def _shown(columns: Sequence[str]) -> str:
+def _format_columns(columns: Sequence[str]) -> str:
     names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in columns]
     more = f", … ({len(names)} fields)" if len(names) > _SHOWN_NAMES else ""
     return f"{', '.join(names[:_SHOWN_NAMES])}{more}" if names else "none"

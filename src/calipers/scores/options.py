@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.metrics import PROFILES
-from calipers.metrics.declare.settings import MEASURING, Settings, metric_options
+from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, declared_in, option
+from calipers.support.options import Option, option, read_options
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
@@ -191,7 +191,7 @@ class Options:
     who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
-        for each in _own_options().values():
+        for each in _read_own_options().values():
             if each.kind in ("whole", "number", "choice"):
                 each.check(getattr(self, each.name))
         if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
@@ -229,11 +229,11 @@ def check_map(given: Mapping[str, str]) -> None:
             )
 
 
-def _own_options() -> Mapping[str, Option]:
-    return declared_in(Options, "selection")
+def _read_own_options() -> Mapping[str, Option]:
+    return read_options(Options, "selection")
 
 
-def options_of(command: str) -> dict[str, Option]:
+def list_options(command: str) -> dict[str, Option]:
     """Return the declared options of a command, by their Python keywords."""
-    every = (*_own_options().values(), *metric_options().values())
+    every = (*_read_own_options().values(), *list_metric_options().values())
     return {each.keyword: each for each in every if command in each.commands}

@@ -1,14 +1,14 @@
-"""Metrics of fields that the record does not know: which ones the data bring, and what is amiss."""
+"""Metrics of fields that the record does not define: which the data bring, and their problems."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
 from calipers.metrics.declare.declaration import Metric
-from calipers.metrics.own.statistics import field_metric
-from calipers.records.convert import all_fields, look_through
+from calipers.metrics.own.statistics import parse_metric
+from calipers.records.convert import list_fields, look_through
 from calipers.records.fields import FIELDS, Kind
-from calipers.records.kinds import fields_in
+from calipers.records.kinds import list_kinds
 from calipers.records.sources import Source
 from calipers.support.errors import UsageError, nearest
 
@@ -16,40 +16,40 @@ _SCORE = "score_"
 _MOST_SCORES = 100
 
 
-def scores_in(sources: Sequence[Source]) -> list[Metric]:
-    """Return a metric for each numeric score that a log brings, under the score's name."""
+def find_scores(sources: Sequence[Source]) -> list[Metric]:
+    """Return a metric for each numeric score of a log, under the score's name."""
     found: dict[str, set[str]] = {}
     for source in sources:
-        for name, kinds in fields_in(source).items():
+        for name, kinds in list_kinds(source).items():
             if name.startswith(_SCORE) and name.isprintable():
                 found.setdefault(name, set()).update(kinds)
     numeric = [name for name, kinds in found.items() if kinds and "text" not in kinds]
-    metrics = map(field_metric, sorted(numeric)[:_MOST_SCORES])
+    metrics = map(parse_metric, sorted(numeric)[:_MOST_SCORES])
     return [metric for metric in metrics if metric is not None]
 
 
-def whole_fields(
+def list_whole_fields(
     metrics: Sequence[Metric], sources: Sequence[Source], field_map: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return all fields of the records, where a metric is a function of these; else none."""
+    """Return all fields of the records if a metric is a function of them; else none."""
     if not any(each.of_record for metric in metrics for each in metric.features):
         return ()
     known = look_through(list(sources))
-    return tuple(dict.fromkeys(name for each in known for name in all_fields(each, field_map)))
+    return tuple(dict.fromkeys(name for each in known for name in list_fields(each, field_map)))
 
 
 def refuse_texts(
     metrics: Sequence[Metric], sources: Sequence[Source], field_map: Mapping[str, str]
 ) -> None:
     """Raise UsageError where a field to be measured holds text in every source that has it."""
-    known = [fields_in(source) for source in sources]
-    for metric, field in _measured_fields(metrics):
+    known = [list_kinds(source) for source in sources]
+    for metric, field in _list_measured(metrics):
         theirs = field_map.get(field, field)
         held = [kinds for fields in known if (kinds := fields.get(theirs))]
         if held and all(kinds == {"text"} for kinds in held):
             raise UsageError(
                 f"{metric.name}: {theirs} holds text, not numbers",
-                fix=nearest(theirs, _numeric(sources) - {theirs}),
+                fix=nearest(theirs, _find_numeric(sources) - {theirs}),
             )
 
 
@@ -60,16 +60,16 @@ def refuse_absent(
     field_map: Mapping[str, str],
 ) -> None:
     """Raise UsageError where no record has a value in a field that was asked for by name."""
-    for metric, field in _measured_fields(metrics):
+    for metric, field in _list_measured(metrics):
         if field not in present:
             theirs = field_map.get(field, field)
             raise UsageError(
                 f"{metric.name}: no record has a value in {theirs}",
-                fix=nearest(theirs, _numeric(sources)),
+                fix=nearest(theirs, _find_numeric(sources)),
             )
 
 
-def _measured_fields(metrics: Sequence[Metric]) -> list[tuple[Metric, str]]:
+def _list_measured(metrics: Sequence[Metric]) -> list[tuple[Metric, str]]:
     return [
         (metric, field)
         for metric in metrics
@@ -78,12 +78,12 @@ def _measured_fields(metrics: Sequence[Metric]) -> list[tuple[Metric, str]]:
     ]
 
 
-def _numeric(sources: Sequence[Source]) -> set[str]:
-    """Return the fields that can be measured: of numbers, or of true and false."""
+def _find_numeric(sources: Sequence[Source]) -> set[str]:
+    """Return the fields that can be measured: numbers, or true and false."""
     return {
         name
         for source in sources
-        for name, kinds in fields_in(source).items()
+        for name, kinds in list_kinds(source).items()
         if "text" not in kinds and _may_be_measured(name)
     }
 

@@ -1,4 +1,4 @@
-"""What is measured for the options of a score."""
+"""Plans: what is measured for the options of a score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.metrics.answers.extract import check_extraction
 from calipers.metrics.calibration.confidence import confidence_bin
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
-from calipers.metrics.judged.who import judged_by
+from calipers.metrics.judged.who import declare_judged_by
 from calipers.metrics.reasoning.cot_shape import check_shape
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
@@ -18,7 +18,7 @@ from calipers.metrics.text.semantic_similarity import forget_failures
 from calipers.records.sources import Source
 from calipers.scores.figure_data import SPREAD
 from calipers.scores.options import Options
-from calipers.scores.own import refuse_texts, scores_in, whole_fields
+from calipers.scores.own import find_scores, list_whole_fields, refuse_texts
 from calipers.support.errors import UsageError
 
 
@@ -36,7 +36,7 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
     if options.metrics:
         refuse_texts(chosen, sources, options.map)
     elif options.profile is None:
-        chosen += scores_in(sources)
+        chosen += find_scores(sources)
     if not chosen:
         raise UsageError(
             f"the profile {options.profile} has no metrics yet", fix="see: calipers metrics"
@@ -60,14 +60,14 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
         confidence=options.confidence,
         resamples=options.resamples,
         seed=options.seed,
-        tallied=tuple(_tallied(options)),
-        whole=whole_fields(chosen, sources, options.map),
+        tallied=tuple(_list_tallied(options)),
+        whole=list_whole_fields(chosen, sources, options.map),
     )
 
 
-def _tallied(options: Options) -> Iterator[Feature]:
-    """Yield what is counted text by text: who judged, and what weights are for."""
+def _list_tallied(options: Options) -> Iterator[Feature]:
+    """Yield the features that are counted text by text: who judged, and what weights apply to."""
     if options.calibrations or options.who_judged:
-        yield judged_by([each.records for each in options.calibrations or options.licences])
+        yield declare_judged_by([each.records for each in options.calibrations or options.licences])
     if options.settings.case_weights is not None:
         yield from WEIGHTED_BY.values()

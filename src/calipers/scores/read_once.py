@@ -1,6 +1,6 @@
 """Records that are read and checked once, then scored by as many groupings as are asked for.
 
-The engine's narrow columns stay at hand, in memory or in temporary files, while the block runs.
+The engine's narrow columns are kept, in memory or in temporary files, while the block runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
 from calipers.scores.results import Input, Score
-from calipers.scores.score import Progress, assemble_score, list_inputs, plan_for
+from calipers.scores.score import Progress, assemble_score, list_inputs, make_plan
 
 if TYPE_CHECKING:
     from calipers.engines.reading import ReadRows
@@ -40,7 +40,7 @@ class ReadRecords:
         """Measure the records by the groups, and with the metrics, of these options."""
         from calipers.engines.polars import measure  # noqa: PLC0415 (only when it is used)
 
-        plan = plan_for(self.sources, options)
+        plan = make_plan(self.sources, options)
         outcome = measure(self.rows, plan)
         return assemble_score(self.sources, outcome, plan, options, self._inputs)
 
@@ -53,11 +53,11 @@ class ReadRecords:
 
         if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
             return None
-        store, grouped = self.rows.store, self.rows.grouped(options.by)
-        plan = replace(plan_for(self.sources, options), by=(), metrics=(metric,))
+        store, grouped = self.rows.store, self.rows.group(options.by)
+        plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
         columns = [name for name in plan.schema if name in store.columns and name != GROUP]
         pairs = zip(store.parts(columns), grouped.parts([GROUP]), strict=True)
-        frames = [part.with_columns(grouped.named(groups)[GROUP]) for part, groups in pairs]
+        frames = [part.with_columns(grouped.decode_groups(groups)[GROUP]) for part, groups in pairs]
         return TaskRows(name="the records", plan=plan, rows=pl.concat(frames))
 
     @cached_property
@@ -83,10 +83,10 @@ def read_once(
 
     sources = open_sources(data)
     together = watch_together(watches)
-    plan = _join([plan_for(sources, options) for options in asked], by_if_few)
+    plan = _join([make_plan(sources, options) for options in asked], by_if_few)
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
-    wanted = replace(plan.wanted(first.map), keys=plan.regrouped_by)
+    wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
             samples=None,
@@ -113,13 +113,13 @@ def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
         whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
         regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
         regrouped_if_few=tuple(name for name in by_if_few if name not in first.by),
-        described=_features(plan.described for plan in plans),
-        binned=_features(plan.binned for plan in plans),
-        widely_binned=_features(plan.widely_binned for plan in plans),
-        tallied=_features(plan.tallied for plan in plans),
+        described=_unite_features(plan.described for plan in plans),
+        binned=_unite_features(plan.binned for plan in plans),
+        widely_binned=_unite_features(plan.widely_binned for plan in plans),
+        tallied=_unite_features(plan.tallied for plan in plans),
     )
 
 
-def _features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
-    """Return each feature once; the text of who judged is made anew for each plan."""
+def _unite_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
+    """Return each feature once; the text of who judged is made for each plan."""
     return tuple({each.name: each for features in of_plans for each in features}.values())

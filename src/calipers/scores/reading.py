@@ -43,7 +43,7 @@ def _score(found: Json) -> Json:
         **found,
         "groups": [_group(each) for each in found["groups"]],
         "tiers": [{"by": {}, "reasons": {}, **each} for each in several],
-        "frontier": None if frontier is None else _frontier(frontier),
+        "frontier": None if frontier is None else _read_frontier(frontier),
     }
 
 
@@ -52,27 +52,28 @@ def _group(found: Json) -> Json:
     return {
         **found,
         "truncated": found.get("truncated") or 0,
-        "metrics": {name: _measured(each) for name, each in found["metrics"].items()},
-        "statistics": statistics and {name: _numbers(each) for name, each in statistics.items()},
-        "judges": [{**each, "members": _members(each)} for each in found.get("judges", ())],
+        "metrics": {name: _read_measured(each) for name, each in found["metrics"].items()},
+        "statistics": statistics
+        and {name: _read_numbers(each) for name, each in statistics.items()},
+        "judges": [{**each, "members": _read_members(each)} for each in found.get("judges", ())],
     }
 
 
-def _measured(found: Json) -> Json:
+def _read_measured(found: Json) -> Json:
     numbers = {name: read_number(found.get(name)) for name in ("value", "low", "high", "stderr")}
     extras = {name: value for name, value in found.items() if name not in _MEASURED}
     return {**found, **numbers, "extras": extras}
 
 
-def _numbers(found: Json | None) -> Json | None:
+def _read_numbers(found: Json | None) -> Json | None:
     return None if found is None else {name: read_number(each) for name, each in found.items()}
 
 
-def _members(found: Json) -> list[tuple[str, str]]:
+def _read_members(found: Json) -> list[tuple[str, str]]:
     return [(each["model"], each["rubric_hash"] or "") for each in found["by"]]
 
 
-def _frontier(found: Json) -> Json:
+def _read_frontier(found: Json) -> Json:
     solved = found["solved_cost_of_pass"]
     return {
         **found,

@@ -1,4 +1,4 @@
-"""What a score is: groups of measured values, frozen, with a reason for every null."""
+"""The score: groups of measured values, frozen, with a reason for every null."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ from calipers.scores.tier_results import (
     Tiers,
 )
 from calipers.statistics.correction import Corrected
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, nearest, need_extra
+from calipers.support.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_PASS,
+    NotFoundError,
+    nearest,
+    require_extra,
+)
 from calipers.support.printing import Printed
-from calipers.support.strict_json import finite_json, strict_json
+from calipers.support.strict_json import dump_strict, to_finite
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -41,7 +47,7 @@ __all__ = [
     "ReliabilityBin",
     "Score",
     "Tiers",
-    "need_figures",
+    "require_figures",
 ]
 
 SCHEMA = "calipers.score/1"
@@ -75,12 +81,12 @@ class Measured:
             raise ValueError("a null needs a reason, and only a null has one")
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one metric."""
+        """Return the contract's JSON of one metric."""
         return {
-            "value": finite_json(self.value),
-            "low": finite_json(self.low),
-            "high": finite_json(self.high),
-            "stderr": finite_json(self.stderr),
+            "value": to_finite(self.value),
+            "low": to_finite(self.low),
+            "high": to_finite(self.high),
+            "stderr": to_finite(self.stderr),
             "interval": self.interval,
             "n": self.n,
             "missing": self.missing,
@@ -100,7 +106,7 @@ class Histogram:
     counts: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one histogram."""
+        """Return the JSON of one histogram."""
         return {"edges": list(self.edges), "counts": list(self.counts)}
 
 
@@ -117,7 +123,7 @@ class ReliabilityBin:
     accuracy_high: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one bin."""
+        """Return the JSON of one bin."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -132,7 +138,7 @@ class JudgedBy:
     flagged: int = 0  # of the rows, those whose text seems to address the judge
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one."""
+        """Return the JSON of one judge."""
         members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
         flagged = {"flagged": self.flagged} if self.flagged else {}
         return {"value": self.value, "by": members, "rows": self.rows, **flagged}
@@ -182,9 +188,9 @@ class Group:
         return self.metrics[metric]
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one group."""
+        """Return the contract's JSON of one group."""
         tiers = {
-            "statistics": self._statistics(),
+            "statistics": self._dump_statistics(),
             "grade": self.grade,
             "grade_interval": self.grade_interval and list(self.grade_interval),
             "median_composite": self.median_composite and self.median_composite.to_dict(),
@@ -209,11 +215,9 @@ class Group:
             **({} if self.flagged is None else {"flagged": self.flagged}),
         }
 
-    def _statistics(self) -> dict[str, dict[str, Any] | None]:
+    def _dump_statistics(self) -> dict[str, dict[str, Any] | None]:
         return {
-            name: None
-            if found is None
-            else {key: finite_json(value) for key, value in found.items()}
+            name: None if found is None else {key: to_finite(value) for key, value in found.items()}
             for name, found in (self.statistics or {}).items()
         }
 
@@ -229,7 +233,7 @@ class Input:
     format: str | None = None  # of another tool whose log it is
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of one input; `skipped` counts the bad rows that were left out."""
+        """Return the contract's JSON of one input; `skipped` counts the bad rows left out."""
         shown = {"path": self.path, "rows": self.rows, "sha256": self.sha256}
         shown |= {"skipped": self.skipped} if self.skipped else {}
         return shown | ({"format": self.format} if self.format else {})
@@ -267,8 +271,8 @@ class Score(Printed, Tabular):
         """
         if len(self.groups) != 1:
             raise NotFoundError(
-                f"{metric}: the score has {len(self.groups)} groups{self._named()}",
-                fix=f"choose one: score.group({self._example()})[{metric!r}]",
+                f"{metric}: the score has {len(self.groups)} groups{self._name_groups()}",
+                fix=f"choose one: score.group({self._show_example()})[{metric!r}]",
             )
         return self.groups[0][metric]
 
@@ -288,23 +292,23 @@ class Score(Printed, Tabular):
             asked = ", ".join(f"{name}={value!r}" for name, value in by.items())
             what = "no group has" if not found else f"{len(found)} groups have"
             raise NotFoundError(
-                f"group({asked}): {what} these values{self._named()}",
-                fix=f"for example score.group({self._example()})",
+                f"group({asked}): {what} these values{self._name_groups()}",
+                fix=f"for example score.group({self._show_example()})",
             )
         return found[0]
 
-    def _named(self) -> str:
-        """Return the groups in words, the first of them."""
+    def _name_groups(self) -> str:
+        """Return the first groups, described in words."""
         some = [", ".join(f"{k}={v!r}" for k, v in group.by.items()) for group in self.groups]
         more = "; …" if len(some) > _NAMED_GROUPS else ""
         return f": {'; '.join(some[:_NAMED_GROUPS])}{more}" if some and some[0] else ""
 
-    def _example(self) -> str:
+    def _show_example(self) -> str:
         first = self.groups[0].by if self.groups else {}
         return ", ".join(f"{name}={value!r}" for name, value in first.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON, as Python values."""
+        """Return the contract's JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -312,51 +316,51 @@ class Score(Printed, Tabular):
             "settings": dict(self.settings),
             "inputs": [each.to_dict() for each in self.inputs],
             "groups": [group.to_dict() for group in self.groups],
-            **self._own_metrics(),
-            **self._tiers(),
+            **self._describe_own_metrics(),
+            **self._dump_tiers(),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
             **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 
-    def _own_metrics(self) -> dict[str, Any]:
-        """What the metrics that users added are, for whoever reads this without their code."""
+    def _describe_own_metrics(self) -> dict[str, Any]:
+        """Return descriptions of user-defined metrics, for readers without their code."""
         from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
 
         found = describe_own({name: None for group in self.groups for name in group.metrics})
         return {"own_metrics": found} if found else {}
 
-    def _tiers(self) -> dict[str, Any]:
+    def _dump_tiers(self) -> dict[str, Any]:
         if not self.tiers:
             return {}
         alone = len(self.tiers) == 1 and not self.tiers[0].by
         return {"tiers": self.tiers[0].to_dict() if alone else [t.to_dict() for t in self.tiers]}
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The contract's JSON: strict, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return the contract's strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
     def to_polars(self) -> pl.DataFrame:
-        """A row per group and metric."""
+        """Return a table with a row per group and metric."""
         frame: pl.DataFrame = self._render("frame")
         return frame
 
     def charts(self) -> dict[str, Any]:
-        """The figures that the score allows, as Altair charts by name."""
-        need_figures("charts")
-        from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+        """Return the figures that the score allows, as Altair charts by name."""
+        require_figures("charts")
+        from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-        return dict(charts_of(self)[0])
+        return dict(draw_charts(self)[0])
 
     def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
         """Write each figure, or those of a profile, as SVG and PNG; say why others are not drawn.
 
         Without a profile the reasons, by name, are given only where no figure can be drawn.
         """
-        need_figures("figures")
-        from calipers.reports.charts import FIGURES, charts_of, save_charts  # noqa: PLC0415
+        require_figures("figures")
+        from calipers.reports.charts import FIGURES, draw_charts, save_charts  # noqa: PLC0415
 
-        charts, left_out = charts_of(self)
+        charts, left_out = draw_charts(self)
         asked = {*charts, *left_out} if profile is None else FIGURES[profile]
         save_charts({name: chart for name, chart in charts.items() if name in asked}, Path(folder))
         if profile is None and charts:
@@ -364,14 +368,14 @@ class Score(Printed, Tabular):
         return {name: why for name, why in left_out.items() if name in asked}
 
     def _repr_html_(self) -> str:
-        from calipers.reports.notebook import score_figures  # noqa: PLC0415 (only in notebooks)
+        from calipers.reports.notebook import render_score_figures  # noqa: PLC0415 (only in notebooks)
 
-        return Printed._repr_html_(self) + score_figures(self)
+        return Printed._repr_html_(self) + render_score_figures(self)
 
 
-def need_figures(what: str) -> None:
-    """Refuse to draw without the parts that draw."""
-    need_extra(
+def require_figures(what: str) -> None:
+    """Raise MissingExtraError if the packages that draw are not installed."""
+    require_extra(
         f"{what}: Altair and vl-convert are not installed",
         extra="figures",
         modules=("altair", "vl_convert"),

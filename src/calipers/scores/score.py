@@ -14,18 +14,18 @@ from calipers.engines.plan import Plan
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
-from calipers.records.completing import derivable_from
+from calipers.records.completing import list_derivable
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
 from calipers.records.sources import Source, open_sources
-from calipers.scores.evidence_notices import evidence_notices
-from calipers.scores.frontier import cost_frontier
+from calipers.scores.evidence_notices import note_evidence
+from calipers.scores.frontier import find_frontier
 from calipers.scores.groups import measure_groups
-from calipers.scores.keys import sorted_keys
-from calipers.scores.notices import list_notices, nothing_measured, refuse_unmeasured
+from calipers.scores.keys import sort_keys
+from calipers.scores.notices import explain_empty, list_notices, refuse_unmeasured
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
-from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, need_figures
+from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, require_figures
 from calipers.scores.tier_evidence import add_evidence
 from calipers.scores.tiering import compare_tiers
 from calipers.scores.weighing import note_row_weights, weigh_all
@@ -41,22 +41,22 @@ def score_data(
 ) -> Score:
     """Measure the records in `data`; somebody may watch the rows on their way."""
     if options.figures is not None:
-        need_figures("--figures")
+        require_figures("--figures")
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
-    plan = plan_for(sources, options)
+    plan = make_plan(sources, options)
     if options.weight == "task":
         plan = replace(plan, metrics=weigh_all(plan.metrics))
     if options.per_sample:
         filled = plan.settings.checks.filled if plan.settings.checks else ()
-        plan = replace(plan, seen=_seen(sources, options).union(filled))
+        plan = replace(plan, seen=_list_seen(sources, options).union(filled))
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
         outcome = run_engine(sources, plan, options, progress, tasks, watch)
         _check(outcome, plan, sources, options)
         if tasks is not None:
-            tasks.write(sorted_keys(outcome.groups, plan.by))
+            tasks.write(sort_keys(outcome.groups, plan.by))
     inputs = tuple(list_inputs(sources, outcome.readings, hash_all=options.hash_inputs))
     return assemble_score(sources, outcome, plan, options, inputs)
 
@@ -78,34 +78,34 @@ def assemble_score(
     return Score(
         groups=tuple(groups),
         tiers=tuple(add_evidence(list(tiers), by_text, outcome, plan)),
-        per_task=_per_task(outcome, plan, options.per_task) if plan.per_task else None,
-        frontier=_frontier(outcome, plan),
+        per_task=_count_tasks(outcome, plan, options.per_task) if plan.per_task else None,
+        frontier=_find_frontier(outcome, plan),
         inputs=inputs,
-        settings=_settings(options),
+        settings=_dump_settings(options),
         notices=(
             *list_notices(sources, outcome, options),
-            *(note_row_weights(plan.present(outcome.present)) if options.weight == "task" else ()),
-            *evidence_notices(outcome, plan.present(outcome.present).metrics, plan.cluster),
-            *nothing_measured(groups, sources),
+            *(note_row_weights(plan.restrict(outcome.present)) if options.weight == "task" else ()),
+            *note_evidence(outcome, plan.restrict(outcome.present).metrics, plan.cluster),
+            *explain_empty(groups, sources),
         ),
         seed=options.seed,
-        repeated=outcome.total(REPEATED),
+        repeated=outcome.sum_groups(REPEATED),
     )
 
 
-def plan_for(sources: Sequence[Source], options: Options) -> Plan:
-    """What is asked for; a column of answers that are all null says that none was given."""
-    seen = _seen(sources, options)
+def make_plan(sources: Sequence[Source], options: Options) -> Plan:
+    """Return the plan of what is asked for; a column of null answers means none was given."""
+    seen = _list_seen(sources, options)
     plan = replace(options.plan(sources), also_present=seen & {"answer"})
     if plan.settings.checks:
         own = sorted(name for name in seen if name not in options.map.values())
-        settings = replace(plan.settings, checks=plan.settings.checks.seeing(own))
+        settings = replace(plan.settings, checks=plan.settings.checks.restrict(own))
         return replace(plan, settings=settings)
     return plan
 
 
-def _settings(options: Options) -> dict[str, Any]:
-    """All that was chosen, as the output names it."""
+def _dump_settings(options: Options) -> dict[str, Any]:
+    """Return all chosen options, as the output names them."""
     calibrations = list(dict.fromkeys(each.source for each in options.calibrations))
     return {
         **options.settings.to_dict(),
@@ -117,10 +117,10 @@ def _settings(options: Options) -> dict[str, Any]:
     }
 
 
-def _seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
+def _list_seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
     columns = {column for source in sources for column in source.columns()}
     ours = (name for name, theirs in options.map.items() if theirs in columns)
-    return frozenset((*columns, *ours, *derivable_from(columns)))
+    return frozenset((*columns, *ours, *list_derivable(columns)))
 
 
 def run_engine(
@@ -131,12 +131,12 @@ def run_engine(
     tasks: TaskFile | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
-    """The engine asked for, over all sources."""
+    """Return the outcome of the chosen engine over all sources."""
     if options.engine == "spark":
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)
-    wanted = plan.wanted(options.map)
+    wanted = plan.list_wanted(options.map)
     with open_sinks(
         samples=options.per_sample,
         tasks=None if tasks is None else tasks.add,
@@ -152,7 +152,7 @@ def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Opt
     """Raise where the records lack what the options name."""
     if any(reading.rows for reading in outcome.readings):
         check_fields(outcome.present, plan, sources, options.map)
-        if not plan.only_present and outcome.total(RECORDS) > outcome.total(ERRORS):
+        if not plan.only_present and outcome.sum_groups(RECORDS) > outcome.sum_groups(ERRORS):
             refuse_absent(plan.metrics, outcome.present, sources, options.map)
     _check_ids(outcome, sources, options)
 
@@ -160,7 +160,7 @@ def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Opt
 def check_fields(
     present: Collection[str], plan: Plan, sources: Sequence[Source], field_map: Mapping[str, str]
 ) -> None:
-    """A field to group by or to map that no record has is a mistake, not an empty group."""
+    """Raise UsageError if no record has a field to group by or to map."""
     asked = {name: f"--by {name}" for name in plan.by}
     asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
     asked |= {name: f"--map {name}={theirs}" for name, theirs in field_map.items()}
@@ -174,7 +174,7 @@ def check_fields(
 
 
 def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) -> None:
-    records, with_id = outcome.total(RECORDS), outcome.having["id"]
+    records, with_id = outcome.sum_groups(RECORDS), outcome.having["id"]
     if 0 < with_id < records:
         name, reading = next(
             (source.name, reading)
@@ -190,21 +190,21 @@ def _check_ids(outcome: Outcome, sources: Sequence[Source], options: Options) ->
     if records and not with_id and (options.per_task is not None or options.weight == "task"):
         raise UsageError(
             f"{option}: no record has an id, so none is known to be of the same task",
-            fix="name the field that tells tasks apart: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME",
         )
 
 
-def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
-    """How many tasks there are and how many are flaky; None where no record has an id."""
-    tasks = outcome.total(TASKS)
+def _count_tasks(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None:
+    """Return the numbers of tasks and of flaky ones; None if no record has an id."""
+    tasks = outcome.sum_groups(TASKS)
     if path is None and not tasks:
         return None
-    keys = sorted_keys(outcome.groups, plan.by)
+    keys = sort_keys(outcome.groups, plan.by)
     found = () if outcome.flakiest is None else outcome.flakiest.iter_rows(named=True)
     return PerTask(
         tasks=tasks,
-        repeated=outcome.total(REPEATED_TASKS),
-        flaky=outcome.total(FLAKY),
+        repeated=outcome.sum_groups(REPEATED_TASKS),
+        flaky=outcome.sum_groups(FLAKY),
         flakiest=tuple(
             FlakyTask(by=keys[row[GROUP]], id=row[ID], passes=row[PASSES], runs=row[VERDICTS])
             for row in found
@@ -213,10 +213,10 @@ def _per_task(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | None
     )
 
 
-def _frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
+def _find_frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
     if outcome.attempts is None or not outcome.attempts.height:
         return None
-    return cost_frontier(outcome.attempts, sorted_keys(outcome.groups, plan.by), plan.confidence)
+    return find_frontier(outcome.attempts, sort_keys(outcome.groups, plan.by), plan.confidence)
 
 
 def list_inputs(
@@ -227,13 +227,13 @@ def list_inputs(
         yield Input(
             path=source.name,
             rows=reading.rows,
-            sha256=_sha256(source.path, hash_all=hash_all),
+            sha256=_hash_file(source.path, hash_all=hash_all),
             skipped=reading.skipped,
             format=source.format.name if isinstance(source, Log) else None,
         )
 
 
-def _sha256(path: str | None, *, hash_all: bool) -> str | None:
+def _hash_file(path: str | None, *, hash_all: bool) -> str | None:
     if path is None or not (hash_all or Path(path).stat().st_size <= HASHED_UP_TO):
         return None
     with Path(path).open("rb") as file:

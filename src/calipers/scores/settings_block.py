@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from calipers.metrics.declare.settings import metric_options
+from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.choices import SettingError, read_metric_settings
 from calipers.support.config.models import refuse
 from calipers.support.options import Option
@@ -30,7 +30,7 @@ def _read(given: Any) -> dict[str, Any]:
         refuse(error.message, fix=error.fix, at=(error.key,))
 
 
-def _property(option: Option) -> dict[str, Any]:
+def _make_property(option: Option) -> dict[str, Any]:
     """Return the JSON Schema of an option's value."""
     if option.choices:
         kind: Mapping[str, Any] = {"enum": list(option.choices)}
@@ -41,14 +41,14 @@ def _property(option: Option) -> dict[str, Any]:
     return {**kind, **known, "description": option.help}
 
 
-def _schema() -> dict[str, Any]:
-    properties = {option.key: _property(option) for option in metric_options().values()}
+def _make_schema() -> dict[str, Any]:
+    properties = {option.key: _make_property(option) for option in list_metric_options().values()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 MetricSettings = Annotated[
     Mapping[str, Any],
     PlainValidator(_read),
-    WithJsonSchema(_schema()),
+    WithJsonSchema(_make_schema()),
     Field(description="Options of metrics, by their names on the command line."),
 ]

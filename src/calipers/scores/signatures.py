@@ -6,26 +6,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from calipers.scores.options import options_of
+from calipers.scores.options import list_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_options(command: str) -> Callable[[F], F]:
+def declare_signature(command: str) -> Callable[[F], F]:
     """Give a function with `**options` the signature of a command's declared options.
 
     `help(calipers.score)` and editors then show each with its default and what it does.
     """
 
     def decorate(function: F) -> F:
-        known = options_of(command).values()
+        known = list_options(command).values()
         signature = inspect.signature(function)
         plain = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
         keywords = [
             inspect.Parameter(
                 option.keyword,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=option.default_of(command),
+                default=option.get_default(command),
             )
             for option in known
         ]

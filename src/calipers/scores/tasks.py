@@ -10,16 +10,16 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import FAILED, Plan, has
-from calipers.engines.reading import measured_batches
-from calipers.engines.totals import keyed
+from calipers.engines.plan import FAILED, Plan, name_presence
+from calipers.engines.reading import measure_batches
+from calipers.engines.totals import sum_keys
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
 from calipers.metrics.own.statistics import settle
 from calipers.records.sources import open_sources
-from calipers.scores.keys import natural_key
+from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
-from calipers.scores.score import plan_for
+from calipers.scores.score import make_plan
 from calipers.support.errors import DataError
 
 VALUE = "value"
@@ -50,7 +50,7 @@ class TaskRows:
     @cached_property
     def present(self) -> frozenset[str]:
         """The fields that any row has."""
-        return frozenset(name for name in self.plan.watched if self.rows[has(name)].any())
+        return frozenset(name for name in self.plan.watched if self.rows[name_presence(name)].any())
 
     @cached_property
     def is_one_per_task(self) -> bool:
@@ -58,7 +58,7 @@ class TaskRows:
         again = (pl.col(name).eq_missing(pl.col(name).shift()) for name in (GROUP, TASK))
         return not self.rows.select(pl.all_horizontal(again))[1:].to_series().any()
 
-    def measures(self, metric: Metric) -> bool:
+    def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
         found = self.present | self.plan.also_present
         return all(is_met(need, found.__contains__) for need in metric.needs)
@@ -78,17 +78,17 @@ def read_tasks(
     for each source, a row has that of its own as `SOURCE`.
     """
     sources = open_sources(data)
-    plan = plan_for(sources, options)
+    plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
-    wanted = plan.wanted(options.map, *keep)
+    wanted = plan.list_wanted(options.map, *keep)
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
     for place, source in enumerate(sources):
         label = [pl.lit(labels[place]).alias(SOURCE)] if labels else []
-        for batch in measured_batches(source.chunks(wanted), plan, columns=columns):
+        for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
             if batch.bad and options.on_bad == "stop":
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             skipped += len(batch.bad)
             frames.append(batch.rows.with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -100,7 +100,7 @@ def read_tasks(
     elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that tells tasks apart: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME",
         )
     in_order = rows.sort(GROUP, TASK, maintain_order=True)
     return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)
@@ -119,17 +119,17 @@ def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:
     """Split the rows by a field, in the order of its values; rows without one are in no part."""
     groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
     return [
-        replace(whole, name=_shown(key), rows=groups[key,], skipped=0)
-        for key in sorted((key for (key,) in groups), key=_in_order)
+        replace(whole, name=_format_value(key), rows=groups[key,], skipped=0)
+        for key in sorted((key for (key,) in groups), key=_sort_key)
     ]
 
 
-def _in_order(key: Any) -> Any:
-    return natural_key(key) if isinstance(key, str) else key
+def _sort_key(key: Any) -> Any:
+    return split_natural(key) if isinstance(key, str) else key
 
 
-def _shown(value: Any) -> str:
-    """A field's value as JSON has it, whole numbers without a point."""
+def _format_value(value: Any) -> str:
+    """Return a field's value as in JSON, whole numbers without a point."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -159,7 +159,7 @@ def select_counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
     return nw.from_native(rows).filter(aggregate.where()).to_native()
 
 
-def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
+def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     """Return a row per group and task with the metric's value and the number of its rows.
 
     Of a mean over rows also the `SQUARES` of a task's rows around their mean. None for a metric
@@ -186,7 +186,7 @@ def per_task(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         values = next(each for each in aggregate.tasks if averaged in each.values)
         rows = found.rows.filter(~pl.col(FAILED))
         # In memory and in order: the streaming engine would add numbers up in any order.
-        table: pl.LazyFrame = keyed(nw.from_native(rows.lazy()), aggregate).to_native()
+        table: pl.LazyFrame = sum_keys(nw.from_native(rows.lazy()), aggregate).to_native()
         ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
         tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
         per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")

@@ -1,4 +1,4 @@
-"""What counts as task success: a number, or "as similar as two people are".
+"""The threshold of task success: a number, or "as similar as two people are".
 
 `FILE:Q` reads pairs of texts that people wrote about the same thing and takes the Q-quantile of
 their output similarity, measured as the answers will be: same model, same rule for missing parts.
@@ -13,7 +13,7 @@ from math import ceil
 
 import polars as pl
 
-from calipers.engines.reading import measured_batches
+from calipers.engines.reading import measure_batches
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.scores.options import Options
@@ -29,16 +29,16 @@ def set_threshold(options: Options, given: float | str) -> Options:
     try:
         number = float(given)
     except ValueError:
-        return _measured(options, str(given))
+        return _measure_threshold(options, str(given))
     return replace(options, settings=replace(options.settings, success_threshold=number))
 
 
-def _measured(options: Options, given: str) -> Options:
+def _measure_threshold(options: Options, given: str) -> Options:
     path, _, share = given.rpartition(":")
     if not path:
         raise UsageError(f"--success-threshold {given}: neither a number nor FILE:Q", fix=_FORMS)
-    quantile = _quantile(given, share)
-    values, reason = _similarities(path, options)
+    quantile = _parse_quantile(given, share)
+    values, reason = _measure_similarities(path, options)
     known = values.drop_nulls().sort()
     if not len(known):
         raise UsageError(
@@ -59,41 +59,41 @@ def _measured(options: Options, given: str) -> Options:
     return replace(options, settings=settings)
 
 
-def _quantile(given: str, share: str) -> Fraction:
-    """Exact, so that a rank does not depend on how a decimal rounds."""
+def _parse_quantile(given: str, share: str) -> Fraction:
+    """Return the exact quantile, so that a rank does not depend on decimal rounding."""
     try:
         quantile = Fraction(share)
     except (ValueError, ZeroDivisionError):
         quantile = Fraction(-1)
     if not 0 <= quantile <= 1:
         raise UsageError(
-            f"--success-threshold {given}: {share or 'nothing'} is no quantile from 0 to 1",
+            f"--success-threshold {given}: {share or 'nothing'} is not a quantile from 0 to 1",
             fix=_FORMS,
         )
     return quantile
 
 
-def _similarities(path: str, options: Options) -> tuple[pl.Series, str | None]:
-    """The output similarity of every pair, and why some have none."""
+def _measure_similarities(path: str, options: Options) -> tuple[pl.Series, str | None]:
+    """Return the output similarity of every pair, and why some have none."""
     columns = (output_similarity.name, semantic_reason.name)
     found = [pl.DataFrame(schema={name: pl.Null() for name in columns})]
     for source in open_sources(path):
-        field_map = _names_in(source, options.map)
+        field_map = _find_names(source, options.map)
         asked = Options(metrics=(output_similarity.name,), map=field_map, settings=options.settings)
         plan = asked.plan()
-        for batch in measured_batches(
+        for batch in measure_batches(
             source.chunks(Wanted(plan.fields, field_map)), plan, columns=columns
         ):
             if batch.bad:
-                raise batch.bad[0].error()
+                raise batch.bad[0].make_error()
             found.append(batch.rows)
     rows = pl.concat(found, how="vertical_relaxed")
     reason = rows[semantic_reason.name].drop_nulls()
     return rows[output_similarity.name].cast(pl.Float64), reason[0] if len(reason) else None
 
 
-def _names_in(source: Source, field_map: Mapping[str, str]) -> dict[str, str]:
-    """How the file names the two texts: as the records do, or as pairs of reviews do."""
+def _find_names(source: Source, field_map: Mapping[str, str]) -> dict[str, str]:
+    """Return the file's names of the two texts: those of records, or of pairs of reviews."""
     columns = source.columns()
     asked = {name: field_map.get(name, name) for name in ("answer", "reference")}
     for names in (asked, *PAIRS):

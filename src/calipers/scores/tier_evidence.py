@@ -1,4 +1,4 @@
-"""How sure it is what is said of tiers: intervals, and a test of each against the baseline."""
+"""Evidence on tiers: intervals, and a test of each tier against the baseline."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import polars as pl
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import ID, MOST_RUNS
 from calipers.engines.plan import Plan
-from calipers.engines.totals import family_confidence
+from calipers.engines.totals import adjust_confidence
 from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import GROUP, Totals
-from calipers.scores.medians import median_bounds
+from calipers.scores.medians import bound_median
 from calipers.scores.results import BoundedValue, Group, Tiers
-from calipers.scores.tier_tests import Family, tier_tests
+from calipers.scores.tier_tests import Family, compare_tiers
 from calipers.statistics.tiers import (
     FEWEST,
     Bounds,
@@ -40,18 +40,18 @@ def add_evidence(
     tiers: Sequence[Tiers], groups: Mapping[str, Group], outcome: Outcome, plan: Plan
 ) -> list[Tiers]:
     """Return the tiers with intervals, tests and the reason for each that is missing."""
-    level = family_confidence(outcome.groups, plan.confidence)
+    level = adjust_confidence(outcome.groups, plan.confidence)
     families: dict[str, dict[str, str]] = {}
     for text, group in groups.items():
         if group.by.get(TIER) is not None:
-            families.setdefault(_key(group.by), {})[str(group.by[TIER])] = text
+            families.setdefault(_make_key(group.by), {})[str(group.by[TIER])] = text
     runs = None
     if outcome.runs is not None:
         parts = outcome.runs.partition_by(GROUP, as_dict=True)
         runs = {text: parts.get((text,), outcome.runs.clear()) for text in groups}
     found = []
     for each in tiers:
-        own = families[_key(each.by)]
+        own = families[_make_key(each.by)]
         family = Family(
             groups={name: groups[text] for name, text in own.items()},
             totals={name: outcome.groups[text] for name, text in own.items()},
@@ -65,8 +65,8 @@ def add_evidence(
     return found
 
 
-def _key(by: Mapping[str, Any]) -> str:
-    """The family of a group: all its fields but the tier."""
+def _make_key(by: Mapping[str, Any]) -> str:
+    """Return the family of a group: all its fields but the tier."""
     return json.dumps({name: value for name, value in by.items() if name != TIER})
 
 
@@ -76,9 +76,9 @@ def _of_family(tiers: Tiers, family: Family) -> Tiers:
         for name, group in family.groups.items()
         if group.median_composite is not None
     }
-    uplift = dict(_uplift_intervals(tiers, family, medians))
-    intervals = dict(_spread_intervals(tiers, family))
-    tests = tier_tests(tiers, family)
+    uplift = dict(_estimate_uplifts(tiers, family, medians))
+    intervals = dict(_estimate_spreads(tiers, family))
+    tests = compare_tiers(tiers, family)
     missing = {
         **{f"uplift_intervals.{name}": each.reason for name, each in uplift.items()},
         **{f"intervals.{name}": each.reason for name, each in intervals.items()},
@@ -100,12 +100,12 @@ def _of_family(tiers: Tiers, family: Family) -> Tiers:
     )
 
 
-def _uplift_intervals(
+def _estimate_uplifts(
     tiers: Tiers, family: Family, medians: Mapping[str, BoundedValue]
 ) -> Iterator[tuple[str, BoundedValue]]:
-    """The interval of each uplift: by resampling tasks, or from the medians' own intervals."""
+    """Yield the interval of each uplift: by resampling tasks, or from the medians' intervals."""
     known = [name for name, uplift in tiers.uplift.items() if uplift is not None]
-    resampled, how, why = _resampled(tiers.baseline, known, family)
+    resampled, how, why = _resample(tiers.baseline, known, family)
     base = medians.get(tiers.baseline)
     for name, uplift in tiers.uplift.items():
         if uplift is None:
@@ -115,13 +115,13 @@ def _uplift_intervals(
             yield name, BoundedValue(value=uplift, reason=why)
         elif resampled is None:
             assert base is not None
-            yield name, _from_medians(uplift, medians[name], base, family.apart)
+            yield name, _bound_from_medians(uplift, medians[name], base, family.apart)
         else:
             low, high = resampled[name]
-            yield name, _uplift(uplift, low, high, how)
+            yield name, _bound_uplift(uplift, low, high, how)
 
 
-def _uplift(uplift: float, low: float, high: float, how: str) -> BoundedValue:
+def _bound_uplift(uplift: float, low: float, high: float, how: str) -> BoundedValue:
     if not isfinite(high):
         return BoundedValue(
             value=uplift, reason="the baseline's median is near 0: no bound is known"
@@ -131,10 +131,10 @@ def _uplift(uplift: float, low: float, high: float, how: str) -> BoundedValue:
     )
 
 
-def _resampled(
+def _resample(
     baseline: str, names: Sequence[str], family: Family
 ) -> tuple[dict[str, Bounds] | None, str, str | None]:
-    """The bounds of the ratios, how they were had, and why there are none although they could be.
+    """Return the bounds of the ratios, the method used, and why there are none.
 
     All is None where the runs are too many to resample.
     """
@@ -162,10 +162,10 @@ def _resampled(
     return found, how, None
 
 
-def _from_medians(
+def _bound_from_medians(
     uplift: float, median: BoundedValue, base: BoundedValue, apart: str
 ) -> BoundedValue:
-    """The interval from those of two medians, as if they were independent."""
+    """Return the interval from those of two medians, as if they were independent."""
     if None in (median.low, median.high, base.low, base.high):
         return BoundedValue(value=uplift, reason=median.reason or base.reason)
     assert median.value is not None
@@ -180,22 +180,22 @@ def _from_medians(
         return BoundedValue(
             value=uplift, reason="the baseline's median is near 0: no bound is known"
         )
-    return _uplift(uplift, *bounds, f"of independent medians ({apart})")
+    return _bound_uplift(uplift, *bounds, f"of independent medians ({apart})")
 
 
-def _spread_intervals(tiers: Tiers, family: Family) -> Iterator[tuple[str, BoundedValue]]:
-    """The intervals of what varies between tiers, from intervals that hold for all at once."""
+def _estimate_spreads(tiers: Tiers, family: Family) -> Iterator[tuple[str, BoundedValue]]:
+    """Yield the intervals of what varies between tiers, from simultaneous intervals."""
     costs = [
-        median_bounds(_OF_ALL[cost_usd], totals)
+        bound_median(_OF_ALL[cost_usd], totals)
         for totals in family.totals.values()
         if totals.get(f"{cost_usd.name}__n")
     ]
     shares = [
-        _share_bounds(family.totals[name], family.all_at_once)
+        _bound_share(family.totals[name], family.all_at_once)
         for name, group in family.groups.items()
         if (group.statistics or {}).get("pass_rate")
     ]
-    steps = [each and (_step(each[0]), _step(each[1])) for each in shares]
+    steps = [each and (_take_median(each[0]), _take_median(each[1])) for each in shares]
     for name, bounds, function in (
         ("pass_rate_variance", steps, variance_bounds),
         ("pass_rate_mean_variance", shares, variance_bounds),
@@ -222,13 +222,13 @@ def _spread_intervals(tiers: Tiers, family: Family) -> Iterator[tuple[str, Bound
         yield name, bounded
 
 
-def _share_bounds(totals: Totals, confidence: float) -> Bounds | None:
-    """The interval of a tier's pass rate at another confidence."""
+def _bound_share(totals: Totals, confidence: float) -> Bounds | None:
+    """Return the interval of a tier's pass rate at another confidence."""
     metric = metric_named("pass_rate")
     found = metric.interval.interval(float(metric.value(totals)), totals, confidence)
     return None if found.low is None or found.high is None else (found.low, found.high)
 
 
-def _step(share: float) -> float:
-    """The median of values that are 1 for that share, else 0."""
+def _take_median(share: float) -> float:
+    """Return the median of values that are 1 for that share, else 0."""
     return _HALF if share == _HALF else float(share > _HALF)

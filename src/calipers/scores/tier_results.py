@@ -1,4 +1,4 @@
-"""What a score says of tiers and tasks beside its groups: uplift, flaky tasks, the cheapest way."""
+"""Results on tiers and tasks besides the groups: uplift, flaky tasks, the cost frontier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from calipers.support.strict_json import finite_json
+from calipers.support.strict_json import to_finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class BoundedValue:
             raise ValueError("a null needs a reason, and only a null has one")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one."""
+        """Return the JSON of one value."""
         return asdict(self)
 
 
@@ -48,7 +48,7 @@ class TierTest:
             raise ValueError("a null needs a reason, and only a null has one")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one."""
+        """Return the JSON of one test."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ class Tiers:
     warnings: Mapping[str, str] = field(default_factory=dict)  # of tiers with failed calls
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract's JSON of the tiers."""
+        """Return the contract's JSON of the tiers."""
         return {
             **({"by": dict(self.by)} if self.by else {}),
             "baseline": self.baseline,
@@ -105,7 +105,7 @@ class FlakyTask:
     runs: int  # that are known to pass or fail
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one task."""
+        """Return the JSON of one task."""
         return {"by": dict(self.by), "id": self.id, "passes": self.passes, "runs": self.runs}
 
 
@@ -120,7 +120,7 @@ class PerTask:
     path: str | None  # the file with a row per task, where one was asked for
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the tasks."""
+        """Return the JSON of the tasks."""
         return {
             "tasks": self.tasks,
             "repeated": self.repeated,
@@ -141,7 +141,7 @@ class OnFrontier:
     saves: float | None  # USD a task, against the next best, over the others of these
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one group."""
+        """Return the JSON of one group."""
         counts = {"tasks": self.tasks, "best": self.best, "only": self.only}
         return {"by": dict(self.by), **counts, "saves": self.saves}
 
@@ -168,12 +168,12 @@ class Frontier:
         return f"{which} passed at unknown cost only: record cost_usd, or give prices"
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the frontier."""
+        """Return the JSON of the frontier."""
         return {
             "tasks": self.tasks,
             "solved": self.solved,
             **({"unknown_cost": self.unknown_cost} if self.unknown_cost else {}),
-            "cost_of_pass": finite_json(self.cost_of_pass),
+            "cost_of_pass": to_finite(self.cost_of_pass),
             **({} if self.reason is None else {"reason": self.reason}),
             "solved_cost_of_pass": {
                 "value": self.solved_cost_of_pass,

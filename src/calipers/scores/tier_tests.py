@@ -15,8 +15,8 @@ from calipers.metrics.cost.tiers import composite_score
 from calipers.metrics.declare.declaration import Totals
 from calipers.scores.results import Group, Tiers
 from calipers.scores.tier_results import TierTest
-from calipers.statistics.paired import holm, mean_and_error, student
-from calipers.statistics.sign_flips import sign_flip
+from calipers.statistics.paired import estimate_mean, holm, student
+from calipers.statistics.sign_flips import permute_signs
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
 
 Floats = NDArray[np.float64]
@@ -40,9 +40,9 @@ class Family:
     seed: int
 
 
-def tier_tests(tiers: Tiers, family: Family) -> dict[str, TierTest]:
-    """Return the test of each tier, with p-values adjusted for all of them (Holm)."""
-    tests = dict(_tests(tiers, family))
+def compare_tiers(tiers: Tiers, family: Family) -> dict[str, TierTest]:
+    """Return the test of each tier, with p-values adjusted for multiple tests (Holm)."""
+    tests = dict(_test_tiers(tiers, family))
     adjusted = holm([each.p_value for each in tests.values()])
     return {
         name: replace(each, p_holm=p)
@@ -50,8 +50,8 @@ def tier_tests(tiers: Tiers, family: Family) -> dict[str, TierTest]:
     }
 
 
-def _tests(tiers: Tiers, family: Family) -> Iterator[tuple[str, TierTest]]:
-    """Each tier against the baseline, by the mean composite of each task that both ran."""
+def _test_tiers(tiers: Tiers, family: Family) -> Iterator[tuple[str, TierTest]]:
+    """Yield each tier against the baseline, by the mean composite of each common task."""
     base = family.groups.get(tiers.baseline)
     for name in family.groups:
         if name == tiers.baseline:
@@ -72,16 +72,16 @@ def _of_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTes
     shared = first.join(second, on=ID, maintain_order="left")
     if shared.height > 1:
         columns = shared[_COMPOSITE].to_numpy(), shared[f"{_COMPOSITE}_right"].to_numpy()
-        return _paired(columns[1] - columns[0], family)
+        return _test_paired(columns[1] - columns[0], family)
     if min(first.height, second.height) > 1:  # runs of a task are not independent, tasks are
-        return _unpaired(first, second, "tasks", family)
-    return _unpaired(base, other, "runs", family)
+        return _test_unpaired(first, second, "tasks", family)
+    return _test_unpaired(base, other, "runs", family)
 
 
-def _paired(differences: Floats, family: Family) -> TierTest:
-    """Over the tasks that both tiers ran: signs that might as well be the other one."""
+def _test_paired(differences: Floats, family: Family) -> TierTest:
+    """Return the test over the tasks that both tiers ran, by sign flips."""
     differences = np.where(np.abs(differences) > _ROUNDING, differences, 0.0)
-    mean, stderr, freedom = mean_and_error(differences)
+    mean, stderr, freedom = estimate_mean(differences)
     assert mean is not None
     low, high, _, _ = student(mean, stderr, freedom, largest=1.0, confidence=family.confidence)
     if low is not None and high is not None:
@@ -91,7 +91,7 @@ def _paired(differences: Floats, family: Family) -> TierTest:
         difference=mean,
         low=low,
         high=high,
-        p_value=sign_flip(differences, seed=family.seed, resamples=_FLIPS),
+        p_value=permute_signs(differences, seed=family.seed, resamples=_FLIPS),
         test="sign flips over tasks",
         effect=mean / deviation if deviation > _ROUNDING else None,
         effect_name="Cohen's dz",
@@ -99,8 +99,8 @@ def _paired(differences: Floats, family: Family) -> TierTest:
     )
 
 
-def _unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family) -> TierTest:
-    """Without two tasks in common: the tasks, or the runs of one, as independent samples."""
+def _test_unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family) -> TierTest:
+    """Return the test of tasks, or of one task's runs, as independent samples."""
     base, other = first[_COMPOSITE].to_numpy(), second[_COMPOSITE].to_numpy()
     if min(len(base), len(other)) < 2:  # noqa: PLR2004
         return TierTest(
@@ -110,7 +110,7 @@ def _unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family
         )
     p_value, how = mann_whitney(base, other)
     delta, _, _ = cliff_delta(base, other, confidence=family.confidence)
-    low, high = _welch_bounds(
+    low, high = _bound_welch(
         float(other.mean() - base.mean()),
         (float(base.var(ddof=1) / len(base)), len(base) - 1),
         (float(other.var(ddof=1) / len(other)), len(other) - 1),
@@ -129,7 +129,7 @@ def _unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family
 
 
 def _welch(base: str, other: str, family: Family) -> TierTest:
-    """From totals, where the runs are too many to pair."""
+    """Return Welch's test from totals, if the runs are too many to pair."""
     first, second = (family.groups[name].metrics[_COMPOSITE] for name in (base, other))
     if first.value is None or second.value is None:
         return TierTest(difference=None, reason=_NO_RUN)
@@ -137,10 +137,10 @@ def _welch(base: str, other: str, family: Family) -> TierTest:
     if not first.stderr or not second.stderr:
         return TierTest(difference=difference, n=n, reason="a tier's error is not known")
     free = [max(1.0, (family.totals[name].get(TASKS) or n) - 1) for name in (base, other)]
-    low, high, p_value = _welch_bounds(
+    low, high, p_value = _bound_welch(
         difference, (first.stderr**2, free[0]), (second.stderr**2, free[1]), family.confidence
     )
-    deviations = [_deviation(family.groups[name]) for name in (base, other)]
+    deviations = [_get_deviation(family.groups[name]) for name in (base, other)]
     pooled = sqrt(sum(each**2 for each in deviations) / 2)
     return TierTest(
         difference=difference,
@@ -154,14 +154,14 @@ def _welch(base: str, other: str, family: Family) -> TierTest:
     )
 
 
-def _deviation(group: Group) -> float:
+def _get_deviation(group: Group) -> float:
     return ((group.statistics or {}).get(_COMPOSITE) or {}).get("std_dev") or 0.0
 
 
-def _welch_bounds(
+def _bound_welch(
     difference: float, first: tuple[float, float], second: tuple[float, float], confidence: float
 ) -> tuple[float | None, float | None, float]:
-    """Interval and p-value with Satterthwaite's degrees of freedom, from two variances of means."""
+    """Return interval and p-value with Satterthwaite's degrees of freedom, from two variances."""
     variance = first[0] + second[0]
     if not variance:
         return None, None, 1.0 if not difference else 0.0

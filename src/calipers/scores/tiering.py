@@ -15,7 +15,7 @@ GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
 
 
 def grade(median_composite: float | None) -> str | None:
-    """The letter for a median composite score."""
+    """Return the letter for a median composite score."""
     if median_composite is None:
         return None
     return next((letter for least, letter in GRADES if median_composite >= least), "F")
@@ -26,16 +26,16 @@ def compare_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:
     families: dict[str, list[Group]] = {}
     for group in groups:
         if group.by.get(TIER) is not None:  # runs without a tier are none to compare
-            families.setdefault(json.dumps(_others(group.by)), []).append(group)
+            families.setdefault(json.dumps(_drop_tier(group.by)), []).append(group)
     for family in families.values():
-        yield _compared(family, baseline)
+        yield _compare(family, baseline)
 
 
-def _others(by: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_tier(by: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in by.items() if name != TIER}
 
 
-def _compared(tiers: Sequence[Group], baseline: str) -> Tiers:
+def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
     reasons: dict[str, str] = {}
     composites = {str(tier.by[TIER]): _of(tier, "composite_score", "median") for tier in tiers}
     start = composites.get(baseline)
@@ -53,20 +53,20 @@ def _compared(tiers: Sequence[Group], baseline: str) -> Tiers:
         for name, score in composites.items()
         if name != baseline
     }
-    costs = _known(tiers, "cost_usd", "median")
-    passes = _known(tiers, "pass_rate", "median")
+    costs = _list_known(tiers, "cost_usd", "median")
+    passes = _list_known(tiers, "pass_rate", "median")
     if not costs:
         reasons |= dict.fromkeys(("cost_variance", "cost_delta"), "no tier has a cost")
     if not passes:
         names = ("pass_rate_variance", "pass_rate_mean_variance")
         reasons |= dict.fromkeys(names, "no tier has runs known to pass or fail")
     return Tiers(
-        by=_others(tiers[0].by),
+        by=_drop_tier(tiers[0].by),
         baseline=baseline,
         uplift=uplift,
-        pass_rate_variance=_variance(passes),
-        pass_rate_mean_variance=_variance(_known(tiers, "pass_rate", "mean")),
-        cost_variance=_variance(costs),
+        pass_rate_variance=_compute_variance(passes),
+        pass_rate_mean_variance=_compute_variance(_list_known(tiers, "pass_rate", "mean")),
+        cost_variance=_compute_variance(costs),
         cost_delta=max(costs) - min(costs) if costs else None,
         reasons=reasons,
     )
@@ -77,10 +77,10 @@ def _of(tier: Group, name: str, statistic: str) -> float | None:
     return None if found is None else found[statistic]
 
 
-def _known(tiers: Sequence[Group], name: str, statistic: str) -> list[float]:
+def _list_known(tiers: Sequence[Group], name: str, statistic: str) -> list[float]:
     values = (_of(tier, name, statistic) for tier in tiers)
     return [value for value in values if value is not None and isfinite(value)]
 
 
-def _variance(values: Sequence[float]) -> float | None:
+def _compute_variance(values: Sequence[float]) -> float | None:
     return pvariance(values, fmean(values)) if values else None

@@ -1,4 +1,4 @@
-"""`--weight task`: means count every task alike, and what is no mean over rows is said."""
+"""`--weight task`: means count every task alike; metrics that are not means over rows are named."""
 
 from __future__ import annotations
 

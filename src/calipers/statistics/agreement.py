@@ -21,38 +21,42 @@ from calipers.statistics.influence import (
     PointEstimate,
     Sampling,
     Whole,
-    coded,
+    code_ratings,
+    count_ratings,
     estimate,
-    lacking,
-    lifted,
+    explain_too_few,
     midranks,
-    rated,
     spread,
-    standardised,
+    standardize,
+    sum_lifted,
 )
 from calipers.statistics.intervals import wilson
 
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
-_ONE_RATING = "all ratings are the same: nothing tells agreement from chance"
+_ONE_RATING = "all ratings are the same: agreement cannot be told from chance"
 
 
 def sensitivity(table: Floats, sampling: Sampling) -> Estimate:
     """Return the share of what people (the second column) pass that the judge passes too."""
     found = table[:, 1] > 1 / 2
-    return _agreed(table[found, 0] > 1 / 2, found, sampling, "people passed none of the records")
+    return _estimate_share(
+        table[found, 0] > 1 / 2, found, sampling, "people passed none of the records"
+    )
 
 
 def specificity(table: Floats, sampling: Sampling) -> Estimate:
     """Return the share of what people (the second column) fail that the judge fails too."""
     found = table[:, 1] <= 1 / 2
-    return _agreed(table[found, 0] <= 1 / 2, found, sampling, "people failed none of the records")
+    return _estimate_share(
+        table[found, 0] <= 1 / 2, found, sampling, "people failed none of the records"
+    )
 
 
-def _agreed(
+def _estimate_share(
     agreed: NDArray[np.bool_], of: NDArray[np.bool_], sampling: Sampling, none: str
 ) -> Estimate:
-    """The share with Wilson's interval, by tasks."""
+    """Return the share with Wilson's interval, clustered by task."""
     n = len(agreed)
     if not n:
         return Estimate(value=None, n=0, reason=none)
@@ -71,14 +75,14 @@ def _agreed(
 
 
 def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
-    """The share of equal ratings among a unit's pairs of ratings, averaged over the units."""
-    used = rated(ratings) > 1
+    """Return the share of equal ratings among the pairs of a unit, averaged over units."""
+    used = count_ratings(ratings) > 1
     n = int(used.sum())
     if not n:
-        return Estimate(value=None, n=0, reason=lacking(n, ratings.shape[1]))
-    sizes = rated(ratings[used])
+        return Estimate(value=None, n=0, reason=explain_too_few(n, ratings.shape[1]))
+    sizes = count_ratings(ratings[used])
     pairs = sizes * (sizes - 1)
-    agreed = (_same(ratings[used]) - sizes) / pairs
+    agreed = (_count_equal_pairs(ratings[used]) - sizes) / pairs
     share = float(agreed.mean())
     squares, clusters = spread((agreed - share) / n, sampling.clusters[used])
     around = wilson(share, int(pairs.sum()) // 2, squares, clusters, sampling.confidence)
@@ -93,12 +97,12 @@ def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
 
 
 def cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Cohen's kappa (1960) of two raters; both errors by Fleiss, Cohen and Everitt (1969)."""
+    """Return Cohen's kappa (1960) of two raters; errors by Fleiss, Cohen and Everitt (1969)."""
     return estimate(ratings, sampling, _cohen, every_rater=True)
 
 
 def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Cohen's kappa (1968) of two raters' numbers, a disagreement weighing its square.
+    """Return Cohen's weighted kappa (1968) of two raters' numbers, with quadratic weights.
 
     It is Lin's concordance (1989) as well, and so needs no scale of labels.
     """
@@ -106,22 +110,22 @@ def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
 
 
 def mean_cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """The mean of Cohen's kappa over the pairs of raters (Light 1971)."""
+    """Return the mean of Cohen's kappa over the pairs of raters (Light 1971)."""
     return estimate(ratings, sampling, _mean_cohen)
 
 
 def fleiss_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Fleiss' kappa (1971) over the units that every rater rated."""
+    """Return Fleiss' kappa (1971) over the units that every rater rated."""
     return estimate(ratings, sampling, _fleiss, every_rater=True)
 
 
 def krippendorff_alpha(ratings: Floats, sampling: Sampling, *, level: Level) -> Estimate:
-    """Krippendorff's alpha (Computing Krippendorff's Alpha-Reliability, 2011); gaps are fine."""
+    """Return Krippendorff's alpha (2011); units may lack ratings."""
     return estimate(ratings, sampling, partial(_alpha, level=level))
 
 
 def _cohen(ratings: Floats) -> PointEstimate | str:
-    codes = coded(ratings)
+    codes = code_ratings(ratings)
     (first, second), (n, labels) = codes.T, (len(codes), int(codes.max()) + 1)
     if labels == 1:
         return _ONE_RATING
@@ -141,7 +145,7 @@ def _cohen(ratings: Floats) -> PointEstimate | str:
 
 
 def _weighted(ratings: Floats) -> PointEstimate | str:
-    codes, n = coded(ratings), len(ratings)
+    codes, n = code_ratings(ratings), len(ratings)
     if (labels := int(codes.max()) + 1) == 1:
         return _ONE_RATING
     numbers = ratings / np.abs(ratings).max()  # no square overflows
@@ -165,7 +169,7 @@ def _mean_cohen(ratings: Floats) -> PointEstimate | str:
     pairs = [ratings[:, columns] for columns in combinations(range(ratings.shape[1]), 2)]
     points, influence = [], np.zeros(len(ratings))
     for pair in pairs:
-        both = rated(pair) > 1
+        both = count_ratings(pair) > 1
         point = _cohen(pair[both]) if both.any() else _ONE_RATING
         if isinstance(point, str):
             return "not every pair of raters has a kappa"
@@ -181,12 +185,12 @@ def _mean_cohen(ratings: Floats) -> PointEstimate | str:
 
 
 def _fleiss(ratings: Floats) -> PointEstimate | str:
-    codes = coded(ratings)
+    codes = code_ratings(ratings)
     n, raters = codes.shape
     share = np.bincount(codes.ravel()) / codes.size
     if len(share) == 1:
         return _ONE_RATING
-    agreed = (_same(ratings) - raters) / (raters * (raters - 1))
+    agreed = (_count_equal_pairs(ratings) - raters) / (raters * (raters - 1))
     chance = float(share @ share)
     kappa = 1 - float(1 - agreed.mean()) / (1 - chance)
     by_chance = share[codes].mean(axis=1)
@@ -201,7 +205,7 @@ def _fleiss(ratings: Floats) -> PointEstimate | str:
 
 
 def _error_by_chance(share: Floats) -> float:
-    """The standard error of the kappa of one unit that two raters label independently."""
+    """Return the standard error of kappa of one unit that two raters label independently."""
     disagreement = float(1 - share @ share)
     variance = disagreement + disagreement**2 - 2 * float(share @ (1 - share) ** 2)
     return sqrt(max(0.0, variance)) / disagreement
@@ -218,16 +222,16 @@ class _Disagreements(NamedTuple):
 
 def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
     units, _ = there = np.nonzero(~np.isnan(ratings))
-    codes, sizes = coded(ratings[there]), rated(ratings)
+    codes, sizes = code_ratings(ratings[there]), count_ratings(ratings)
     share, total = np.bincount(codes) / len(codes), len(codes)
     if len(share) == 1:
         return _ONE_RATING
     if level == "nominal":
-        found = _of_labels(ratings, units, codes)
+        found = _measure_labels(ratings, units, codes)
     else:
         ordinal = level == "ordinal"
-        numbers = midranks(codes) if ordinal else standardised(ratings[there])
-        found = _of_numbers(numbers - numbers.mean(), units, codes if ordinal else None)
+        numbers = midranks(codes) if ordinal else standardize(ratings[there])
+        found = _measure_numbers(numbers - numbers.mean(), units, codes if ordinal else None)
     ratio = (total - 1) * float(found.within.sum()) / found.among
     added = (total - 1) * found.added_within - ratio * found.added_among
     influence = -(ratio * sizes / total + added / found.among)
@@ -241,38 +245,41 @@ def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
     )
 
 
-def _of_labels(ratings: Floats, units: Whole, codes: Whole) -> _Disagreements:
-    """Two different labels are 1 apart."""
+def _measure_labels(ratings: Floats, units: Whole, codes: Whole) -> _Disagreements:
+    """Return the disagreements of labels: two different ones are 1 apart."""
     sizes, counts, total = np.bincount(units), np.bincount(codes), len(codes)
-    within = (sizes**2 - _same(ratings)) / (sizes - 1)
-    added = _sums(units, 2 * (total - counts[codes]).astype(np.float64))
+    within = (sizes**2 - _count_equal_pairs(ratings)) / (sizes - 1)
+    added = _sum_by_unit(units, 2 * (total - counts[codes]).astype(np.float64))
     return _Disagreements(within, within, float(total**2 - counts @ counts), added)
 
 
-def _of_numbers(numbers: Floats, units: Whole, codes: Whole | None) -> _Disagreements:
-    """Two numbers (of mean 0) are their squared difference apart; with codes, they are ranks."""
+def _measure_numbers(numbers: Floats, units: Whole, codes: Whole | None) -> _Disagreements:
+    """Return the squared differences of numbers of mean 0; with codes, those of ranks."""
     sizes, total = np.bincount(units), len(numbers)
     firsts = np.repeat(numbers[np.cumsum(sizes) - sizes], sizes)  # exactly 0 apart where all agree
-    apart, apart_squared = _sums(units, numbers - firsts), _sums(units, (numbers - firsts) ** 2)
+    apart, apart_squared = (
+        _sum_by_unit(units, numbers - firsts),
+        _sum_by_unit(units, (numbers - firsts) ** 2),
+    )
     within = 2 * (sizes * apart_squared - apart**2) / (sizes - 1)
-    squares = _sums(units, numbers**2)
+    squares = _sum_by_unit(units, numbers**2)
     added_within, added_among = within, 2 * (sizes * squares.sum() + total * squares)
     if codes is not None:  # a rating more also lifts the ranks above it
-        from_mean = numbers - (_sums(units, numbers) / sizes)[units]
+        from_mean = numbers - (_sum_by_unit(units, numbers) / sizes)[units]
         steps = 4 * from_mean * (sizes / (sizes - 1))[units]
-        added_within = within + _sums(units, lifted(codes, steps))
-        added_among = added_among + _sums(units, lifted(codes, 4 * total * numbers))
+        added_within = within + _sum_by_unit(units, sum_lifted(codes, steps))
+        added_among = added_among + _sum_by_unit(units, sum_lifted(codes, 4 * total * numbers))
     return _Disagreements(within, added_within, 2 * total * float(squares.sum()), added_among)
 
 
-def _sums(units: Whole, values: Floats) -> Floats:
+def _sum_by_unit(units: Whole, values: Floats) -> Floats:
     return np.asarray(np.bincount(units, weights=values))
 
 
-def _same(ratings: Floats) -> Floats:
-    """Of each unit, the ordered pairs of equal ratings, a rating with itself included."""
+def _count_equal_pairs(ratings: Floats) -> Floats:
+    """Return the number of ordered pairs of equal ratings in each unit, self-pairs included."""
     units, _ = there = np.nonzero(~np.isnan(ratings))
-    codes = coded(ratings[there])
+    codes = code_ratings(ratings[there])
     labels = codes.max() + 1
     cells, counts = np.unique(units * labels + codes, return_counts=True)
-    return _sums(cells // labels, np.square(counts, dtype=np.float64))
+    return _sum_by_unit(cells // labels, np.square(counts, dtype=np.float64))

@@ -54,8 +54,8 @@ class Bets:
     won_after: int | None = None  # so many values, if at all
     capital: Floats = field(default_factory=lambda: np.zeros(_FRACTIONS.size))  # logarithms
 
-    def placed(self, values: ArrayLike) -> Bets:
-        """The bets on further values."""
+    def place(self, values: ArrayLike) -> Bets:
+        """Return the bets after further values."""
         drawn = np.asarray(values, dtype=np.float64)
         if not drawn.size:
             return self
@@ -72,7 +72,7 @@ class Bets:
         )
 
     def _growth(self, drawn: Floats) -> Floats:
-        """What each value makes of each part of the capital, as a logarithm."""
+        """Return the log of the factor by which each value multiplies each part of the capital."""
         left = np.full(drawn.size, self.mark)
         if self.total is not None:
             before = self.summed + np.concatenate(([0.0], drawn.cumsum()[:-1]))
@@ -85,7 +85,7 @@ class Bets:
 def mean_bounds(
     least: ArrayLike, most: ArrayLike | None = None, *, total: int | None, alpha: float
 ) -> Bounds:
-    """The confidence sequence after these values: the mean is ever outside with at most alpha.
+    """Return the confidence sequence after these values: it ever misses with at most alpha.
 
     Where a value is not known, `least` and `most` say what it can be.
 
@@ -98,19 +98,19 @@ def mean_bounds(
 
 
 def sure_bounds(summed_least: float, summed_most: float, seen: int, total: int) -> Bounds:
-    """What the mean of all lies between whatever the values to come are."""
+    """Return the bounds of the mean of all values, whatever the values to come are."""
     return Bounds(summed_least / total, (summed_most + total - seen) / total)
 
 
 def _low(values: Floats, total: int | None, alpha: float) -> float:
-    """The highest mark that the mean is known to be above."""
+    """Return the greatest value that the mean is known to exceed."""
     low, high = 0.0, 1.0
     if total is not None:
         low, high = sure_bounds(float(values.sum()), float(values.sum()), values.size, total)
     for _ in range(_STEPS if high > low else 0):
         middle = (low + high) / 2
         bets = Bets(mark=middle, alpha=alpha, total=total)
-        if bets.placed(values).won_after is not None:
+        if bets.place(values).won_after is not None:
             low = middle
         else:
             high = middle

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from calipers.statistics.paired_shares import last_within
+from calipers.statistics.paired_shares import find_boundary
 
 FEW = 6  # rows of a kind; of so many their own spread can be told
 
@@ -26,4 +26,4 @@ def area_interval(area: float, right: float, wrong: float, *, z: float) -> tuple
         variance = other * (1 - other) * (1 + of_pairs) / (right * wrong)
         return (area - other) ** 2 <= z * z * variance
 
-    return last_within(is_within, area, 0.0), last_within(is_within, area, 1.0)
+    return find_boundary(is_within, area, 0.0), find_boundary(is_within, area, 1.0)

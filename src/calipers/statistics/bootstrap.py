@@ -21,24 +21,24 @@ _ONE_SIDED = 0.005
 _ROUNDING = 1e-12
 
 
-def weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
-    """Blocks of resamples: how often each cluster is drawn, a row per resample."""
-    for number in range(blocks(clusters, resamples)):
-        yield block(clusters, resamples, seed, number)
+def draw_weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
+    """Yield blocks of resamples: how often each cluster is drawn, a row per resample."""
+    for number in range(count_blocks(clusters, resamples)):
+        yield draw_block(clusters, resamples, seed, number)
 
 
-def blocks(clusters: int, resamples: int) -> int:
-    """How many blocks that is: each holds as many resamples as fit into a few megabytes."""
-    return -(-resamples // _at_once(clusters))
+def count_blocks(clusters: int, resamples: int) -> int:
+    """Return the number of blocks; each holds as many resamples as fit into a few megabytes."""
+    return -(-resamples // _fit_resamples(clusters))
 
 
-def block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
-    """One block, from the seed and its number alone: blocks may be drawn in any order.
+def draw_block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
+    """Return one block, from the seed and its number alone, so that blocks need no order.
 
     In memory the resamples of a cluster stand side by side, as sums over clusters want them.
     """
-    start = number * _at_once(clusters)
-    rows = min(_at_once(clusters), resamples - start)
+    start = number * _fit_resamples(clusters)
+    rows = min(_fit_resamples(clusters), resamples - start)
     draws = np.random.default_rng([seed, number]).integers(
         0, clusters, size=(rows, clusters), dtype=np.int64
     )
@@ -48,12 +48,12 @@ def block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
     return counts.reshape(clusters, rows).astype(np.float64).T
 
 
-def _at_once(clusters: int) -> int:
+def _fit_resamples(clusters: int) -> int:
     return max(1, _CELLS // clusters)
 
 
 def bca(value: float, resampled: Floats, influences: Floats, confidence: float) -> Interval | None:
-    """The bias-corrected and accelerated interval (Efron 1987, JASA 82, 171), expanded.
+    """Return the bias-corrected and accelerated interval (Efron 1987), expanded; None if undefined.
 
     Resamples of C clusters vary by (C − 1) / C of what they should, and do not know that their
     spread is itself estimated: the normal quantile becomes t · √(C / (C − 1)) (Hesterberg 2015, The
@@ -73,7 +73,7 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     same = np.abs(found - value) <= rounding
     below = float(np.mean(np.where(same, 0.5, found < value)))
     stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
-    reach = _expanded(influences.size, confidence)
+    reach = _expand_quantile(influences.size, confidence)
     if min(below, 1 - below) < _ONE_SIDED:
         ends = np.quantile(found, special.ndtr([reach, -reach]))
         low, high = map(float, 2 * value - ends)
@@ -87,14 +87,14 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     return Interval(low=float(low), high=float(high), stderr=stderr)
 
 
-def _expanded(clusters: int, confidence: float) -> float:
-    """How many standard errors of the resamples the interval reaches to each side."""
+def _expand_quantile(clusters: int, confidence: float) -> float:
+    """Return how many standard errors of the resamples the interval extends to each side."""
     t = float(special.stdtrit(clusters - 1, (1 + confidence) / 2))
     return t * sqrt(clusters / (clusters - 1))
 
 
-def too_few_carry(influences: Floats) -> str | None:
-    """Return why resampling would say too little, or None where it says enough.
+def explain_too_few(influences: Floats) -> str | None:
+    """Return why there are too few influential clusters to resample, or None if there are enough.
 
     As many clusters as carry the variance, (Σ influence²)² / Σ influence⁴, must be at least five:
     where nearly all rows are right, or one is a thousand times as large as the others, resamples
@@ -113,7 +113,7 @@ def too_few_carry(influences: Floats) -> str | None:
 
 
 def _acceleration(influences: Floats) -> float:
-    """A sixth of the skewness of what the clusters move."""
+    """Return a sixth of the skewness of the clusters' influences."""
     largest = float(np.abs(influences).max())
     if not largest:
         return 0.0

@@ -17,7 +17,7 @@ from math import sqrt
 import numpy as np
 
 from calipers.statistics.influence import Floats, Whole, spread
-from calipers.statistics.intervals import normal_quantile, rows_worth
+from calipers.statistics.intervals import count_worth, normal_quantile
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding
@@ -74,8 +74,8 @@ class Corrected:
             raise ValueError("a null needs a reason, and only a null has one")
 
 
-def moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
-    """What two columns of ratings come to."""
+def compute_moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
+    """Return the moments of two columns of ratings."""
     n = len(judge)
     apart = [(column - column.mean()) / n for column in (judge, people)]
     own, counted = spread(apart[0], clusters)
@@ -92,11 +92,11 @@ def moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
     )
 
 
-def verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
-    """What two columns of verdicts, 1 for passed, come to."""
+def count_verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
+    """Return the counts of two columns of verdicts, 1 for passed."""
     passed = people > 1 / 2
-    both_passed, passed_size = _agreed(judge[passed] > 1 / 2, clusters[passed])
-    both_failed, failed_size = _agreed(judge[~passed] <= 1 / 2, clusters[~passed])
+    both_passed, passed_size = _count_agreed(judge[passed] > 1 / 2, clusters[passed])
+    both_failed, failed_size = _count_agreed(judge[~passed] <= 1 / 2, clusters[~passed])
     return Verdicts(
         passed=int(passed.sum()),
         both_passed=both_passed,
@@ -107,16 +107,16 @@ def verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
     )
 
 
-def _agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
+def _count_agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
     n = len(agreed)
     if not n:
         return 0, 0.0
     share = float(agreed.mean())
     squares, counted = spread((agreed - share) / n, clusters)
-    return int(agreed.sum()), rows_worth(share, n, squares, counted)
+    return int(agreed.sum()), count_worth(share, n, squares, counted)
 
 
-def prediction_powered(
+def correct_with_ratings(
     mean: float,
     stderr: float,
     clusters: int,
@@ -127,7 +127,7 @@ def prediction_powered(
     overlap: int = 0,
     within: tuple[float, float] | None = None,
 ) -> Corrected:
-    """Return a judge's mean over n records moved to where people's would be.
+    """Return a judge's mean over n records, corrected towards the people's ratings.
 
     Of the rated records, `overlap` are among the n: the judge's two means then move together, and
     the variance has that covariance in it. `within` are the ends of the scale: people and judge may
@@ -136,7 +136,7 @@ def prediction_powered(
 
     >>> told = Moments(n=100, clusters=100, judge=0.7, people=0.6, judge_spread=4e-4,
     ...                both_spread=4e-4, people_spread=5e-4)
-    >>> found = prediction_powered(0.8, 0.005, 2000, told, confidence=0.95)
+    >>> found = correct_with_ratings(0.8, 0.005, 2000, told, confidence=0.95)
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.694, 0.672, 0.716)
     """
@@ -145,9 +145,9 @@ def prediction_powered(
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
-    value, _, _ = _moved(mean, stderr, rated, share)
+    value, _, _ = _shift_mean(mean, stderr, rated, share)
     told = rated if within is None else with_unseen(rated, within, confidence)
-    middle, own, left = _moved(mean, stderr, told, share)
+    middle, own, left = _shift_mean(mean, stderr, told, share)
     tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
     parts = ((own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
     variance = sum(part for part, _ in parts)
@@ -167,8 +167,10 @@ def prediction_powered(
     )
 
 
-def _moved(mean: float, stderr: float, rated: Moments, share: float) -> tuple[float, float, float]:
-    """The estimate, and the parts of its variance: the judge's over all records, and the rest.
+def _shift_mean(
+    mean: float, stderr: float, rated: Moments, share: float
+) -> tuple[float, float, float]:
+    """Return the estimate and the parts of its variance: the judge's on all records, the rest.
 
     `share` of the records are rated ones. With the judge's mean over all as the control variate of
     people's, the best power is the one that leaves least variance.
@@ -217,7 +219,7 @@ def with_unseen(rated: Moments, within: tuple[float, float], confidence: float) 
     )
 
 
-def misclassified(
+def correct_share(
     share: float,
     size: float,
     rated: Verdicts,
@@ -233,23 +235,23 @@ def misclassified(
 
     >>> told = Verdicts(passed=100, both_passed=90, failed=100, both_failed=80,
     ...                 passed_size=100, failed_size=100)
-    >>> found = misclassified(0.6, 1000, told, confidence=0.95)
+    >>> found = correct_share(0.6, 1000, told, confidence=0.95)
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.571, 0.49, 0.655)
     """
     if overlap:
         error = sqrt(max(share * (1 - share), _NOTHING) / size)
-        found = prediction_powered(
+        found = correct_with_ratings(
             share,
             error,
             max(2, round(size)),
-            moments_of(rated),
+            convert_verdicts(rated),
             confidence=confidence,
             n=n,
             overlap=overlap,
             within=(0.0, 1.0),
         )
-        return _clipped(found, 0.0, 1.0)
+        return _clip(found, 0.0, 1.0)
     n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
@@ -283,8 +285,8 @@ def misclassified(
     )
 
 
-def moments_of(rated: Verdicts) -> Moments:
-    """Return the moments of verdicts as numbers, 1 for passed; clusters are what they are worth."""
+def convert_verdicts(rated: Verdicts) -> Moments:
+    """Return the moments of verdicts as numbers, 1 for passed, in effective numbers of rows."""
     n = rated.passed + rated.failed
     judge = (rated.both_passed + rated.failed - rated.both_failed) / n
     people = rated.passed / n
@@ -300,8 +302,10 @@ def moments_of(rated: Verdicts) -> Moments:
     )
 
 
-def _clipped(found: Corrected, low: float, high: float) -> Corrected:
-    def within(value: float | None) -> float | None:
+def _clip(found: Corrected, low: float, high: float) -> Corrected:
+    def clip_value(value: float | None) -> float | None:
         return None if value is None else min(high, max(low, value))
 
-    return replace(found, value=within(found.value), low=within(found.low), high=within(found.high))
+    return replace(
+        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
+    )

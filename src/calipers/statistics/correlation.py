@@ -17,11 +17,11 @@ from calipers.statistics.influence import (
     PointEstimate,
     Sampling,
     Whole,
-    coded,
+    code_ratings,
     estimate,
-    lifted,
     midranks,
-    standardised,
+    standardize,
+    sum_lifted,
 )
 
 _ROUNDING = 1e-12  # of a correlation that is 1
@@ -29,17 +29,17 @@ _NO_VARIANCE = "a rater gives all units the same rating"
 
 
 def pearson(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Pearson's correlation of two raters; the textbook is Fisher's (1921)."""
+    """Return Pearson's correlation of two raters; interval by Fisher (1921)."""
     return estimate(ratings, sampling, _pearson, every_rater=True)
 
 
 def spearman(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Spearman's correlation of two raters' ranks; the textbook is Bonett and Wright's (2000)."""
+    """Return Spearman's rank correlation of two raters; interval by Bonett and Wright (2000)."""
     return estimate(ratings, sampling, _spearman, every_rater=True)
 
 
 def kendall(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Kendall's tau-b of two raters; the textbook is Bonett and Wright's (2000)."""
+    """Return Kendall's tau-b of two raters; interval by Bonett and Wright (2000)."""
     return estimate(ratings, sampling, _kendall, every_rater=True)
 
 
@@ -47,8 +47,8 @@ def _pearson(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
     if (ratings.min(axis=0) == ratings.max(axis=0)).any():
         return _NO_VARIANCE
-    first, second = map(standardised, ratings.T)
-    r = _within(float(first @ second) / n)
+    first, second = map(standardize, ratings.T)
+    r = _clip_correlation(float(first @ second) / n)
     return PointEstimate(
         value=r,
         influence=(first * second - r / 2 * (first**2 + second**2)) / n,
@@ -58,15 +58,15 @@ def _pearson(ratings: Floats) -> PointEstimate | str:
 
 
 def _spearman(ratings: Floats) -> PointEstimate | str:
-    codes = [coded(column) for column in ratings.T]
+    codes = [code_ratings(column) for column in ratings.T]
     ranks = [midranks(column) for column in codes]
     point = _pearson(np.column_stack(ranks))
     if isinstance(point, str):
         return point
     n, r, influence = len(ratings), point.value, point.influence
-    first, second = map(standardised, ranks)
-    lifts = lifted(codes[0], (second - r * first) / ranks[0].std() / n)
-    influence = influence + lifts + lifted(codes[1], (first - r * second) / ranks[1].std() / n)
+    first, second = map(standardize, ranks)
+    lifts = sum_lifted(codes[0], (second - r * first) / ranks[0].std() / n)
+    influence = influence + lifts + sum_lifted(codes[1], (first - r * second) / ranks[1].std() / n)
     return PointEstimate(
         value=r,
         influence=influence - influence.mean(),
@@ -77,14 +77,14 @@ def _spearman(ratings: Floats) -> PointEstimate | str:
 
 def _kendall(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
-    first, second = (coded(column) for column in ratings.T)
+    first, second = (code_ratings(column) for column in ratings.T)
     free, free_too = (n - np.bincount(codes)[codes] for codes in (first, second))  # not tied
     if not (free.any() and free_too.any()):
         return _NO_VARIANCE
-    agreed = _below(first, second) + _below(-first, -second)
-    score = agreed - _below(first, -second) - _below(-first, second)
+    agreed = _count_below(first, second) + _count_below(-first, -second)
+    score = agreed - _count_below(first, -second) - _count_below(-first, second)
     scale = sqrt(float(free.sum()) * float(free_too.sum()))
-    tau = _within(float(score.sum()) / scale)
+    tau = _clip_correlation(float(score.sum()) / scale)
     ties = free / free.sum() + free_too / free_too.sum()
     return PointEstimate(
         value=tau,
@@ -94,13 +94,13 @@ def _kendall(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _within(correlation: float) -> float:
-    """A correlation without the rounding that keeps it from 1, or puts it past."""
+def _clip_correlation(correlation: float) -> float:
+    """Return a correlation with rounding errors next to ±1 removed."""
     return correlation if abs(correlation) < 1 - _ROUNDING else copysign(1.0, correlation)
 
 
-def _below(first: Whole, second: Whole) -> Whole:
-    """For each unit, how many others both raters put below it.
+def _count_below(first: Whole, second: Whole) -> Whole:
+    """Return, for each unit, how many others both raters put below it.
 
     The units stand in the first rater's order; bit by bit of the second's, those with a 1 count the
     0s before them among the units that share all higher bits.

@@ -17,7 +17,7 @@ def fixed_interval(
     bounds: tuple[float, float] | None,
     confidence: float,
 ) -> Interval:
-    """Return the interval of a mean whose runs give it this variance.
+    """Return the interval of a mean on fixed tasks, given the variance of its runs.
 
     Between bounds it is Wilson's, of as many rows as would vary so much; few rows unlike the others
     tell little of that, and count as if one more had told the most, that each stands for itself.

@@ -43,7 +43,7 @@ class Estimate:
 
 
 def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
-    """Estimates by name, as JSON has them."""
+    """Return estimates by name, as in the JSON output."""
     return {name: asdict(estimate) for name, estimate in estimates.items()}
 
 
@@ -73,12 +73,12 @@ def estimate(
     *,
     every_rater: bool = False,
 ) -> Estimate:
-    """The formula on the units that it can use, with an interval; a text says why it cannot."""
+    """Return the formula's estimate on the units it can use; a text in its place is the reason."""
     fewest = ratings.shape[1] if every_rater else 2
-    used = rated(ratings) >= fewest
+    used = count_ratings(ratings) >= fewest
     n = int(used.sum())
     if n < 2:  # noqa: PLR2004
-        return Estimate(value=None, n=n, reason=lacking(n, ratings.shape[1], fewest))
+        return Estimate(value=None, n=n, reason=explain_too_few(n, ratings.shape[1], fewest))
     point = formula(ratings[used])
     if isinstance(point, str):
         return Estimate(value=None, n=n, reason=point)
@@ -107,8 +107,8 @@ def estimate(
     )
 
 
-def lacking(n: int, raters: int, fewest: int = 2) -> str:
-    """Why n units are too few."""
+def explain_too_few(n: int, raters: int, fewest: int = 2) -> str:
+    """Return the reason why n units are too few."""
     found = "only one unit" if n else "no unit"
     if raters == 2:  # noqa: PLR2004
         return f"{found} is rated by both"
@@ -116,7 +116,7 @@ def lacking(n: int, raters: int, fewest: int = 2) -> str:
 
 
 def _perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> Estimate:
-    """Full agreement on labels: Wilson's bound of the share that differs, over that by chance."""
+    """Return the estimate at full agreement, by Wilson's bound of the share that differs."""
     agreed = wilson(1.0, n, 0.0, clusters, confidence).low
     if point.value < 0 or point.disagreement is None or agreed is None:
         return Estimate(value=point.value, n=n)
@@ -125,30 +125,30 @@ def _perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> 
 
 
 def spread(influence: Floats, clusters: Whole) -> tuple[float, int]:
-    """The sum of the clusters' squared influences, and how many clusters there are."""
+    """Return the sum of the clusters' squared influences, and the number of clusters."""
     _, members = np.unique(clusters, return_inverse=True)
     sums = np.bincount(members, weights=influence)
     return float(sums @ sums), len(sums)
 
 
-def rated(ratings: Floats) -> Whole:
-    """How many ratings each unit has."""
+def count_ratings(ratings: Floats) -> Whole:
+    """Return the number of ratings of each unit."""
     return np.asarray(np.count_nonzero(~np.isnan(ratings), axis=1), dtype=np.int64)
 
 
-def coded(ratings: Floats) -> Whole:
-    """Each rating as the rank of its value among the distinct ones, from 0."""
+def code_ratings(ratings: Floats) -> Whole:
+    """Return each rating as the rank of its value among the distinct ones, from 0."""
     return np.unique(ratings, return_inverse=True)[1].reshape(ratings.shape)
 
 
 def midranks(codes: Whole) -> Floats:
-    """How many ratings lie below each, equal ones counted half."""
+    """Return how many ratings lie below each, equal ones counted half."""
     counts = np.bincount(codes)
     return np.asarray((np.cumsum(counts) - counts / 2)[codes])
 
 
-def lifted(codes: Whole, steps: Floats) -> Floats:
-    """What each rating, if there were one more of it, does to the ranks: Σ steps of those it lifts.
+def sum_lifted(codes: Whole, steps: Floats) -> Floats:
+    """Return, for one more rating of each value, the sum of the steps of the ranks that it lifts.
 
     It lifts the ranks above by 1, those of its equals by ½.
     """
@@ -156,7 +156,7 @@ def lifted(codes: Whole, steps: Floats) -> Floats:
     return np.asarray((sums.sum() - np.cumsum(sums) + sums / 2)[codes])
 
 
-def standardised(numbers: Floats) -> Floats:
-    """Mean 0 and deviation 1; scaled first, so that no square overflows."""
+def standardize(numbers: Floats) -> Floats:
+    """Return the numbers with mean 0 and deviation 1, scaled first so that no square overflows."""
     scaled = numbers / np.abs(numbers).max()
     return np.asarray((scaled - scaled.mean()) / scaled.std())

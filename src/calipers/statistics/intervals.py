@@ -19,10 +19,10 @@ _ALIKE = 1e-9  # sums that differ by less, relatively, are the same
 _NO_INFLUENCE = 1e-12  # per row, squared: what rounding leaves of 0
 TIGHT = 0.02  # of the way to a bound: values that spread less may hide rare ones far off
 
-ONE_ROW = "one row does not tell how far others lie"
-ONE_CLUSTER = "one cluster does not tell where the next would lie"
-NO_SPREAD = "all values are equal: they do not tell how far others lie"
-ONE_HOLDS_MOST = "one cluster holds most of the rows: the others tell too little"
+ONE_ROW = "one row does not show how much others vary"
+ONE_CLUSTER = "one cluster does not show how much others vary"
+NO_SPREAD = "all values are equal: they do not show how much others vary"
+ONE_HOLDS_MOST = "one cluster holds most of the rows: the others show too little"
 NO_BOUND = "the data are too few for it"
 
 
@@ -41,7 +41,7 @@ UNKNOWN = Interval(low=None, high=None, stderr=None, reason=ONE_CLUSTER)
 
 
 def standard_error(spread: float, clusters: int | Clusters) -> float | None:
-    """The square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640).
+    """Return the square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640).
 
     Where clusters are of unequal size the factor is larger; None where there are fewer than two.
     """
@@ -50,14 +50,14 @@ def standard_error(spread: float, clusters: int | Clusters) -> float | None:
 
 
 def normal_quantile(confidence: float) -> float:
-    """How many standard errors an interval reaches where their size is known."""
+    """Return the number of standard errors that an interval extends, their size being known."""
     from scipy import special  # noqa: PLC0415 (slow to load)
 
     return float(special.ndtri((1 + confidence) / 2))
 
 
 def t_quantile(clusters: int | Clusters, confidence: float) -> float:
-    """How many standard errors the interval reaches, by Student's t: C − 1 degrees if equal."""
+    """Return the number of standard errors that the interval extends, by Student's t."""
     from scipy import special  # noqa: PLC0415 (slow to load)
 
     return float(special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2))
@@ -66,7 +66,7 @@ def t_quantile(clusters: int | Clusters, confidence: float) -> float:
 def t_interval(
     value: float, spread: float, clusters: int | Clusters, confidence: float
 ) -> Interval:
-    """The value ± t standard errors."""
+    """Return the value ± t standard errors."""
     stderr = standard_error(spread, clusters)
     if stderr is None:
         return UNKNOWN
@@ -77,7 +77,7 @@ def t_interval(
 def positive_interval(
     value: float, spread: float, clusters: int | Clusters, confidence: float
 ) -> Interval:
-    """The interval of a mean or ratio that cannot fall below 0 and has no upper end.
+    """Return the interval of a mean or ratio that is never negative and has no upper bound.
 
     ± t standard errors on the scale of the logarithm: such values mostly have a long upper tail.
     Values without any spread do not tell how far others lie: then both bounds are null.
@@ -97,7 +97,7 @@ def positive_interval(
 def unbounded_interval(
     value: float, spread: float, clusters: int | Clusters, confidence: float
 ) -> Interval:
-    """The interval of a mean of values that may lie anywhere: ± t standard errors.
+    """Return the interval of a mean of unbounded values: ± t standard errors.
 
     Values without any spread do not tell how far others lie: then both bounds are null.
     """
@@ -121,7 +121,7 @@ def bounded_interval(
     ends: tuple[float, float] = (0.0, 1.0),
     tight: float = TIGHT,
 ) -> Interval:
-    """The interval of a mean of values that cannot leave `ends`: it never has no width.
+    """Return the interval of a mean of values within `ends`; its width is never 0.
 
     ± t standard errors on the scale of the log odds. Values that all lie close together do not
     show that none lies far off: as many of the clusters as Wilson's interval allows for, seeing
@@ -147,12 +147,12 @@ def bounded_interval(
         return Interval(
             low=lowest + width * around.low, high=lowest + width * around.high, stderr=stderr
         )
-    low, high = _on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
+    low, high = _move_on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
     z = normal_quantile(confidence)
     unseen = z * z / (clusters.worth + z * z)
     variance = (stderr / width) ** 2 * clusters.worth
-    below = hypot(mean - low, unseen * mean * _fading(variance, tight * mean))
-    above = hypot(high - mean, unseen * (1 - mean) * _fading(variance, tight * (1 - mean)))
+    below = hypot(mean - low, unseen * mean * _weigh_unseen(variance, tight * mean))
+    above = hypot(high - mean, unseen * (1 - mean) * _weigh_unseen(variance, tight * (1 - mean)))
     return Interval(
         low=lowest + width * max(0.0, mean - below),
         high=lowest + width * min(1.0, mean + above),
@@ -168,8 +168,8 @@ def _is_share(mean: float, spread: float, clusters: Clusters) -> bool:
     return spread * clusters.count >= possible * (1 - _ALIKE)
 
 
-def _on_log_odds(mean: float, reach: float) -> tuple[float, float]:
-    """The bounds that lie `reach`, divided by the slope, from the mean on the log odds' scale."""
+def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
+    """Return the bounds `reach` away from the mean, divided by the slope, on log odds."""
     possible = mean * (1 - mean)
     if possible < _NO_INFLUENCE or not reach:
         return mean, mean
@@ -177,15 +177,15 @@ def _on_log_odds(mean: float, reach: float) -> tuple[float, float]:
     return odds / (odds + factor), odds / (odds + 1 / factor)
 
 
-def _fading(variance: float, tight: float) -> float:
-    """How far the unseen counts: 1 where nothing spreads, ½ where values spread so tightly."""
+def _weigh_unseen(variance: float, tight: float) -> float:
+    """Return the weight of the unseen: 1 without spread, ½ at `_TIGHT` of the way to the end."""
     return tight**2 / (tight**2 + variance) if tight else 0.0
 
 
 def wilson(
     share: float, n: int, spread: float, clusters: int | Clusters, confidence: float
 ) -> Interval:
-    """Wilson's score interval (1927) of a share of n rows.
+    """Return Wilson's score interval (1927) of a share of n rows.
 
     Where rows come in clusters, with as many rows as would be worth as much if they were
     independent, and with Student's t for the normal quantile.
@@ -208,7 +208,7 @@ def _score_interval(
     stderr: float | None,
     confidence: float,
 ) -> Interval:
-    """All shares that lie within z of their own standard errors for so many rows.
+    """Return all shares within z of their own standard errors for this effective size.
 
     Where few rows are unlike the others that is too tight on their side: by itself it would hold
     84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
@@ -223,7 +223,7 @@ def _score_interval(
 
 
 def _exact_low(rows: float, size: float, tail: float) -> float:
-    """The exact lower bound of a share by so many rows, at least one, that misses by this much."""
+    """Return the exact lower bound of a share of these rows that errs with probability `tail`."""
     from scipy import special  # noqa: PLC0415 (slow to load)
 
     rows = max(1.0, rows)
@@ -231,7 +231,7 @@ def _exact_low(rows: float, size: float, tail: float) -> float:
 
 
 def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
-    """Wilson's own bounds, as other methods are made of them."""
+    """Return Wilson's bounds, from which other methods are built."""
     middle = (share + z * z / (2 * size)) / (1 + z * z / size)
     reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
     low = 0.0 if share == 0 else max(0.0, middle - reach)
@@ -239,7 +239,7 @@ def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
 
 
 def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
-    """The bounds by the binomial distribution itself (Clopper & Pearson 1934) for so many rows.
+    """Return the exact binomial bounds of a share (Clopper & Pearson 1934).
 
     The true share lies outside with at most the probability asked for, whatever it is; that makes
     them wider than Wilson's. Rows in clusters count as many as they are worth (Korn & Graubard
@@ -261,7 +261,7 @@ def exact_share(share: float, size: float, confidence: float) -> tuple[float, fl
 def partial_wilson(
     share: float, n: int, spread: float, clusters: Clusters, confidence: float
 ) -> Interval:
-    """Wilson's interval of a share to which rows add in part, or with weights of their own.
+    """Return Wilson's interval of a share to which rows add in part, or with weights.
 
     The size is that of as many rows of one weight, each right or wrong, as would vary as much.
     What the clusters are worth by their weights is the size if all of a cluster were right or wrong
@@ -280,14 +280,14 @@ def partial_wilson(
     return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
 
 
-def rows_worth(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
-    """As many as there are where each is its own cluster, else their effective size."""
+def count_worth(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
+    """Return the number of rows if each is its own cluster, else their effective number."""
     clusters = Clusters.of(clusters)
     return float(n) if clusters.count == n else effective_size(share, n, spread, clusters)
 
 
 def effective_size(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
-    """How many independent rows would say as much of a share as n rows in clusters do."""
+    """Return the number of independent rows that are worth n rows in clusters, for a share."""
     clusters = Clusters.of(clusters)
     if clusters.too_few:
         return 0.0
@@ -298,7 +298,7 @@ def effective_size(share: float, n: int, spread: float, clusters: int | Clusters
 def design_effect(
     spread: float, squares: float, n: int, clusters: int | Clusters, unlike: float = inf
 ) -> float:
-    """How many times the variance is that of as many independent rows; at least 1.
+    """Return the variance relative to that of as many independent rows; at least 1.
 
     `squares` is the sum over the rows of their squared influence, each times n. Few rows unlike the
     others tell little of how far those of a cluster depend on each other: as if one more had told
@@ -318,7 +318,7 @@ def design_effect(
 def quantile_ranks(
     share: float, n: int, size: float, confidence: float
 ) -> tuple[int | None, int | None]:
-    """The ranks, from 1, of the order statistics around the quantile `share` of n values.
+    """Return the ranks, from 1, of the order statistics around the quantile `share` of n values.
 
     Exact by the binomial distribution (David & Nagaraja, Order Statistics, 7.1) for `size` = n;
     for fewer effective rows the ranks of that many, spread over the n.
@@ -328,13 +328,13 @@ def quantile_ranks(
         return None, None
     tail = (1 - confidence) / 2
     own = ceil(share * n)
-    below = _most(trials, share, tail) * n // trials
-    above = _most(trials, 1 - share, tail) * n // trials
+    below = _largest_count(trials, share, tail) * n // trials
+    above = _largest_count(trials, 1 - share, tail) * n // trials
     return min(below, own) if below else None, max(n + 1 - above, own) if above else None
 
 
-def _most(trials: int, share: float, tail: float) -> int:
-    """The largest k such that fewer than k successes have at most the probability `tail`."""
+def _largest_count(trials: int, share: float, tail: float) -> int:
+    """Return the largest k such that fewer than k successes have at most probability `tail`."""
     from scipy import special  # noqa: PLC0415 (slow to load)
 
     k = max(0, floor(trials * share + special.ndtri(tail) * sqrt(trials * share * (1 - share))))

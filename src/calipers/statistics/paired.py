@@ -1,7 +1,7 @@
 """Two systems on the same tasks: their difference, how sure it is, and who wins how often.
 
 >>> base, candidate = [0, 0, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 1, 0, 1, 1]
->>> found = paired(base, candidate, binary=True, higher_is_better=True)
+>>> found = compare_paired(base, candidate, binary=True, higher_is_better=True)
 >>> found.difference, found.wins, found.losses, round(found.p_value, 5)
 (0.5, 5, 1, 0.125)
 """
@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calipers.statistics.paired_means import Repeats, fixed_tasks, sampled_tasks
+from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
-from calipers.statistics.sign_flips import EXACT, sign_flip
+from calipers.statistics.sign_flips import EXACT, permute_signs
 
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
@@ -60,7 +60,7 @@ class Comparison(Difference):
     permutation_p: float | None = None
 
 
-def paired(
+def compare_paired(
     base: ArrayLike,
     candidate: ArrayLike,
     *,
@@ -76,7 +76,7 @@ def paired(
     fixed: bool = False,
     freedom: float | None = None,
 ) -> Comparison:
-    """Return the comparison of two systems, a value per task from each.
+    """Return the comparison of two systems, given a value per task from each.
 
     p is below 1 − confidence exactly where the interval leaves 0 out. Of 0 and 1: McNemar's mid-p
     test with the interval of Bonett and Price, and Cohen's g. Else a t test on the differences with
@@ -102,7 +102,7 @@ def paired(
     Raises:
         ValueError: for values that are not finite, not paired, or not binary where they should be.
     """
-    first, second = finite(base), finite(candidate)
+    first, second = as_finite(base), as_finite(candidate)
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values cannot be paired with {second.size}")
     size = np.maximum(np.abs(first), np.abs(second))
@@ -114,7 +114,7 @@ def paired(
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if higher_is_better is False else (higher, lower)
     n = differences.size
-    mean, stderr, degrees = mean_and_error(differences, groups)
+    mean, stderr, degrees = estimate_mean(differences, groups)
     found = partial(
         Comparison,
         difference=mean,
@@ -135,11 +135,11 @@ def paired(
         return found(low=low, high=high, p_value=p_value, effect=effect)
     largest = float(size.max())
     deviation = float(differences.std(ddof=1)) if n > 1 else 0.0
-    flips = differences if groups is None else _totals(differences, groups)
+    flips = differences if groups is None else _sum_clusters(differences, groups)
     found = partial(
         found,
         effect=mean / deviation if deviation > _ROUNDING * largest else None,
-        permutation_p=sign_flip(flips, seed=seed, resamples=resamples),
+        permutation_p=permute_signs(flips, seed=seed, resamples=resamples),
     )
     if fixed:
         return _of_fixed_tasks(found, differences, confidence, reach, step, repeats)
@@ -150,7 +150,7 @@ def paired(
         )
         found = partial(found, low=low_t, high=high_t, p_value=p_t, reason=reason)
     else:
-        bounds = sampled_tasks(
+        bounds = bound_over_tasks(
             differences,
             confidence=confidence,
             reach=reach,
@@ -161,17 +161,17 @@ def paired(
         found = partial(found, low=bounds.low, high=bounds.high, p_value=bounds.p_value)
     if repeats is not None and repeats.unequal and groups is None and reach is not None:
         return found(test="paired t, permuted runs")
-    few = _few_differ(int(np.count_nonzero(flips)), flips.size)
-    return _decided_by_flips(found(), confidence) if few else found()
+    few = _is_enumerable(int(np.count_nonzero(flips)), flips.size)
+    return _apply_flips(found(), confidence) if few else found()
 
 
-def _few_differ(differing: int, n: int) -> bool:
-    """Say whether less than half of the tasks differ, and so few that all flips can be tried."""
+def _is_enumerable(differing: int, n: int) -> bool:
+    """Say whether so few tasks differ, less than half, that all sign flips can be enumerated."""
     return 0 < differing <= EXACT and 2 * differing < n
 
 
-def _decided_by_flips(found: Comparison, confidence: float) -> Comparison:
-    """Return the comparison with the p-value of flipped signs, if that is the larger one."""
+def _apply_flips(found: Comparison, confidence: float) -> Comparison:
+    """Return the comparison with the p-value of sign flips, if that is the larger one."""
     flipped = found.permutation_p
     if flipped is None or found.p_value is None or found.low is None or found.high is None:
         return found
@@ -199,7 +199,7 @@ def _of_fixed_tasks(
     named = partial(found, test="t over runs", interval="t over runs")
     bounds = None
     if repeats is not None:
-        bounds = fixed_tasks(
+        bounds = bound_over_runs(
             differences,
             confidence=confidence,
             reach=reach,
@@ -213,10 +213,10 @@ def _of_fixed_tasks(
     return named(low=bounds.low, high=bounds.high, p_value=bounds.p_value, stderr=bounds.stderr)
 
 
-def mean_and_error(
+def estimate_mean(
     values: Floats, clusters: Labels | None = None
 ) -> tuple[float | None, float | None, int]:
-    """Mean, standard error and degrees of freedom; the error is None for a single cluster.
+    """Return mean, standard error and degrees of freedom; the error is None for one cluster.
 
     √(C/(C−1) · Σ_c(Σ_i(vᵢ−v̄))²) / n, as in Miller (2024), arXiv 2411.00640, with the factor for
     few clusters of Cameron & Miller (2015). Without clusters each value is its own.
@@ -224,7 +224,7 @@ def mean_and_error(
     if not values.size:
         return None, None, 0
     mean = values.mean()
-    totals = values - mean if clusters is None else _totals(values - mean, clusters)
+    totals = values - mean if clusters is None else _sum_clusters(values - mean, clusters)
     freedom = totals.size - 1
     if not freedom:
         return float(mean), None, 0
@@ -235,14 +235,14 @@ def mean_and_error(
 def student(
     difference: float, stderr: float | None, freedom: float, *, largest: float, confidence: float
 ) -> tuple[float | None, float | None, float | None, str | None]:
-    """Student's (1908) interval, the two-sided p of no difference, and why they are missing.
+    """Return Student's (1908) interval, the two-sided p of no difference, and why they are missing.
 
     An error that is nothing beside the `largest` value is rounding: then nothing varied.
     """
     from scipy.special import stdtr, stdtrit  # noqa: PLC0415 (slow to load)
 
     if stderr is None:
-        return None, None, None, "a single value or cluster does not tell how others vary"
+        return None, None, None, "a single value or cluster does not show how much others vary"
     if stderr <= _ROUNDING * largest:
         return None, None, None, NOTHING_VARIES
     reach = float(stdtrit(freedom, (1 + confidence) / 2)) * stderr
@@ -265,8 +265,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def finite(values: ArrayLike) -> Floats:
-    """The values as an array of floats; none may be missing or infinite."""
+def as_finite(values: ArrayLike) -> Floats:
+    """Return the values as an array of floats; raise ValueError if one is missing or infinite."""
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
         raise ValueError("values must be finite numbers: leave missing ones out first")
@@ -279,7 +279,7 @@ def require_binary(*samples: Floats) -> None:
         raise ValueError("binary values are 0 or 1; averages of several runs are not binary")
 
 
-def _totals(values: Floats, clusters: Labels) -> Floats:
-    """The sum in each cluster."""
+def _sum_clusters(values: Floats, clusters: Labels) -> Floats:
+    """Return the sum in each cluster."""
     _, at = np.unique(clusters, return_inverse=True)
     return np.bincount(at, weights=values).astype(np.float64)

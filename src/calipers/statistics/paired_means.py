@@ -6,7 +6,7 @@ join the others, one up and one down by what an unseen task may differ, as Bonet
 Br. J. Math. Stat. Psychol. 65, 479, have it for shares. What they add to the spread is given, not
 estimated, so that degrees of freedom grow with it (Satterthwaite 1946). And one side may have fewer
 runs of a task than the other: its luck is then hidden in a few values. There the variance is at
-least that of the permutation test which deals the runs of each task out anew to the two sides
+least that of the permutation test which deals the runs of each task out again to the two sides
 (Pitman 1937).
 """
 
@@ -59,7 +59,7 @@ class DifferenceBounds:
     stderr: float
 
 
-def sampled_tasks(
+def bound_over_tasks(
     differences: Floats,
     *,
     confidence: float,
@@ -80,19 +80,19 @@ def sampled_tasks(
     """
     n = differences.size
     mean = float(differences.mean())
-    unseen, square = _unseen(differences, step, repeats)
+    unseen, square = _count_unseen(differences, step, repeats)
     size = n + unseen
     centre = mean * n / size
     seen = float(np.square(differences - mean).sum())
     added = n * (mean - centre) ** 2 + unseen * (square + centre**2)
     variance = (seen + added) / (size - 1 + _LESS * unseen)
-    degrees = (size - 1 if freedom is None else freedom) * _grown(seen, added)
+    degrees = (size - 1 if freedom is None else freedom) * _grow_freedom(seen, added)
     stderr = sqrt(variance / size)
     half = t_reach(degrees, confidence) * stderr
     low, high = min(mean, centre - half), max(mean, centre + half)
     p_value = _p_value((centre / stderr) ** 2 if stderr else np.inf, degrees)
     if repeats is not None and repeats.unequal:
-        dealt = _permuted_runs(differences, repeats, unseen * square, size)
+        dealt = _permute_runs(differences, repeats, unseen * square, size)
         factor = t_reach(_CERTAIN, confidence) ** 2 / size
         bounds = dealt.bounds(mean, factor, reach)
         low, high = min(low, bounds[0]), max(high, bounds[1])
@@ -102,12 +102,12 @@ def sampled_tasks(
     )
 
 
-def _grown(seen: float, added: float) -> float:
-    """Return how many times the degrees of freedom a spread has of which a part is given."""
+def _grow_freedom(seen: float, added: float) -> float:
+    """Return the factor on the degrees of freedom of a spread of which a part is given."""
     return min(((seen + added) / seen) ** 2, _CERTAIN) if seen > _ROUNDING else _CERTAIN
 
 
-def fixed_tasks(
+def bound_over_runs(
     differences: Floats, *, confidence: float, reach: float | None, step: float, repeats: Repeats
 ) -> DifferenceBounds | None:
     """Return the interval of the mean over these very tasks: only their runs might vary.
@@ -129,7 +129,7 @@ def fixed_tasks(
     if total > 0:
         degrees = min(degrees, total**2 / float((of_tasks**2 / np.maximum(known, 1)).sum()))
     still = float(np.mean(repeats.squares <= _ROUNDING))
-    unseen = _MOST_UNSEEN * still * step**2 * _one_run(repeats)
+    unseen = _MOST_UNSEEN * still * step**2 * _square_of_run(repeats)
     stderr = sqrt(total + unseen) / n
     half = t_reach(max(1.0, degrees), confidence) * stderr
     largest = np.inf if reach is None else reach
@@ -163,8 +163,8 @@ class _Variance:
         return mean**2 * size / self.constant if self.constant else np.inf
 
 
-def _permuted_runs(differences: Floats, repeats: Repeats, unseen: float, size: float) -> _Variance:
-    """Return the variance when the runs of each task are dealt out anew to the two sides."""
+def _permute_runs(differences: Floats, repeats: Repeats, unseen: float, size: float) -> _Variance:
+    """Return the variance when the runs of each task are dealt out again to the two sides."""
     per_run = 1 / (repeats.base + repeats.candidate - 1)
     within = float((repeats.shares * per_run * repeats.squares).sum())
     return _Variance(
@@ -174,8 +174,8 @@ def _permuted_runs(differences: Floats, repeats: Repeats, unseen: float, size: f
     )
 
 
-def _unseen(differences: Floats, step: float, repeats: Repeats | None) -> tuple[float, float]:
-    """Return how many unseen tasks to count, and the square of what each differs by.
+def _count_unseen(differences: Floats, step: float, repeats: Repeats | None) -> tuple[float, float]:
+    """Return how many unseen tasks to count, and the square of each one's difference.
 
     Two where nearly all tasks differ alike, none where no two do. An unseen one differs like those
     that are unlike the most, with one more among them that differs by what a single run can do, and
@@ -186,18 +186,18 @@ def _unseen(differences: Floats, step: float, repeats: Repeats | None) -> tuple[
     most = int(counts.max())
     usual = min(values[counts == most], key=lambda value: abs(value - mean))
     apart = float(np.square(differences - usual).sum())
-    one_run = step**2 * (1.0 if repeats is None else _one_run(repeats))
+    one_run = step**2 * (1.0 if repeats is None else _square_of_run(repeats))
     alike = min(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
     return _MOST_UNSEEN * alike, min(one_run, (apart + one_run) / (n - most + 1))
 
 
-def _one_run(repeats: Repeats) -> float:
+def _square_of_run(repeats: Repeats) -> float:
     """Return the mean square by which one run of a step of 1 moves a task's difference."""
     return float(np.mean(1 / (repeats.base * repeats.candidate)))
 
 
 def t_reach(freedom: float, confidence: float) -> float:
-    """Return how many standard errors an interval reaches, by Student's t."""
+    """Return the number of standard errors that an interval extends, by Student's t."""
     from scipy.special import stdtrit  # noqa: PLC0415 (slow to load)
 
     return float(stdtrit(freedom, (1 + confidence) / 2))

@@ -86,10 +86,10 @@ def _mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> float:
         below = float(bdtr(lower - 1, changed, down)) if lower else 0.0
         return up_to + below < 1 - confidence
 
-    return (2 * last_within(is_rejected, 0.5, 1.0) - 1) * changed / n
+    return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n
 
 
-def last_within(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+def find_boundary(holds: Callable[[float], bool], inside: float, outside: float) -> float:
     """Return where a condition that holds at `inside` and not at `outside` ends."""
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2

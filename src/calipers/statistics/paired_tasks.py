@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from calipers.statistics.paired import Comparison, Floats, Labels, paired
+from calipers.statistics.paired import Comparison, Floats, Labels, compare_paired
 from calipers.statistics.paired_means import Repeats
 
 _ROUNDING = 1e-9  # two values that differ by less are shown alike
@@ -95,7 +95,7 @@ def compare_tasks(
     by_row = weight == "row" and tasks.weights_matter
     before, after, worth = tasks.weigh_rows() if by_row else (tasks.base, tasks.candidate, None)
     zeros_and_ones = all(bool(np.isin(each, (0.0, 1.0)).all()) for each in (before, after))
-    found = paired(
+    found = compare_paired(
         before,
         after,
         binary=scale.yes_or_no and zeros_and_ones and not by_row,

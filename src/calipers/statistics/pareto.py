@@ -7,7 +7,7 @@ from math import inf
 
 
 def pareto_front(costs: Sequence[float], gains: Sequence[float]) -> list[int]:
-    """Where the points of the front are, from the cheapest on; equal points are on it together.
+    """Return the positions of the points on the front, cheapest first; equal points are all on it.
 
     A point is on the front when no other costs at most as much and gains at least as much, one of
     the two strictly.

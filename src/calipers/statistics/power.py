@@ -5,7 +5,7 @@ tasks, each run K times by either system, has the variance (ω² + σ²_A/K + σ
 the variance of the tasks' expected differences and σ² that of a system's runs of one task.
 
 >>> difference = Spread(between=1 / 9, within=1 / 3, tasks=200)
->>> [(plan.runs, plan.tasks) for plan in plans(0.03, difference, runs=[1, 10])]
+>>> [(plan.runs, plan.tasks) for plan in list_plans(0.03, difference, runs=[1, 10])]
 [(1, 3878), (10, 1262)]
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics.intervals import normal_quantile
-from calipers.statistics.paired import Floats, Labels, finite
+from calipers.statistics.paired import Floats, Labels, as_finite
 from calipers.support.errors import DataError
 
 CORRELATION = 0.5  # Miller found 0.3 to 0.7 between the question scores of strong models
@@ -37,7 +37,7 @@ class Spread:
     tasks: int
 
     def per_task(self, runs: int) -> float:
-        """The variance of one task's mean over so many runs."""
+        """Return the variance of one task's mean over this many runs."""
         if self.within is None and runs != 1:
             raise ValueError("tasks were run once: what more runs would save is unknown")
         return self.between + (self.within or 0.0) / runs
@@ -52,13 +52,13 @@ class Components:
     judges: float | None = None  # None where no record has two judgments: then in the runs' part
 
 
-def components(spread: Spread, share: float, judges: float | None = None) -> Components | None:
-    """Return the parts of a mean's variance, `share` being the mean of 1 / runs over its tasks.
+def split_variance(spread: Spread, share: float, judges: float | None = None) -> Components | None:
+    """Return the parts of a mean's variance; `share` is the mean of 1 / runs over its tasks.
 
     `judges` is the variance that the judges of a record leave in its value. None where nothing can
     be told apart, or nothing varies.
 
-    >>> found = components(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
+    >>> found = split_variance(Spread(between=0.12, within=0.08, tasks=50), 1 / 4)
     >>> round(found.tasks, 3), round(found.runs, 3)
     (0.857, 0.143)
     """
@@ -90,32 +90,32 @@ class PowerPlan:
     calls: int
 
 
-def score_spread(values: ArrayLike, tasks: ArrayLike) -> Spread:
-    """The variance components of a finished run, a value and a task for each row.
+def estimate_spread(values: ArrayLike, tasks: ArrayLike) -> Spread:
+    """Return the variance components of a finished run, given a value and a task for each row.
 
     Method of moments for one-way random effects (Searle, Casella & McCulloch 1992, ch. 3), tasks
     weighted alike as the score weights them; a negative estimate is 0.
     """
-    _, means, shares, within = _moments(values, tasks)
-    return _spread(means, within, (within or 0.0) * shares)
+    _, means, shares, within = _summarize_tasks(values, tasks)
+    return _make_spread(means, within, (within or 0.0) * shares)
 
 
-def difference_spread(
+def estimate_difference_spread(
     base: ArrayLike, base_tasks: ArrayLike, candidate: ArrayLike, candidate_tasks: ArrayLike
 ) -> Spread:
-    """The components of the difference between two finished runs, over the tasks in both."""
-    labels, means, shares, within = _moments(base, base_tasks)
-    others, other_means, other_shares, other_within = _moments(candidate, candidate_tasks)
+    """Return the components of the difference between two finished runs, over the common tasks."""
+    labels, means, shares, within = _summarize_tasks(base, base_tasks)
+    others, other_means, other_shares, other_within = _summarize_tasks(candidate, candidate_tasks)
     _, here, there = np.intersect1d(labels, others, assume_unique=True, return_indices=True)
     differences = other_means[there] - means[here]
     if within is None or other_within is None:
-        return _spread(differences, None, np.zeros(1))
+        return _make_spread(differences, None, np.zeros(1))
     noise = within * shares[here] + other_within * other_shares[there]
-    return _spread(differences, within + other_within, noise)
+    return _make_spread(differences, within + other_within, noise)
 
 
-def assumed_difference(score: Spread, *, correlation: float = CORRELATION) -> Spread:
-    """The components of the difference to a system yet to be run, taken to spread like this one.
+def assume_difference(score: Spread, *, correlation: float = CORRELATION) -> Spread:
+    """Return the components of the difference to a planned system, assumed to vary like this one.
 
     `correlation` is that of the two systems' expected task scores. The default is the middle of
     what Miller (2024) reports for observed scores, and so cautious: noise hides a part of it. With
@@ -126,10 +126,10 @@ def assumed_difference(score: Spread, *, correlation: float = CORRELATION) -> Sp
     return Spread(between=between, within=within, tasks=score.tasks)
 
 
-def tasks_needed(
+def count_tasks_needed(
     delta: float, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
 ) -> int:
-    """The tasks with which a true difference of `delta` is found with this power.
+    """Return the number of tasks that detect a true difference of `delta` with this power.
 
     Miller's (z_α/2 + z_β)² · variance / δ², and z²_α/2 / 2 tasks more for the t test that will be
     used: Guenther (1981), The American Statistician 35, 243. Right to a task from 6 tasks on.
@@ -143,7 +143,7 @@ def tasks_needed(
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
 
 
-def tasks_for_width(
+def count_tasks_for_width(
     width: float,
     score: Spread,
     *,
@@ -151,13 +151,13 @@ def tasks_for_width(
     confidence: float = 0.95,
     reach: float | None = None,
 ) -> int:
-    """Return the tasks with which the interval of a mean is no wider than this, on average.
+    """Return the number of tasks for an interval of a mean no wider than this, on average.
 
     (2 z_α/2 / width)² · variance, and z²_α/2 / 2 tasks more because the interval is Student's. Of
     values in a range that is `reach` wide, no fewer than for an interval of values all alike, which
     is z² / (tasks + z²) of the range: what was not seen may still lie at its other end.
 
-    >>> tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
+    >>> count_tasks_for_width(0.1, Spread(between=0.12, within=0.08, tasks=50), runs=4)
     218
     """
     critical = normal_quantile(confidence)
@@ -167,10 +167,10 @@ def tasks_for_width(
     return max(by_spread, ceil(critical**2 * (reach / width - 1)))
 
 
-def tasks_to_settle(
+def count_tasks_to_decide(
     distance: float, *, here: float, there: float, power: float = 0.8, confidence: float = 0.95
 ) -> int:
-    """The tasks with which an interval around a value leaves a mark at that distance out.
+    """Return the number of tasks whose interval excludes a threshold at this distance.
 
     `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
     score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
@@ -181,10 +181,10 @@ def tasks_to_settle(
     return ceil((reach / distance) ** 2)
 
 
-def detectable(
+def find_detectable(
     tasks: int, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
 ) -> float | None:
-    """The smallest true difference that so many tasks find with this power; None if too few."""
+    """Return the smallest true difference detected with this power; None with too few tasks."""
     from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
 
     critical = normal_quantile(confidence)
@@ -193,7 +193,7 @@ def detectable(
     return reach * sqrt(difference.per_task(runs) / spare) if spare > 0 else None
 
 
-def plans(
+def list_plans(
     delta: float,
     difference: Spread,
     *,
@@ -201,17 +201,19 @@ def plans(
     power: float = 0.8,
     confidence: float = 0.95,
 ) -> tuple[PowerPlan, ...]:
-    """Fewer tasks with more runs of each; only the single run where repeats were never seen."""
+    """Return plans of fewer tasks with more runs each; one run only if none was repeated."""
     found = []
     for each in (1,) if difference.within is None else runs:
-        tasks = tasks_needed(delta, difference, runs=each, power=power, confidence=confidence)
+        tasks = count_tasks_needed(delta, difference, runs=each, power=power, confidence=confidence)
         found.append(PowerPlan(runs=each, tasks=tasks, calls=each * tasks))
     return tuple(found)
 
 
-def _moments(values: ArrayLike, tasks: ArrayLike) -> tuple[Labels, Floats, Floats, float | None]:
-    """Tasks, their means, 1 / runs of each, and the mean variance of those run twice or more."""
-    scores = finite(values)
+def _summarize_tasks(
+    values: ArrayLike, tasks: ArrayLike
+) -> tuple[Labels, Floats, Floats, float | None]:
+    """Return tasks, their means, 1 / runs of each, and the mean variance of the repeated ones."""
+    scores = as_finite(values)
     labels, at, runs = np.unique(np.asarray(tasks), return_inverse=True, return_counts=True)
     means = np.bincount(at, weights=scores) / runs
     squares = np.bincount(at, weights=np.square(scores - means[at]))
@@ -220,8 +222,8 @@ def _moments(values: ArrayLike, tasks: ArrayLike) -> tuple[Labels, Floats, Float
     return labels, means, 1 / runs, float(within.mean()) if within.size else None
 
 
-def _spread(means: Floats, within: float | None, noise: Floats) -> Spread:
-    """What the means vary by, less the noise that is left in them."""
+def _make_spread(means: Floats, within: float | None, noise: Floats) -> Spread:
+    """Return the variance of the means, less the noise left in them."""
     if means.size <= 1:
         raise DataError(
             f"the spread between tasks needs two tasks, and {means.size} can be used",

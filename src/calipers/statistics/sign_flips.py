@@ -16,8 +16,8 @@ _BLOCK = 8  # flips that one random byte decides
 _BLOCKS_AT_ONCE = 64  # bounds memory: 640 kB of bytes for 10,000 resamples
 
 
-def sign_flip(differences: Floats, *, seed: int, resamples: int) -> float:
-    """Two-sided p of the sum of differences when each sign might as well be the other one.
+def permute_signs(differences: Floats, *, seed: int, resamples: int) -> float:
+    """Return the two-sided p of the sum of differences under random flips of their signs.
 
     Fisher's (1935) randomisation test: exact up to 16 flips, from seeded resamples above, where
     (count + 1) / (resamples + 1) keeps the level: Phipson & Smyth (2010).
@@ -25,20 +25,20 @@ def sign_flip(differences: Floats, *, seed: int, resamples: int) -> float:
     moved = differences[differences != 0]
     observed = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
     if moved.size <= EXACT:
-        return float(np.mean(np.abs(_signed_sums(moved)) >= observed))
+        return float(np.mean(np.abs(_sum_signed(moved)) >= observed))
     rng = np.random.default_rng(seed)
     sums = np.zeros(resamples)
     blocks = np.pad(moved, (0, -moved.size % _BLOCK)).reshape(-1, _BLOCK)
     for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
-        tables = _signed_sums(blocks[start : start + _BLOCKS_AT_ONCE])
+        tables = _sum_signed(blocks[start : start + _BLOCKS_AT_ONCE])
         picks = np.frombuffer(rng.bytes(len(tables) * resamples), dtype=np.uint8)
         for table, pick in zip(tables, picks.reshape(-1, resamples), strict=True):
             sums += table.take(pick)
     return float((1 + np.count_nonzero(np.abs(sums) >= observed)) / (resamples + 1))
 
 
-def _signed_sums(values: Floats) -> Floats:
-    """The sums along the last axis under every pattern of signs."""
+def _sum_signed(values: Floats) -> Floats:
+    """Return the sums along the last axis under every pattern of signs."""
     sums = np.zeros((*values.shape[:-1], 1))
     for column in np.moveaxis(values, -1, 0):
         step = column[..., np.newaxis]

@@ -54,7 +54,7 @@ def ratio_bounds(
 
     single = tasks == 1
     medians = {
-        name: _resampled_medians(each, 0 if single else tasks, [seed, place if single else 0])
+        name: _resample_medians(each, 0 if single else tasks, [seed, place if single else 0])
         for place, (name, each) in enumerate(runs.items())
     }
     found: dict[str, Bounds] = {}
@@ -72,8 +72,8 @@ def ratio_bounds(
     return found
 
 
-def _resampled_medians(runs: Runs, tasks: int, seed: Sequence[int]) -> Floats:
-    """The median in each resample of the tasks, or of the runs where there is but one task."""
+def _resample_medians(runs: Runs, tasks: int, seed: Sequence[int]) -> Floats:
+    """Return the median in each resample of the tasks, or of the runs if there is one task."""
     codes = runs.tasks if tasks else np.arange(len(runs.values))
     units = tasks or len(runs.values)
     at_once = max(1, _CELLS // max(units, len(codes)))
@@ -86,12 +86,12 @@ def _resampled_medians(runs: Runs, tasks: int, seed: Sequence[int]) -> Floats:
         counts = np.bincount(drawn.ravel(), minlength=rows * units).reshape(rows, units)
         weights = counts.astype(np.int32)
         reached = np.cumsum(np.take(weights, codes, axis=1), axis=1, dtype=np.int32)
-        found.append(_middle(runs.values, reached))
+        found.append(_take_middle(runs.values, reached))
     return np.concatenate(found)
 
 
-def _middle(values: Floats, reached: NDArray[np.int32]) -> Floats:
-    """The mean of the two middle values, by how many values are reached; NaN without any."""
+def _take_middle(values: Floats, reached: NDArray[np.int32]) -> Floats:
+    """Return the mean of the two middle values, by how many values are reached; NaN without any."""
     total = reached[:, -1]
     lower = (2 * reached >= total[:, None]).argmax(axis=1)
     upper = (2 * reached > total[:, None]).argmax(axis=1)
@@ -121,11 +121,11 @@ def independent_ratio_bounds(
 def range_bounds(bounds: Sequence[Bounds]) -> Bounds:
     """Return the least and the greatest range (max − min) of values within these bounds."""
     lows, highs = zip(*bounds, strict=True)
-    return max(0.0, max(lows) - min(highs)), _widest(bounds)
+    return max(0.0, max(lows) - min(highs)), _find_widest(bounds)
 
 
-def _widest(bounds: Sequence[Bounds]) -> float:
-    """The greatest difference of two different values: one at its top, one at its bottom."""
+def _find_widest(bounds: Sequence[Bounds]) -> float:
+    """Return the greatest difference of two values: one at its upper, one at its lower bound."""
     if len(bounds) == 1:
         return 0.0
     by_top = sorted(range(len(bounds)), key=lambda place: -bounds[place][1])[:2]
@@ -154,17 +154,17 @@ def variance_bounds(bounds: Sequence[Bounds]) -> Bounds:
         return float(np.square(np.maximum(highs - centre, centre - lows)).mean())
 
     ends = float(lows.min()), float(highs.max())
-    least, n = _least(nearest, *ends), len(bounds)
+    least, n = _minimize(nearest, *ends), len(bounds)
     if n <= _TRIED:
         at_top = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 > 0
         greatest = float(np.where(at_top, highs, lows).var(axis=1).max())
     else:
-        greatest = _least(furthest, *ends)
+        greatest = _minimize(furthest, *ends)
     return (0.0 if least <= _ROUNDING * greatest else least), greatest
 
 
-def _least(convex: Callable[[float], float], left: float, right: float) -> float:
-    """The least value of a convex function between two ends."""
+def _minimize(convex: Callable[[float], float], left: float, right: float) -> float:
+    """Return the least value of a convex function between two ends."""
     for _ in range(_THIRDS):
         first, second = left + (right - left) / 3, right - (right - left) / 3
         if convex(first) <= convex(second):

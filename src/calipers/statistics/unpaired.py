@@ -16,8 +16,8 @@ from calipers.statistics.paired import (
     Difference,
     Floats,
     Labels,
-    finite,
-    mean_and_error,
+    as_finite,
+    estimate_mean,
     require_binary,
     student,
 )
@@ -37,7 +37,7 @@ class Contrast(Difference):
     rank_test: str | None = None
 
 
-def unpaired(
+def compare_unpaired(
     base: ArrayLike,
     candidate: ArrayLike,
     *,
@@ -46,18 +46,18 @@ def unpaired(
     base_clusters: ArrayLike | None = None,
     candidate_clusters: ArrayLike | None = None,
 ) -> Contrast:
-    """The comparison of two independent samples.
+    """Return the comparison of two independent samples.
 
     Of 0 and 1: Fisher's exact test, Newcombe's interval, Cohen's h. Else Welch's t and, beside it,
     the Mann–Whitney test and Cliff's delta. With clusters (repeated runs of a task) Welch's t is
     cluster-robust for either kind, and the rank test and Cliff's delta are of cluster means.
     A cluster belongs to one sample: tasks in both are for `paired`.
 
-    >>> unpaired([1, 0, 0, 0], [1, 1, 1, 0], binary=True).difference
+    >>> compare_unpaired([1, 0, 0, 0], [1, 1, 1, 0], binary=True).difference
     0.5
     """
-    first, second = finite(base), finite(candidate)
-    groups = _labels(base_clusters), _labels(candidate_clusters)
+    first, second = as_finite(base), as_finite(candidate)
+    groups = _as_labels(base_clusters), _as_labels(candidate_clusters)
     clustered = base_clusters is not None or candidate_clusters is not None
     exact = binary and not clustered
     of_what = " of cluster means" if clustered else ""
@@ -88,7 +88,7 @@ def unpaired(
     low_t, high_t, p_value, reason = student(
         difference, stderr, freedom, largest=largest, confidence=confidence
     )
-    units = _unit_means(first, groups[0]), _unit_means(second, groups[1])
+    units = _average_clusters(first, groups[0]), _average_clusters(second, groups[1])
     rank_p, rank_test = mann_whitney(*units)
     effect, effect_low, effect_high = cliff_delta(*units, confidence=confidence)
     return found(
@@ -109,9 +109,9 @@ def unpaired(
 def _welch(
     base: Floats, base_groups: Labels | None, candidate: Floats, candidate_groups: Labels | None
 ) -> tuple[float, float | None, float]:
-    """Difference of means, its error and Satterthwaite's (1946) degrees, as in Welch (1947)."""
-    before, error_before, freedom_before = mean_and_error(base, base_groups)
-    after, error_after, freedom_after = mean_and_error(candidate, candidate_groups)
+    """Return difference of means, its error and Satterthwaite's (1946) degrees; Welch (1947)."""
+    before, error_before, freedom_before = estimate_mean(base, base_groups)
+    after, error_after, freedom_after = estimate_mean(candidate, candidate_groups)
     assert before is not None
     assert after is not None
     if error_before is None or error_after is None:
@@ -125,7 +125,7 @@ def _welch(
 def newcombe(
     before: float, n_before: int, after: float, n_after: int, *, confidence: float
 ) -> tuple[float, float]:
-    """Score interval of a difference of shares: Newcombe (1998), Stat. Med. 17, 873, method 10."""
+    """Return the score interval of a difference of shares: Newcombe (1998), method 10."""
     z = normal_quantile(confidence)
     low_before, high_before = score_bounds(before, n_before, z)
     low_after, high_after = score_bounds(after, n_after, z)
@@ -135,7 +135,7 @@ def newcombe(
 
 
 def fisher(base: Floats, candidate: Floats) -> float:
-    """Two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
+    """Return the two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
     from scipy.stats import fisher_exact  # noqa: PLC0415 (slow to load)
 
     hits = [int(candidate.sum()), int(base.sum())]
@@ -144,7 +144,7 @@ def fisher(base: Floats, candidate: Floats) -> float:
 
 
 def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
-    """Two-sided p of Mann & Whitney (1947), and how it was had.
+    """Return the two-sided p of Mann & Whitney (1947), and the method used.
 
     Exact for small samples without ties, else by the normal distribution, corrected for ties and
     continuity.
@@ -163,7 +163,7 @@ def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
 def cliff_delta(
     base: Floats, candidate: Floats, *, confidence: float
 ) -> tuple[float, float | None, float | None]:
-    """P(candidate > base) − P(candidate < base) with its interval, in O(n log n).
+    """Return P(candidate > base) − P(candidate < base) with its interval, in O(n log n).
 
     Cliff (1993, 1996): the consistent variance, no less than (1 − δ²)/(nm − 1); the asymmetric
     interval of Feng & Cliff (2004). Without overlap the open bound is Wilson's for the smaller
@@ -189,7 +189,7 @@ def cliff_delta(
 
 
 def _dominance(values: Floats, others: Floats) -> tuple[Floats, int]:
-    """For each value, the share of others below less that above; and how many pairs differ."""
+    """Return each value's share of others below less that above, and how many pairs differ."""
     ordered = np.sort(others)
     below = np.searchsorted(ordered, values, side="left")
     above = others.size - np.searchsorted(ordered, values, side="right")
@@ -208,13 +208,13 @@ class KruskalWallis:
 
 
 def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
-    """H corrected for ties (Kruskal & Wallis 1952), its χ² p, and ε² = H / (n − 1).
+    """Return H corrected for ties (Kruskal & Wallis 1952), its χ² p, and ε² = H / (n − 1).
 
     The effect size is that of Tomczak & Tomczak (2014), Trends in Sport Sciences 21, 19.
     """
     from scipy.stats import kruskal  # noqa: PLC0415 (slow to load)
 
-    filled = [sample for sample in map(finite, samples) if sample.size]
+    filled = [sample for sample in map(as_finite, samples) if sample.size]
     n = sum(sample.size for sample in filled)
     if len(filled) <= 1:
         return KruskalWallis(n=n, reason="fewer than two samples hold values")
@@ -224,12 +224,12 @@ def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
     return KruskalWallis(h=h, p_value=p_value, epsilon_squared=h / (n - 1), n=n)
 
 
-def _labels(clusters: ArrayLike | None) -> Labels | None:
+def _as_labels(clusters: ArrayLike | None) -> Labels | None:
     return None if clusters is None else np.asarray(clusters)
 
 
-def _unit_means(values: Floats, clusters: Labels | None) -> Floats:
-    """The mean of each cluster; without clusters the values themselves."""
+def _average_clusters(values: Floats, clusters: Labels | None) -> Floats:
+    """Return the mean of each cluster; without clusters the values themselves."""
     if clusters is None:
         return values
     _, at, counts = np.unique(clusters, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""What a notebook may write for short, and what it means."""
+"""Shorthand that notebooks may write for arguments, and what it stands for."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ RENAMED = {"rename": "map", "renames": "map"}  # keywords of earlier versions
 
 
 def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function name the present keyword to whoever uses that of an earlier version."""
+    """Make a function name the present keyword when it is given one of an earlier version."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
         for keyword in RENAMED.keys() & options.keys():
             raise ArgumentTypeError(
                 f"{function.__name__}() has no option {keyword}",
-                fix=f"it is called {RENAMED[keyword]} now",
+                fix=f"use {RENAMED[keyword]} instead",
             )
         return function(*args, **options)
 
     return call
 
 
-def names(fields: str | Sequence[str]) -> tuple[str, ...]:
+def as_names(fields: str | Sequence[str]) -> tuple[str, ...]:
     """Return one name, or several, as a tuple.
 
     Raises:
@@ -45,11 +45,11 @@ def names(fields: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def path_of(path: str | Path | None) -> Path | None:
-    """Return a path, however it was written."""
+def as_path(path: str | Path | None) -> Path | None:
+    """Return a path given as text or as a `Path`; None stays None."""
     return None if path is None else Path(path)
 
 
-def no_progress(share: float) -> None:
-    """Do nothing: nobody is looking."""
+def ignore_progress(share: float) -> None:
+    """Ignore the share of work done, where no progress is shown."""
     del share

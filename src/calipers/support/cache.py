@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from calipers.support.whole_files import whole
+from calipers.support.whole_files import stage_file
 
 MOST_BYTES = 4 << 30
 _SWEEP = "000"  # keys that begin so, one in 4,096, have the folder's size looked at
@@ -24,8 +24,8 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
-def key_of(*asked: Any) -> str:
-    """Return the key of what was asked: the hash of its JSON."""
+def hash_key(*asked: Any) -> str:
+    """Return the key of a request: the hash of its JSON."""
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -49,8 +49,8 @@ class DiskCache:
         self._is_writable = True
 
     def find(self, key: str, read: Callable[[bytes], T]) -> T | None:
-        """Return the entry as `read` gives it; None where there is none that it can read."""
-        path = self._path(key)
+        """Return the entry as `read` parses it, or None if there is none or it cannot be read."""
+        path = self._locate(key)
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             found = read(path.read_bytes())
             with suppress(OSError):
@@ -59,13 +59,13 @@ class DiskCache:
         return None
 
     def keep(self, key: str, content: bytes) -> None:
-        """Keep an entry, all of it or nothing."""
+        """Write an entry, whole or not at all."""
         if not self._is_writable:
             return
-        path = self._path(key)
+        path = self._locate(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path, private=True) as beside:
+            with stage_file(path, private=True) as beside:
                 beside.write_bytes(content)
         except OSError as error:
             self._is_writable = False
@@ -75,20 +75,20 @@ class DiskCache:
                 self.sweep()
 
     def drop(self, key: str) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         with suppress(OSError):
-            self._path(key).unlink(missing_ok=True)
+            self._locate(key).unlink(missing_ok=True)
 
-    def entries(self) -> Iterator[tuple[str, bytes]]:
+    def read_entries(self) -> Iterator[tuple[str, bytes]]:
         """Yield the key and content of every entry, in the order of the keys."""
-        for path in self._files():
+        for path in self._list_files():
             with suppress(OSError):  # another process may have dropped it
                 yield path.stem, path.read_bytes()
 
     def sweep(self, most_bytes: int | None = None) -> None:
-        """Drop the entries that were not used for longest, if all take more room than they may."""
+        """Remove the least recently used entries until the rest fits into `most_bytes`."""
         found = []
-        for path in self._files():
+        for path in self._list_files():
             with suppress(OSError):
                 about = path.stat()
                 found.append((about.st_mtime_ns, about.st_size, path.stem))
@@ -99,7 +99,7 @@ class DiskCache:
             self.drop(key)
             excess -= size
 
-    def _files(self) -> list[Path]:
+    def _list_files(self) -> list[Path]:
         pattern = f"*/*{self._suffix}" if self._spread else f"*{self._suffix}"
         try:
             found = sorted(self.folder.glob(pattern))
@@ -107,6 +107,6 @@ class DiskCache:
             return []
         return [path for path in found if not path.name.startswith(".")]
 
-    def _path(self, key: str) -> Path:
+    def _locate(self, key: str) -> Path:
         folder = self.folder / key[:2] if self._spread else self.folder
         return folder / f"{key}{self._suffix}"

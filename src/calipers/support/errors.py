@@ -1,4 +1,4 @@
-"""What can go wrong, said kindly: every error names what, where, and what to do."""
+"""Errors: every message names what went wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXIT_INCOMPLETE = 3
 
 
 class CalipersError(Exception):
-    """Shown to the user as `message` and, below it, the way out."""
+    """An error shown to the user as `message` and, below it, the fix."""
 
     exit_code = EXIT_ERROR
 
@@ -35,7 +35,7 @@ class CalipersError(Exception):
 
 
 class UsageError(CalipersError):
-    """An option, a name or a combination that makes no sense."""
+    """An option, a name or a combination that is invalid."""
 
 
 class ArgumentTypeError(UsageError, TypeError):
@@ -43,7 +43,7 @@ class ArgumentTypeError(UsageError, TypeError):
 
 
 class NotFoundError(UsageError, KeyError):
-    """A name that is not among those there are."""
+    """A name that does not exist."""
 
 
 class DataError(CalipersError):
@@ -63,22 +63,22 @@ class MissingExtraError(CalipersError):
         super().__init__(message, fix=f"install it: pip install 'calipers[{extra}]'")
 
 
-def need_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
-    """Refuse what cannot be done without a part that is not installed, before any work is done."""
+def require_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
+    """Raise MissingExtraError if a module of an extra is not installed, before any work is done."""
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, extra=extra)
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is no level of confidence."""
+    """Raise UsageError if this is not a confidence level."""
     if not 0 < confidence < 1:
         raise UsageError(
             f"--confidence {confidence:g}: must be above 0 and below 1", fix="for example 0.95"
         )
 
 
-def unwritable(path: Path, error: OSError) -> UsageError:
-    """What to say of a file that cannot be written."""
+def make_write_error(path: Path, error: OSError) -> UsageError:
+    """Return the error for a file that cannot be written."""
     return UsageError(
         f"{path}: {error.strerror}", fix="check the folder, its permissions and free space"
     )
@@ -91,7 +91,7 @@ def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What the user may have meant, as the second half of a sentence."""
+    """Return a hint at the known name the user may have meant, to end a message with."""
     choices = sorted(set(known))
     close = get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:

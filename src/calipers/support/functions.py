@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from calipers.support.errors import UsageError, nearest
-from calipers.support.reloading import fresh_modules
+from calipers.support.reloading import reload_modules
 
 Function = Callable[..., Any]
 
 
 def load_function(reference: str, folder: Path) -> Function:
-    """The function that FILE.py:FUNCTION names; the file's folder is where it imports from."""
+    """Return the function that FILE.py:FUNCTION names; the file may import from its own folder."""
     function = load_object(reference, folder)
     if not callable(function):
         path, name = _path(reference, folder)
@@ -31,7 +31,7 @@ def load_object(reference: str, folder: Path) -> Any:
         UsageError: There is no such file or name, or the file cannot be loaded.
     """
     path, name = _path(reference, folder)
-    module = _module(path, folder.resolve())
+    module = _import_file(path, folder.resolve())
     if not hasattr(module, name):
         known = [each for each, value in vars(module).items() if _may_be_meant(each, value)]
         raise UsageError(f"{path} has no function {name}", fix=nearest(name, known))
@@ -54,7 +54,7 @@ def _path(reference: str, folder: Path) -> tuple[Path, str]:
     return path, name
 
 
-def _module(path: Path, folder: Path) -> Any:
+def _import_file(path: Path, folder: Path) -> Any:
     name = f"calipers_system_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -64,7 +64,7 @@ def _module(path: Path, folder: Path) -> Any:
         sys.path.remove(str(path.parent))
     sys.path.insert(0, str(path.parent))
     try:
-        with fresh_modules(path, folder):
+        with reload_modules(path, folder):
             sys.modules[name] = module  # dataclasses look their module up
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from calipers.support.strict_json import finite_json
+from calipers.support.strict_json import to_finite
 
 _LINES = 50_000  # so many at a time
 
@@ -24,13 +24,12 @@ def write_lines(table: pl.LazyFrame, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         start = 0
         while (some := table.slice(start, _LINES).collect()).height:
-            file.writelines(_line(row) for row in some.iter_rows(named=True))
+            file.writelines(_format_line(row) for row in some.iter_rows(named=True))
             start += _LINES
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _format_line(row: Mapping[str, Any]) -> str:
     shown = {
-        name: finite_json(value) if isinstance(value, float) else value
-        for name, value in row.items()
+        name: to_finite(value) if isinstance(value, float) else value for name, value in row.items()
     }
     return json.dumps(shown, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"

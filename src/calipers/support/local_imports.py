@@ -25,8 +25,8 @@ class LocalImports:
         self._folders = tuple(dict.fromkeys(folders))
         self._elsewhere: dict[str, tuple[Path, ...]] = {}
 
-    def reached_from(self, file: Path) -> set[Path]:
-        """Return the file and every local module that it imports, those of the modules included."""
+    def find_reached(self, file: Path) -> set[Path]:
+        """Return the file and every local module that it imports, directly or through others."""
         reached: set[Path] = set()
         left = [file.resolve()]
         while left:
@@ -35,33 +35,33 @@ class LocalImports:
                 continue
             reached.add(path)
             if path.suffix in SOURCE_SUFFIXES:
-                left += self._imported_by(path)
+                left += self._find_imported(path)
         return reached
 
-    def module_files(self, name: str) -> Iterator[Path]:
-        """Yield the files of a module and of the packages around it, as far as there are any."""
+    def find_module(self, name: str) -> Iterator[Path]:
+        """Yield the files of a module and of the packages that contain it."""
         parts = name.split(".")
-        found = list(_files_in(self._folders, parts))
+        found = list(_find_files(self._folders, parts))
         if not found and parts[0] != _OURS and parts[0] not in sys.stdlib_module_names:
-            found = list(_files_in(self._places(parts[0]), parts))
+            found = list(_find_files(self._find_folders(parts[0]), parts))
         yield from (path for path in found if not is_installed(path))
 
-    def _imported_by(self, path: Path) -> Iterator[Path]:
-        for level, name in _imports(path):
+    def _find_imported(self, path: Path) -> Iterator[Path]:
+        for level, name in _read_imports(path):
             if level:
                 package = path.parents[min(level, len(path.parents)) - 1]
-                yield from _files_in((package,), ["", *filter(None, name.split("."))])
+                yield from _find_files((package,), ["", *filter(None, name.split("."))])
             else:
-                yield from self.module_files(name)
+                yield from self.find_module(name)
 
-    def _places(self, top: str) -> tuple[Path, ...]:
-        """Return the folders in which Python finds a module that is not beside the code."""
+    def _find_folders(self, top: str) -> tuple[Path, ...]:
+        """Return the folders in which Python finds a module that is not next to the code."""
         if top not in self._elsewhere:
-            self._elsewhere[top] = tuple(_found_by_python(top))
+            self._elsewhere[top] = tuple(_search_meta_path(top))
         return self._elsewhere[top]
 
 
-def _imports(path: Path) -> Iterator[tuple[int, str]]:
+def _read_imports(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each imported name with its number of leading dots.
 
     `from a import b` gives `a.b`, whose files are those of `a` where `b` is no module.
@@ -78,20 +78,20 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
                 (node.level, ".".join(filter(None, (node.module, each.name))))
                 for each in node.names
             )
-        elif isinstance(node, ast.Call) and _callee(node) in _IMPORTERS and node.args:
+        elif isinstance(node, ast.Call) and _name_callee(node) in _IMPORTERS and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield 0, first.value
 
 
-def _callee(node: ast.Call) -> str | None:
+def _name_callee(node: ast.Call) -> str | None:
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return None
 
 
-def _files_in(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
+def _find_files(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
     """Yield the file of each part of a dotted name, up to the first that is not there.
 
     An empty part stands for the folder itself, as the dots of a relative import do.
@@ -100,9 +100,9 @@ def _files_in(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
         package = next(
             (each for each in (place / part for place in places) if _is_package(each)), None
         )
-        file = next((each for place in places for each in _module_in(place, part)), None)
+        file = next((each for place in places for each in _find_module(place, part)), None)
         if package is not None:
-            yield from _module_in(package, "__init__")
+            yield from _find_module(package, "__init__")
             places = (package,)
         elif file is not None:
             yield file
@@ -112,17 +112,17 @@ def _files_in(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _is_package(folder: Path) -> bool:
-    return next(_module_in(folder, "__init__"), None) is not None
+    return next(_find_module(folder, "__init__"), None) is not None
 
 
-def _module_in(folder: Path, name: str) -> Iterator[Path]:
+def _find_module(folder: Path, name: str) -> Iterator[Path]:
     for suffix in (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES) if name else ():
         if (path := folder / f"{name}{suffix}").is_file():
             yield path.resolve()
 
 
-def _found_by_python(top: str) -> Iterator[Path]:
-    """Yield the folders that hold a module of that name, past what is imported already."""
+def _search_meta_path(top: str) -> Iterator[Path]:
+    """Yield the folders that hold a module of that name, ignoring what is already imported."""
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(top, None)

@@ -1,4 +1,4 @@
-"""How an option is declared: once, as a field of the dataclass that holds its value.
+"""Declaration of options: each once, as a field of the dataclass that holds its value.
 
 `bins: int = option(10, "Number of bins of the ECE.", at_least=1)` is all there is to write. The
 command line, the Python keyword, its checks, `metric_settings:` in files, the output's `settings`
@@ -89,8 +89,8 @@ class Option:
         """The name in `metric_settings:`, as on the command line but with `_`."""
         return self.flag.removeprefix("--").replace("-", "_")
 
-    def default_of(self, command: str) -> Any:
-        """Return the default that a command has."""
+    def get_default(self, command: str) -> Any:
+        """Return the default of a command."""
         return (self.defaults or {}).get(command, self.default)
 
     def check(self, value: Any) -> Any:
@@ -103,38 +103,40 @@ class Option:
         if value is None and self.default is None:
             return None
         try:
-            found = _CHECKS.get(self.kind, _same)(value)
+            found = _CHECKS.get(self.kind, _accept_any)(value)
         except TypeError:
             raise ArgumentTypeError(
                 f"{self.keyword}={value!r}: expected {EXPECTED[self.kind]}, "
                 f"not {type(value).__name__}",
                 fix=f"{self.flag}: {self.help}",
             ) from None
-        if (problem := self.problem(found)) is not None:
-            raise UsageError(f"{self.flag} {_shown(value)}: {problem}", fix=self._way_out(value))
+        if (problem := self.find_problem(found)) is not None:
+            raise UsageError(
+                f"{self.flag} {_format_value(value)}: {problem}", fix=self._suggest_fix(value)
+            )
         return found
 
-    def _way_out(self, value: Any) -> str:
+    def _suggest_fix(self, value: Any) -> str:
         if self.choices:
             few = len(self.choices) <= _FEW
             return " or ".join(self.choices) if few else nearest(str(value), self.choices)
         return self.fix or f"{self.flag}: {self.help}"
 
-    def problem(self, value: Any) -> str | None:
-        """Say what is wrong with a value of the right type; None where nothing is."""
+    def find_problem(self, value: Any) -> str | None:
+        """Return what is wrong with a value of the right type, or None."""
         if self.choices:
             return None if value in self.choices else "no such choice"
         if self.kind not in ("whole", "number"):
             return "an empty text" if value == "" else None
-        bounds = self.bounds()
+        bounds = self.list_bounds()
         if isfinite(value) and all(_HOLDS[text](value, bound) for text, bound in bounds.items()):
             return None
         words = [f"{text} {bound:g}" for text, bound in bounds.items()]
         words = words if isfinite(value) else ["a finite number", *words]
         return f"must be {' and '.join(words)}"
 
-    def bounds(self) -> dict[str, float]:
-        """Return the bounds of its value, by words such as `at least`."""
+    def list_bounds(self) -> dict[str, float]:
+        """Return the bounds of the value, by phrases such as `at least`."""
         every = zip(_HOLDS, (self.at_least, self.above, self.at_most, self.below), strict=True)
         return {text: bound for text, bound in every if bound is not None}
 
@@ -151,13 +153,13 @@ def option(default: Any, text: str, **more: Any) -> Any:
 
 
 @cache
-def declared_in(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
+def read_options(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
     """Return the options that a dataclass declares, by the names of their fields."""
     of = (each for each in fields(holder) if _OPTION in each.metadata)
-    return {each.name: _option_of(each, group, commands) for each in of}
+    return {each.name: _read_option(each, group, commands) for each in of}
 
 
-def _option_of(declared: Field[Any], group: Group, commands: tuple[str, ...]) -> Option:
+def _read_option(declared: Field[Any], group: Group, commands: tuple[str, ...]) -> Option:
     more: dict[str, Any] = {
         "keyword": declared.name,
         "flag": f"--{declared.name.replace('_', '-')}",
@@ -167,7 +169,7 @@ def _option_of(declared: Field[Any], group: Group, commands: tuple[str, ...]) ->
         "kind": "path",  # an annotation in quotes: what is read from a file
         "group": group,
         "commands": commands,
-        **_told_by(declared.type),
+        **_read_annotation(declared.type),
         **declared.metadata[_OPTION],
     }
     if more["kind"] in ("path", "paths"):
@@ -175,8 +177,8 @@ def _option_of(declared: Field[Any], group: Group, commands: tuple[str, ...]) ->
     return Option(name=declared.name, **more)
 
 
-def _told_by(annotation: Any) -> dict[str, Any]:
-    """Return what a field's type says of its option."""
+def _read_annotation(annotation: Any) -> dict[str, Any]:
+    """Return what a field's type says about its option."""
     if isinstance(annotation, str):
         return {}
     if get_origin(annotation) in (Union, UnionType):
@@ -192,15 +194,15 @@ def find_option(name: Any, known: Iterable[Option]) -> Option | None:
     return next((each for each in known if written in (each.key, each.keyword)), None)
 
 
-def _same(value: Any) -> Any:
+def _accept_any(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     return value if isinstance(value, str) else _refuse_type()
 
 
-def _whole(value: Any) -> int:
+def _check_whole(value: Any) -> int:
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     return int(value) if is_whole else _refuse_type()
 
@@ -214,27 +216,27 @@ def _flag(value: Any) -> bool:
     return value if isinstance(value, bool) else _refuse_type()
 
 
-def _path(value: Any) -> Path:
+def _check_path(value: Any) -> Path:
     return Path(value) if isinstance(value, str | PathLike) else _refuse_type()
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _check_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    return tuple(map(_text, value)) if _is_list(value) else _refuse_type()
+    return tuple(map(_check_text, value)) if _is_list(value) else _refuse_type()
 
 
-def _paths(value: Any) -> tuple[Path, ...]:
+def _check_paths(value: Any) -> tuple[Path, ...]:
     if isinstance(value, str | PathLike):
         return (Path(value),)
-    return tuple(map(_path, value)) if _is_list(value) else _refuse_type()
+    return tuple(map(_check_path, value)) if _is_list(value) else _refuse_type()
 
 
 def _map(value: Any) -> dict[str, str]:
     if value is None:
         return {}
     is_map = isinstance(value, Mapping)
-    return {_text(k): _text(v) for k, v in value.items()} if is_map else _refuse_type()
+    return {_check_text(k): _check_text(v) for k, v in value.items()} if is_map else _refuse_type()
 
 
 def _is_list(value: Any) -> bool:
@@ -245,18 +247,18 @@ def _refuse_type() -> NoReturn:
     raise TypeError
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "whole": _whole,
+    "whole": _check_whole,
     "number": _number,
     "flag": _flag,
-    "text": _text,
-    "choice": _text,
-    "path": _path,
-    "texts": _texts,
-    "paths": _paths,
+    "text": _check_text,
+    "choice": _check_text,
+    "path": _check_path,
+    "texts": _check_texts,
+    "paths": _check_paths,
     "map": _map,
 }

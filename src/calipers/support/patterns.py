@@ -4,7 +4,7 @@ Python's own engine can take longer than the world will last for a pattern like 
 that somebody chose. Rust's, which Polars carries, cannot; it has no look-around and no
 backreferences.
 
->>> last_match(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
+>>> find_last(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
 PatternMatch(start=15, end=25, group='16')
 """
 
@@ -27,19 +27,19 @@ class PatternMatch(NamedTuple):
     group: str
 
 
-def last_match(pattern: str, text: str) -> PatternMatch | None:
-    """The last match; `$` also means before a line break that ends the text, as in Python."""
+def find_last(pattern: str, text: str) -> PatternMatch | None:
+    """Return the last match or None; `$` also matches before a final line break, as in Python."""
     text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
-    found = _last(pattern, text)
+    found = _search_last(pattern, text)
     if found is None and text.endswith("\n"):
-        found = _last(pattern, text[:-1])
+        found = _search_last(pattern, text[:-1])
     return found
 
 
-def first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
-    """Return, by the patterns' names, what each matches in the first text that it matches at all.
+def find_first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
+    """Return, by pattern name, what each pattern matches in the first text that it matches.
 
-    >>> first_matches({"number": "[0-9]+", "mark": "!"}, ["some", "7 of 9"])
+    >>> find_first_matches({"number": "[0-9]+", "mark": "!"}, ["some", "7 of 9"])
     {'number': '7'}
     """
     import polars as pl  # noqa: PLC0415 (takes a while to load)
@@ -54,8 +54,8 @@ def first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str
     }
 
 
-def _last(pattern: str, text: str) -> PatternMatch | None:
-    """Every match is put between marks; the last ones tell where it was."""
+def _search_last(pattern: str, text: str) -> PatternMatch | None:
+    """Return the last match, found by putting every match between marks."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
     mark = _mark_not_in(text)
@@ -80,7 +80,7 @@ def check_pattern(flag: str, pattern: str, used_as: str | None = None) -> None:
     """Raise UsageError for an option's pattern that cannot be used, by itself or as it is used."""
     try:
         for each in filter(None, (pattern, used_as)):
-            groups_in(each)
+            count_groups(each)
     except ValueError as error:
         raise UsageError(
             f"{flag} {pattern}: {error}",
@@ -88,8 +88,8 @@ def check_pattern(flag: str, pattern: str, used_as: str | None = None) -> None:
         ) from None
 
 
-def groups_in(pattern: str) -> int:
-    """How many groups a pattern has; ValueError with the reason where it is none."""
+def count_groups(pattern: str) -> int:
+    """Return the number of groups in a pattern; raise ValueError if it is not a pattern."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
     try:

@@ -34,7 +34,7 @@ def load_plugin(path: str | Path) -> ModuleType:
 
 
 def load_file(path: str | Path, *, fix: str) -> ModuleType:
-    """Run a Python file as a module of its own; one that was loaded before is run anew."""
+    """Run a Python file as a module of its own; one that was loaded before is run again."""
     file = Path(path).resolve()
     if file.suffix != ".py" or not file.is_file():
         what = "no such file" if not file.exists() else "no Python file"
@@ -46,7 +46,7 @@ def load_file(path: str | Path, *, fix: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
-        with _importing_from(file.parent):
+        with _allow_imports(file.parent):
             spec.loader.exec_module(module)
     except CalipersError as error:
         raise UsageError(f"{_place(file, error)}: {error.message}", fix=error.fix) from error
@@ -57,8 +57,8 @@ def load_file(path: str | Path, *, fix: str) -> ModuleType:
     return module
 
 
-def loaded_files() -> list[ModuleType]:
-    """Return the modules of all files that were loaded, as workers elsewhere need them."""
+def list_loaded() -> list[ModuleType]:
+    """Return the modules of all loaded files, for worker processes that need them too."""
     return list(_files.values())
 
 
@@ -106,8 +106,8 @@ def _place(file: Path, error: BaseException) -> str:
 
 
 @contextmanager
-def _importing_from(folder: Path) -> Iterator[None]:
-    """Let a file import what stands beside it."""
+def _allow_imports(folder: Path) -> Iterator[None]:
+    """Allow a file to import the modules next to it."""
     sys.path.insert(0, str(folder))
     try:
         yield

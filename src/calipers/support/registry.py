@@ -43,7 +43,7 @@ class Registry(Generic[T]):
         Raises UsageError where another thing has the name.
         """
         held = self._things.get(name)
-        same = self._origins.get(name) == origin or definition_of(held) == definition_of(thing)
+        same = self._origins.get(name) == origin or get_definition(held) == get_definition(thing)
         if held is not None and not (replace or same):
             raise UsageError(
                 f"two {self.kind}s are called {name}: the first comes from {self._origins[name]}, "
@@ -57,7 +57,7 @@ class Registry(Generic[T]):
         self._things.pop(name, None)
         self._origins.pop(name, None)
 
-    def all(self) -> dict[str, T]:
+    def read_all(self) -> dict[str, T]:
         """Return the things by name, those of installed plug-ins too."""
         from calipers.support.plugins import load_installed  # noqa: PLC0415 (only on a lookup)
 
@@ -66,27 +66,27 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return the thing of that name, or raise UsageError with the nearest name."""
-        found = self.all()
+        found = self.read_all()
         if name not in found:
             raise UsageError(f"no {self.kind} is called {name}", fix=nearest(name, found))
         return found[name]
 
-    def origin_of(self, name: str) -> str | None:
+    def find_origin(self, name: str) -> str | None:
         """Return where the thing of that name comes from, or None."""
         return self._origins.get(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.all())
+        return iter(self.read_all())
 
 
-def definition_of(thing: Any) -> Any:
+def get_definition(thing: Any) -> Any:
     """Return what tells whether two things are defined alike: their `definition`, or themselves."""
     defined = getattr(thing, "definition", None)
     return thing if defined is None else defined
 
 
-def registers(kind: type, registry: Registry[Any]) -> None:
-    """Let `register` put things of a type into a registry."""
+def add_registry(kind: type, registry: Registry[Any]) -> None:
+    """Make `register` put things of a type into a registry."""
     _KINDS[kind] = registry
 
 
@@ -101,7 +101,7 @@ def register(thing: N, *, replace: bool = False) -> N:
     Traceback (most recent call last):
     TypeError: register takes a metric, a log reader, a system, a check or a rubric, not int
     """
-    add_thing(thing, _caller(), replace=replace)
+    add_thing(thing, _find_caller(), replace=replace)
     return thing
 
 
@@ -116,7 +116,7 @@ def add_thing(thing: Named, origin: str, *, replace: bool = False) -> None:
     registry.add(thing.name, thing, origin, replace=replace)
 
 
-def _caller() -> str:
+def _find_caller() -> str:
     """Return the line that registers something: FILE:LINE."""
     frame = sys._getframe(1)  # noqa: SLF001 (as the standard library's warnings do)
     while frame.f_back is not None and frame.f_globals.get("__name__") in _PASSED_OVER:

@@ -1,4 +1,4 @@
-"""Local modules that this process imported before they changed: they are imported anew.
+"""Local modules that this process imported before they changed: they are imported again.
 
 Without it, a second run in one process, as in a notebook, would call the code of the first.
 """
@@ -22,8 +22,8 @@ _OURS = ("calipers", "__main__")
 
 
 @contextmanager
-def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
-    """Import, inside, the local modules that a file leads to as they are on the disk now.
+def reload_modules(file: Path, folder: Path) -> Iterator[None]:
+    """Import, inside the block, the current versions of the local modules that a file imports.
 
     Those that have changed since an earlier load are forgotten, and so are those of the same name
     from another folder. What nobody has changed stays as it is. No bytecode is written: it is
@@ -33,9 +33,9 @@ def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
         file: The file that is about to be loaded.
         folder: The folder that it imports from beside its own, the suite's.
     """
-    reached = LocalImports((file.parent, folder)).reached_from(file)
+    reached = LocalImports((file.parent, folder)).find_reached(file)
     reached |= {path for path in _led_to.get(file, ()) if path.is_file()}
-    now = {path: _digest(path) for path in reached}
+    now = {path: _hash_file(path) for path in reached}
     changed = any(_seen.get(path, digest) != digest for path, digest in now.items())
     own = {_name_in(file.parent, path): path for path in reached}
     own = {name: path for name, path in own.items() if name not in sys.stdlib_module_names}
@@ -58,7 +58,7 @@ def fresh_modules(file: Path, folder: Path) -> Iterator[None]:
         sys.dont_write_bytecode = writes
 
 
-def imported_since(file: Path) -> set[Path]:
+def find_imported(file: Path) -> set[Path]:
     """Return the local modules that have been imported since a file was loaded, or with it before.
 
     Among them are those that no look at the source can find, as where it changes `sys.path`. To be
@@ -73,12 +73,12 @@ def imported_since(file: Path) -> set[Path]:
     ]
     paths = {Path(each).resolve() for each in files if isinstance(each, str)}
     local = {path for path in paths if path.is_file() and not is_installed(path)}
-    _seen.update({path: _digest(path) for path in local - _seen.keys()})
+    _seen.update({path: _hash_file(path) for path in local - _seen.keys()})
     _led_to.setdefault(file, set()).update(local)
     return set(_led_to[file])
 
 
-def _digest(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()
 
 

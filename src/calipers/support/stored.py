@@ -16,12 +16,12 @@ Shape = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def read_stored(of: type[T], found: Mapping[str, Any], shape: Shape) -> T | None:
     """Return the value of a type that JSON holds, or None where it is damaged or something else.
 
-    `shape` gives the JSON the names of the type's fields. Types are strict: a text is no number.
+    `shape` gives the JSON the names of the type's fields. Types are strict: a text is not a number.
     Keys that the type does not know are passed over: a later version may write them.
     """
     try:
         text = json.dumps(shape(found))
-        built: T = _adapter(cast("Any", of)).validate_json(text, strict=True)
+        built: T = _make_adapter(cast("Any", of)).validate_json(text, strict=True)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
     return built
@@ -37,5 +37,5 @@ def read_number(found: Any) -> Any:
 
 
 @cache
-def _adapter(of: Any) -> TypeAdapter[Any]:
+def _make_adapter(of: Any) -> TypeAdapter[Any]:
     return TypeAdapter(of)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def finite_json(value: float | None) -> float | str | None:
-    """A number as strict JSON has it.
+def to_finite(value: float | None) -> float | str | None:
+    """Return a number as strict JSON allows it: an infinite one as text, NaN as null.
 
-    >>> finite_json(0.5), finite_json(float("-inf")), finite_json(None)
+    >>> to_finite(0.5), finite_json(float("-inf")), finite_json(None)
     (0.5, '-Infinity', None)
     """
     if value is None or math.isfinite(value):
@@ -19,8 +19,8 @@ def finite_json(value: float | None) -> float | str | None:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def strict_json(value: Any, *, indent: int | None = 1) -> str:
-    """The same bytes for the same value, wherever a result is written."""
+def dump_strict(value: Any, *, indent: int | None = 1) -> str:
+    """Return the strict JSON of a value; equal values give equal bytes."""
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
 
 

@@ -42,18 +42,18 @@ class Tabular:
         return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
 
 
-def metric_rows(
+def list_metric_rows(
     by: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per metric: the group, the metric's name, then its values that fit into cells.
 
-    >>> list(metric_rows({"model": "m0"}, {"accuracy": {"value": 0.5, "plans": []}}))
+    >>> list(list_metric_rows({"model": "m0"}, {"accuracy": {"value": 0.5, "plans": []}}))
     [{'model': 'm0', 'metric': 'accuracy', 'value': 0.5}]
     """
     for name, values in found.items():
-        yield {**by, "metric": name, **plain(values)}
+        yield {**by, "metric": name, **keep_scalars(values)}
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that fit into a cell: numbers, texts, nothing."""
+def keep_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that fit into a cell: numbers, texts and nulls."""
     return {k: v for k, v in values.items() if v is None or isinstance(v, str | int | float | bool)}

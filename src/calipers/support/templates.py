@@ -26,8 +26,8 @@ class Template:
         found = (match[1] for match in self._syntax.finditer(text) if match[1])
         self.fields = tuple(dict.fromkeys(found))
 
-    def parts(self) -> list[tuple[str, bool]]:
-        """Return the text in pieces, each with whether it is the name of a field."""
+    def split_fields(self) -> list[tuple[str, bool]]:
+        """Return the text in pieces, each with whether it names a field."""
         found: list[tuple[str, bool]] = []
         at = 0
         for match in self._syntax.finditer(self.text):
@@ -39,14 +39,15 @@ class Template:
         found.append((self.text[at:], False))
         return [each for each in found if each[0]]
 
-    def filled(self, record: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
-        """Return the text for one record; what a field holds may be quoted first.
+    def fill(self, record: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
+        """Return the text filled in for one record; `quote` is applied to the fields' values first.
 
         >>> Template("order {id}").filled({"id": 17})
         'order 17'
         """
         return "".join(
-            quote(_text(record.get(part))) if is_field else part for part, is_field in self.parts()
+            quote(_format_value(record.get(part))) if is_field else part
+            for part, is_field in self.split_fields()
         )
 
 
@@ -55,7 +56,7 @@ def escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)

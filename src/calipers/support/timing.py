@@ -69,23 +69,23 @@ def timed(  # type: ignore[overload-overlap]  # what can be awaited is awaited
 @overload
 def timed(call: Callable[P, T]) -> Callable[P, Timed[T]]: ...
 def timed(call: Callable[..., Any] | None = None) -> Any:
-    """The callable, sync or async, giving its value and its time; or a clock for a block."""
+    """Return the callable made to return its value and its time, or a clock."""
     if call is None:
         return Clock()
     if iscoroutinefunction(call) or iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
 
         @wraps(call)
-        async def finished(*args: Any, **kwargs: Any) -> Timed[Any]:
+        async def time_async(*args: Any, **kwargs: Any) -> Timed[Any]:
             with Clock() as clock:
                 value = await call(*args, **kwargs)
             return Timed(value, clock.duration_seconds)
 
-        return finished
+        return time_async
 
     @wraps(call)
-    def done(*args: Any, **kwargs: Any) -> Timed[Any]:
+    def time_call(*args: Any, **kwargs: Any) -> Timed[Any]:
         with Clock() as clock:
             value = call(*args, **kwargs)
         return Timed(value, clock.duration_seconds)
 
-    return done
+    return time_call

@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from calipers.support.errors import unwritable
+from calipers.support.errors import make_write_error
 
 PRIVATE = 0o600
 
 
 @contextmanager
-def whole(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """A place beside `path` to write to, which takes its place at the end.
+def stage_file(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Yield a path beside `path` to write to, which replaces `path` at the end of the block.
 
     A `private` file is for its owner alone, as all that may hold a provider's texts.
     """
@@ -34,7 +34,7 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
     """Write the content of a file that a user asked for."""
     data = content.encode() if isinstance(content, str) else content
     try:
-        with whole(path, private=private) as beside:
+        with stage_file(path, private=private) as beside:
             beside.write_bytes(data)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise make_write_error(path, error) from error

@@ -1,4 +1,4 @@
-r"""Where in a reply the answer is, what was thought before it, and how sure the system is.
+r"""Extraction from a reply: the answer, the reasoning before it, and the stated confidence.
 
 >>> rule = AnswerRule(after="ANSWER:")
 >>> rule.read("Seven and nine. So:\nANSWER: 16")
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.support.patterns import last_match
+from calipers.support.patterns import find_last
 
 ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
 
@@ -42,20 +42,20 @@ class AnswerRule:
         return self.after is not None or self.regex is not None
 
     def read(self, text: str) -> tuple[str | None, str | None]:
-        """The answer and the chain of thought; of several matches the last counts."""
+        """Return the answer and the chain of thought; of several matches the last counts."""
         if not self.is_given:
             return text.strip() or None, None
-        start, answer = self._found(text)
+        start, answer = self._find(text)
         if answer is None:
             return None, text.strip()
         return answer.strip() or None, text[:start].strip()
 
-    def _found(self, text: str) -> tuple[int, str | None]:
+    def _find(self, text: str) -> tuple[int, str | None]:
         if self.after is not None:
             before, mark, answer = text.rpartition(self.after)
             return len(before), answer if mark else None
         assert self.regex is not None
-        match = last_match(self.regex, text)
+        match = find_last(self.regex, text)
         return (0, None) if match is None else (match.start, match.group)
 
 
@@ -81,13 +81,13 @@ def split_thought(text: str) -> tuple[str, str | None]:
     return text[end.end() :].lstrip(), text[began.end() : end.start()].strip()
 
 
-def stated_confidence(text: str) -> tuple[str, float | None]:
-    r"""The text without its line of confidence, and the probability that this states.
+def read_confidence(text: str) -> tuple[str, float | None]:
+    r"""Return the text without its line of confidence, and the probability that it states.
 
-    >>> stated_confidence("ANSWER: 4\nCONFIDENCE: 80%")
+    >>> read_confidence("ANSWER: 4\nCONFIDENCE: 80%")
     ('ANSWER: 4', 0.8)
     """
-    match = last_match(_CONFIDENCE, text)
+    match = find_last(_CONFIDENCE, text)
     if match is None:
         return text, None
     number = float(match.group.rstrip("%").replace(",", "."))
@@ -112,12 +112,12 @@ def read_logprobs(tokens: Iterable[Any]) -> tuple[tuple[str, float], ...]:
         return ()
 
 
-def token_confidence(answer: str | None, tokens: Sequence[tuple[str, float]]) -> float | None:
-    """The mean probability of the answer's tokens, a geometric mean; of all where it is not found.
+def average_confidence(answer: str | None, tokens: Sequence[tuple[str, float]]) -> float | None:
+    """Return the geometric mean probability of the answer's tokens; of all if it is not found.
 
     None where there are no tokens, or what is given of one is no log probability.
 
-    >>> round(token_confidence("16", [("So ", -2.0), ("1", -0.1), ("6", -0.3)]), 4)
+    >>> round(average_confidence("16", [("So ", -2.0), ("1", -0.1), ("6", -0.3)]), 4)
     0.8187
     """
     if not tokens or answer is None:

@@ -1,4 +1,4 @@
-"""A model that is asked at its own pace: attempts, timeouts, and waits between them."""
+"""A model with its own pace: attempts, timeouts, and waits between them."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ class Asking:
         self._timeout = timeout_seconds
 
     async def __call__(self, call: Call) -> Reply:
-        """The reply, or the last fault."""
+        """Return the reply, or raise the last fault."""
         attempt = 0
         while True:
-            async with self._lane.slot():
+            async with self._lane.take_slot():
                 if (down := self._lane.given_up) is not None:
                     raise Fault(down.kind, f"{down.message} (not called: {self._who} stayed down)")
                 began = monotonic()
                 try:
-                    reply = await self._once(call)
+                    reply = await self._ask_once(call)
                 except Fault as error:
                     fault = error
                 else:
-                    self._lane.succeeded()
+                    self._lane.note_success()
                     return reply
                 if fault.kind == "rate_limit":
-                    self._lane.throttled(began, fault)
+                    self._lane.note_throttling(began, fault)
                 if self._is_last(attempt, fault):
-                    self._lane.failed(fault)
+                    self._lane.note_failure(fault)
                     raise fault
-            await asyncio.sleep(self._lane.backoff(attempt, fault))
+            await asyncio.sleep(self._lane.compute_backoff(attempt, fault))
             attempt += 1
 
-    async def _once(self, call: Call) -> Reply:
+    async def _ask_once(self, call: Call) -> Reply:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._system(call)

@@ -1,4 +1,4 @@
-"""Dollars and calls that may be spent: no call begins that might pass the budget.
+"""A budget of dollars and calls: no call begins that might exceed it.
 
 Before a call, the most that it may cost is set aside; after it, what it did cost. With `max_tokens`
 among the settings that is a bound. Without it, it is a quarter above the dearest call so far, and
@@ -59,15 +59,13 @@ class Budget:
         self, system: int, pricing: Pricing | None, prompt: str, settings: Mapping[str, Any]
     ) -> float | None:
         """Set aside what a call may cost; None where that is too much, and all is to stop."""
-        return await self._reserved_for(lambda: self._most(system, pricing, prompt, settings))
+        return await self._reserve(lambda: self._bound_cost(system, pricing, prompt, settings))
 
     async def reserve_judging(self, system: int) -> float | None:
-        """The same for judging a record once more."""
-        return await self._reserved_for(lambda: self._judging(system), calls=0)
+        """Reserve the cost of judging a record once more; return None if it exceeds the budget."""
+        return await self._reserve(lambda: self._bound_judging(system), calls=0)
 
-    async def _reserved_for(
-        self, most_of: Callable[[], float | None], calls: int = 1
-    ) -> float | None:
+    async def _reserve(self, most_of: Callable[[], float | None], calls: int = 1) -> float | None:
         while not self.is_spent:
             made = self._spent_calls + len(self._reserved)
             if calls and self._calls is not None and made >= self._calls:
@@ -100,7 +98,7 @@ class Budget:
         *,
         judging: float = 0.0,
     ) -> None:
-        """A call is over: what it cost is spent, or what was set aside where that is unknown."""
+        """Record the cost of a finished call; if it is unknown, what was reserved for it."""
         self._reserved.remove(reserved)
         self._spent_calls += 1
         self.spent_usd += reserved if cost is None else cost
@@ -114,7 +112,7 @@ class Budget:
         self._settled.set()
 
     def settle_judging(self, system: int, reserved: float, cost: float) -> None:
-        """A record has been judged once more."""
+        """Record the cost of judging a record once more."""
         self._reserved.remove(reserved)
         self.spent_usd += cost
         seen = self._seen.setdefault(system, _Seen())
@@ -122,35 +120,37 @@ class Budget:
         self._settled.set()
 
     def release(self, reserved: float) -> None:
-        """A call did not take place."""
+        """Release the reservation of a call that was not made."""
         self._reserved.remove(reserved)
         self._settled.set()
 
-    def _most(
+    def _bound_cost(
         self, system: int, pricing: Pricing | None, prompt: str, settings: Mapping[str, Any]
     ) -> float | None:
         if self._usd is None:
             return 0.0
         seen = self._seen.get(system, _Seen())
-        bound = most_output(settings)
+        bound = limit_output(settings)
         if pricing is None or bound is None:
             return None if seen.dearest is None else seen.dearest * _MARGIN
         size = len(prompt.encode())
         tokens = size + _OVERHEAD  # a token is at least a byte
         if seen.tokens_per_byte is not None:
             tokens = min(tokens, int((size + 1) * seen.tokens_per_byte * _MARGIN) + 1)
-        judging = self._judging(system) if self._judges else 0.0
-        return None if judging is None else pricing.at(input=tokens, output=bound) + judging
+        judging = self._bound_judging(system) if self._judges else 0.0
+        return (
+            None if judging is None else pricing.price_tokens(input=tokens, output=bound) + judging
+        )
 
-    def _judging(self, system: int) -> float | None:
-        """What judging a record may cost: a quarter above the dearest so far."""
+    def _bound_judging(self, system: int) -> float | None:
+        """Return what judging a record may cost: a quarter above the highest so far."""
         if self._usd is None:
             return 0.0
         dearest = self._seen.get(system, _Seen()).judging
         return None if dearest is None else dearest * _MARGIN
 
 
-def most_output(settings: Mapping[str, Any]) -> int | None:
-    """How many tokens a reply may have at most."""
+def limit_output(settings: Mapping[str, Any]) -> int | None:
+    """Return the most tokens that a reply may have, or None."""
     found = next((settings[name] for name in _LIMITS if name in settings), None)
     return found if isinstance(found, int) else None

@@ -1,4 +1,4 @@
-"""Replies that are kept by what was asked, for runs of other folders; only where a suite asks."""
+"""A cache of replies by request, shared between folders; only if a suite asks for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from calipers.support.cache import DiskCache, Say, key_of
+from calipers.support.cache import DiskCache, Say, hash_key
 from calipers.systems.calls import Call, Reply, System, time_fields
 
 
@@ -36,15 +36,15 @@ class Cached:
 
     async def __call__(self, call: Call) -> Reply:
         """Return the reply that is kept, or a new one, which then is."""
-        key = self._key(call)
-        if self._reads and (kept := self._cache.find(key, _kept_reply)) is not None:
+        key = self._make_key(call)
+        if self._reads and (kept := self._cache.find(key, _load_reply)) is not None:
             return kept
         began = perf_counter()
         reply = await self._system(call)
-        self._cache.keep(key, _content(reply, perf_counter() - began))
+        self._cache.keep(key, _dump_reply(reply, perf_counter() - began))
         return reply
 
-    def _key(self, call: Call) -> str:
+    def _make_key(self, call: Call) -> str:
         asked: list[Any] = [] if call.system is None else [call.system]
         if call.messages or call.turns or call.tools:
             asked += [call.messages, call.turns, call.tools]
@@ -52,11 +52,11 @@ class Cached:
             asked.append({name: image.sha256 for name, image in call.images.items()})
         if call.user is not None:
             asked.append(asdict(call.user))
-        return key_of(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
+        return hash_key(self._of, call.prompt, call.settings, call.record.get("run"), *asked)
 
 
-def _content(reply: Reply, seconds: float) -> bytes:
-    """Return what is kept of a reply: with the time that it took, since to find it takes none."""
+def _dump_reply(reply: Reply, seconds: float) -> bytes:
+    """Return the stored form of a reply, with the duration of the call."""
     kept = {
         "text": reply.text,
         "fields": {**reply.fields, **time_fields(seconds), "cached": True},
@@ -67,8 +67,8 @@ def _content(reply: Reply, seconds: float) -> bytes:
     return json.dumps(kept).encode()
 
 
-def _kept_reply(content: bytes) -> Reply:
-    """Return a reply that was kept; ValueError, TypeError or KeyError for what is none."""
+def _load_reply(content: bytes) -> Reply:
+    """Return a stored reply; raise ValueError, TypeError or KeyError if it is damaged."""
     kept = json.loads(content)
     text, fields, reasoning = kept["text"], kept["fields"], kept["reasoning"]
     if not (

@@ -1,4 +1,4 @@
-"""A Python function as a system: async ones run in a loop of their own, others in threads."""
+"""A Python function as a system: async ones run in their own event loop, others in threads."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class PythonFunction:
         self._takes_text = takes_text(function)
 
     async def __call__(self, call: Call) -> Reply:
-        """What the function returns, or a fault of what it raised."""
+        """Return the function's reply; raise a Fault for what it raised."""
         try:
-            given = await self._given(self._argument(call))
+            given = await self._call_function(self._make_argument(call))
         except asyncio.CancelledError:
             if self._loop.is_blocked:
                 self._say(_BLOCKED)
             raise
         except Raised as raised:  # a function may also try to end the program
-            raise raised_fault(raised.error) from raised.error
+            raise make_fault(raised.error) from raised.error
         if isinstance(given, Watched):
-            return add_spans(given_reply(given.value), given.spans)
-        return given_reply(given)
+            return add_spans(make_reply(given.value), given.spans)
+        return make_reply(given)
 
-    def _argument(self, call: Call) -> str | dict[str, Any]:
+    def _make_argument(self, call: Call) -> str | dict[str, Any]:
         """Return what the function is called with."""
         if not self._takes_text:
             return deepcopy(dict(call.record))
@@ -57,30 +57,30 @@ class PythonFunction:
             raise Fault("bad_request", "the function takes a text, and the task has no input")
         return call.prompt
 
-    async def _given(self, argument: str | dict[str, Any]) -> Any:
+    async def _call_function(self, argument: str | dict[str, Any]) -> Any:
         if self._is_async:
-            return await self._loop.result(lambda: self._function(argument))
-        given = await _in_thread(self._function, argument)
+            return await self._loop.run(lambda: self._function(argument))
+        given = await _run_in_thread(self._function, argument)
         if inspect.isawaitable(given):
-            return await self._loop.result(lambda: given)
+            return await self._loop.run(lambda: given)
         return given
 
 
-def given_reply(given: Any) -> Reply:
-    """A text, or fields of the record; anything else is no reply."""
+def make_reply(given: Any) -> Reply:
+    """Return the reply from a text or from fields of the record; raise a Fault otherwise."""
     if isinstance(given, str):
         return Reply(text=given)
     if isinstance(given, dict) and all(isinstance(key, str) for key in given):
         return Reply(fields=given)
-    raise Fault("bad_response", f"neither a text nor record fields, but {_kind_of(given)}")
+    raise Fault("bad_response", f"neither a text nor record fields, but {_name_kind(given)}")
 
 
-def _kind_of(value: Any) -> str:
+def _name_kind(value: Any) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-def raised_fault(error: BaseException) -> Fault:
-    """What the function raised; time and connections may be better next time."""
+def make_fault(error: BaseException) -> Fault:
+    """Return the fault for what the function raised; timeouts and connections may be retried."""
     if isinstance(error, Fault):
         return error
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -91,8 +91,8 @@ def raised_fault(error: BaseException) -> Fault:
     return Fault("exception", said)
 
 
-async def _in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
-    """What a thread of its own comes to; one that hangs is left behind, and ends with us.
+async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
+    """Return the result of a thread; one that hangs is abandoned, and ends with the process.
 
     `Raised` with what it raised.
     """

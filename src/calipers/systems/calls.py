@@ -1,4 +1,4 @@
-"""One question to a system, and what can come of it: a reply or a fault."""
+"""One call of a system, and its outcome: a reply or a fault."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def add_usage(sums: dict[str, float], fields: Mapping[str, Any]) -> None:
 
 
 def time_fields(seconds: float) -> dict[str, float]:
-    """The time of a call, as records have it."""
+    """Return the time of a call, as in records."""
     return {
         "latency_ms": round(seconds * 1000, _MICROSECOND - 3),
         "duration_seconds": round(seconds, _MICROSECOND),
@@ -139,11 +139,11 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
         self.usage = usage or {}  # record fields of what was billed all the same
         super().__init__(f"{kind}: {self.message}")
 
-    def masked(self, mask: Mask) -> Fault:
+    def mask(self, mask: Mask) -> Fault:
         """Return the same fault with a message that can be written and shown."""
         return Fault(
             self.kind,
-            mask.message(self.message, self.most),
+            mask.mask_message(self.message, self.most),
             again=self.again,
             outage=self.outage,
             retry_after=self.retry_after,
@@ -155,5 +155,5 @@ class System(Protocol):
     """Something that answers."""
 
     async def __call__(self, call: Call) -> Reply:
-        """The reply, or a Fault."""
+        """Return the reply, or raise a Fault."""
         ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
-_MOST_TOKENS = 10**15  # what is more is no count
+_MOST_TOKENS = 10**15  # what is more is not a count
 
 
 class ChatModel:
@@ -35,24 +35,24 @@ class ChatModel:
         self._also = {"logprobs": True} if logprobs else {}
 
     async def __call__(self, call: Call) -> Reply:
-        """What the model says, its reasoning, and the tokens it took."""
-        body, headers = _request(call.settings)
-        body |= {"model": self._model, "messages": await _messages(call)}
+        """Return the model's text, its reasoning, and the tokens used."""
+        body, headers = _make_request(call.settings)
+        body |= {"model": self._model, "messages": await _make_messages(call)}
         if call.tools:
             body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
         content = await self._post(as_json(body | self._also), headers)
-        return _reply(parse_json(content))
+        return _read_reply(parse_json(content))
 
 
-async def _messages(call: Call) -> list[Any]:
+async def _make_messages(call: Call) -> list[Any]:
     if call.messages:
         return list(await load_images(call))
     system = [] if call.system is None else [{"role": "system", "content": call.system}]
     return [*system, {"role": "user", "content": call.prompt}]
 
 
-def _request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The body and the headers that settings ask for."""
+def _make_request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the body and the headers that settings ask for."""
     further = dict(settings.get("extra_body") or {})
     headers = {str(k): str(v) for k, v in (settings.get("extra_headers") or {}).items()}
     body = {
@@ -63,30 +63,30 @@ def _request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
     return {**body, **further}, headers
 
 
-def _reply(body: Any) -> Reply:
+def _read_reply(body: Any) -> Reply:
     try:
         choice = body["choices"][0]
         message = choice["message"]
         text = message.get("content")
         finish = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        problem = _error_in(body) or "no message in it"
+        problem = _find_error(body) or "no message in it"
         raise Fault("bad_response", problem, again=True) from error
     if finish == "content_filter" or message.get("refusal"):
         said = str(message.get("refusal") or "the reply was filtered")
-        raise Fault("content_filter", said, usage=_tokens(body.get("usage")))
+        raise Fault("content_filter", said, usage=_read_tokens(body.get("usage")))
     reason = name_finish_reason(finish)
     ended = {} if reason is None else {"finish_reason": reason}
     return Reply(
-        text=_text(text),
-        fields={**_tokens(body.get("usage")), **ended},
-        reasoning=_reasoning(message),
-        logprobs=_logprobs(choice.get("logprobs")),
-        tool_calls=_tool_calls(message.get("tool_calls")),
+        text=_read_text(text),
+        fields={**_read_tokens(body.get("usage")), **ended},
+        reasoning=_read_reasoning(message),
+        logprobs=_read_logprobs(choice.get("logprobs")),
+        tool_calls=_read_tool_calls(message.get("tool_calls")),
     )
 
 
-def _tool_calls(found: Any) -> tuple[ToolCall, ...]:
+def _read_tool_calls(found: Any) -> tuple[ToolCall, ...]:
     """Return the tools that the model wants called."""
     try:
         return tuple(
@@ -101,29 +101,29 @@ def _tool_calls(found: Any) -> tuple[ToolCall, ...]:
         raise Fault("bad_response", "tool calls that cannot be read", again=True) from error
 
 
-def _text(content: Any) -> str:
-    """Return the text of a message, which may come in parts; those of other kinds are passed."""
+def _read_text(content: Any) -> str:
+    """Return the text of a message, which may come in parts; parts of other kinds are skipped."""
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     if not all(isinstance(each, str | None) for each in texts):
-        raise Fault("bad_response", "the message's content is not a text", again=True)
+        raise Fault("bad_response", "the message's content is not text", again=True)
     return "".join(each for each in texts if each)
 
 
-def _reasoning(message: Mapping[str, Any]) -> str | None:
+def _read_reasoning(message: Mapping[str, Any]) -> str | None:
     found = (message[name] for name in _REASONING if message.get(name))
     return next((each for each in found if isinstance(each, str)), None)
 
 
-def _error_in(body: Any) -> str | None:
+def _find_error(body: Any) -> str | None:
     error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, dict):
         error = error.get("message")
     return str(error) if error else None
 
 
-def _tokens(usage: Any) -> dict[str, int]:
-    """Tokens as records count them: those of the cache are not among those of the prompt."""
+def _read_tokens(usage: Any) -> dict[str, int]:
+    """Return tokens as in records: those of the cache are not among those of the prompt."""
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     cached = _count(usage, "prompt_tokens_details", "cached_tokens")
     found = {
@@ -143,6 +143,6 @@ def _count(usage: Any, *path: str) -> int | None:
     return usage if is_count else None
 
 
-def _logprobs(found: Any) -> tuple[tuple[str, float], ...]:
+def _read_logprobs(found: Any) -> tuple[tuple[str, float], ...]:
     tokens = found.get("content") if isinstance(found, dict) else None
     return read_logprobs(tokens if isinstance(tokens, list) else ())

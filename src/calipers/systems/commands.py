@@ -14,7 +14,7 @@ from pathlib import Path
 from calipers.support.errors import UsageError
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.leash import Leash
-from calipers.systems.wire import MOST_BYTES, as_json, json_reply
+from calipers.systems.wire import MOST_BYTES, as_json, parse_reply
 
 _KEPT = 1 << 16  # bytes of what it wrote to stderr, before they are masked
 _EDGE = 1 << 12  # bytes after a cut that may begin in the middle of a key
@@ -27,12 +27,12 @@ class Command:
     """Runs a program for each call, in the suite's folder, and ends it with all it started."""
 
     def __init__(self, command: list[str], folder: Path, leash: Leash) -> None:
-        self._command = [_program(command[0], folder), *command[1:]]
+        self._command = [_find_program(command[0], folder), *command[1:]]
         self._folder = folder
         self._leash = leash
 
     async def __call__(self, call: Call) -> Reply:
-        """The fields that it wrote; an exit code other than 0 is a fault."""
+        """Return the fields that it wrote; raise a Fault for an exit code other than 0."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -45,14 +45,14 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Fault("exception", f"{self._command[0]}: {error}") from error
-        with self._leash.around(process.pid):
+        with self._leash.guard(process.pid):
             try:
-                return await _reply(process, as_json(call.record))
+                return await _read_reply(process, as_json(call.record))
             finally:
                 await _end(process)
 
 
-async def _reply(process: Process, record: bytes) -> Reply:
+async def _read_reply(process: Process, record: bytes) -> Reply:
     """Return what the command wrote until it ended, whatever it left running."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -76,10 +76,10 @@ async def _reply(process: Process, record: bytes) -> Reply:
             task.cancel()
         await asyncio.gather(reading, listening, feeding, ending, return_exceptions=True)
     if code != 0:
-        how = f"exit code {code}" if code > 0 else f"ended by {_signal(-code)}"
-        last = _last_line(said)
+        how = f"exit code {code}" if code > 0 else f"ended by {_name_signal(-code)}"
+        last = _find_last_line(said)
         raise Fault("exception", f"{how}: {last}" if last else how)
-    return json_reply(bytes(written), again=False)
+    return parse_reply(bytes(written), again=False)
 
 
 async def _exit_code(process: Process) -> int:
@@ -112,8 +112,8 @@ async def _keep_last(stream: asyncio.StreamReader, kept: bytearray) -> None:
         del kept[:-_KEPT]
 
 
-def _last_line(said: bytearray) -> str:
-    """Return the end of what it said, where the reason stands; not what a cut has begun."""
+def _find_last_line(said: bytearray) -> str:
+    """Return the end of what it said, where the reason is; a truncated first line is dropped."""
     is_cut = len(said) >= _KEPT
     lines = bytes(said).decode(errors="replace").strip().splitlines()
     if is_cut and len(lines) == 1:
@@ -122,7 +122,7 @@ def _last_line(said: bytearray) -> str:
 
 
 async def _end(process: Process) -> None:
-    """Ends it, all it started, and its pipes: one that nobody reads to its end stays open."""
+    """Kill the process and all it started, and close its pipes."""
     _end_group(process)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GRACE):
@@ -137,15 +137,15 @@ def _end_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _signal(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def _program(name: str, folder: Path) -> str:
-    """Where the program is, from wherever one looks; `python` is this one where PATH has none."""
+def _find_program(name: str, folder: Path) -> str:
+    """Return the path of the program; `python` is this interpreter if PATH has none."""
     found = shutil.which(name if os.sep not in name else str(folder.absolute() / name))
     if found is None and name in ("python", "python3"):
         found = sys.executable

@@ -236,7 +236,7 @@ def _are_counts(value: Any) -> bool:
 
 
 def _united(before: Any, found: Any) -> Any:
-    """Return the names of two turns; what is no list of names stands as it is."""
+    """Return the names of two turns; what is not a list of names stands as it is."""
     if isinstance(found, str):
         with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calipers.systems.calls import Call, Reply
-from calipers.systems.wire import Post, as_json, json_reply
+from calipers.systems.wire import Post, as_json, parse_reply
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -19,5 +19,5 @@ class Endpoint:
         self._post = Post(session, url, headers)
 
     async def __call__(self, call: Call) -> Reply:
-        """The fields, or the text, that the server gives."""
-        return json_reply(await self._post(as_json(call.record)))
+        """Return the fields, or the text, that the server gives."""
+        return parse_reply(await self._post(as_json(call.record)))

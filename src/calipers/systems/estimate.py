@@ -1,4 +1,4 @@
-"""What calls would take: their number, tokens and dollars."""
+"""Estimates of calls: their number, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class SuiteEstimate:
         return sum(each.calls for each in self.systems)
 
 
-def prompt_tokens(prompt: str) -> int:
-    """About how many tokens a prompt has."""
+def estimate_tokens(prompt: str) -> int:
+    """Return roughly how many tokens a prompt has."""
     return len(prompt.encode()) // _BYTES_PER_TOKEN + 1

@@ -1,6 +1,6 @@
 """Images in messages: files are named by their paths, and sent as data URLs.
 
-Records keep the path. What is sent is read anew for each call, and must be an image by its first
+Records keep the path. What is sent is read again for each call, and must be an image by its first
 bytes, whatever its name is.
 """
 
@@ -44,7 +44,7 @@ class ImageFile:
         content = _read(self.path)
         if sha256(content).hexdigest() != self.sha256:
             raise NotAnImage("it has changed during the run")
-        return f"data:{media_type(content)};base64,{b64encode(content).decode()}"
+        return f"data:{detect_type(content)};base64,{b64encode(content).decode()}"
 
 
 def _read(path: Path) -> bytes:
@@ -55,15 +55,15 @@ def _read(path: Path) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise NotAnImage(str(error.strerror or error)) from error
-    if media_type(content) is None:
+    if detect_type(content) is None:
         raise NotAnImage(f"not an image: its first bytes are none of {TYPES}")
     return content
 
 
-def media_type(content: bytes) -> str | None:
+def detect_type(content: bytes) -> str | None:
     """Return the type of an image by its first bytes; None for anything else.
 
-    >>> media_type(b"GIF89a"), media_type(b"<svg/>")
+    >>> detect_type(b"GIF89a"), media_type(b"<svg/>")
     ('image/gif', None)
     """
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -76,7 +76,7 @@ def media_type(content: bytes) -> str | None:
     return "image/webp" if is_webp else None
 
 
-def image_parts(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def list_images(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the parts of messages that hold an image."""
     for message in messages:
         content = message.get("content")
@@ -85,7 +85,7 @@ def image_parts(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, 
                 yield part
 
 
-def url_of(part: Mapping[str, Any]) -> Any:
+def get_url(part: Mapping[str, Any]) -> Any:
     """Return the URL or path of an image's part: `image_url: {url: …}`, or a text alone."""
     found = part.get(_IMAGE)
     return found.get("url") if isinstance(found, Mapping) else found
@@ -100,10 +100,10 @@ def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 def is_remote(url: str) -> bool:
     """Say whether a URL is sent as it is, and is no path."""
-    return scheme_of(url) in _REMOTE
+    return get_scheme(url) in _REMOTE
 
 
-def scheme_of(url: str) -> str:
+def get_scheme(url: str) -> str:
     """Return the scheme of a URL; "" of a path."""
     try:
         return urlsplit(url).scheme
@@ -117,7 +117,7 @@ async def load_images(call: Call) -> Sequence[Mapping[str, Any]]:
     Raises:
         Fault: An image has changed, or cannot be read any more.
     """
-    if not any(image_parts(call.messages)):
+    if not any(list_images(call.messages)):
         return call.messages
     return await asyncio.to_thread(_loaded, call)
 
@@ -136,7 +136,7 @@ def _sent(content: Any, urls: Mapping[str, str]) -> Any:
     if not isinstance(content, list):
         return content
     return [
-        with_url(part, urls.get(url_of(part), url_of(part)))
+        with_url(part, urls.get(get_url(part), get_url(part)))
         if isinstance(part, Mapping) and part.get("type") == _IMAGE
         else part
         for part in content

@@ -1,6 +1,6 @@
-"""The journal: a line per finished call, whole or not there at all.
+"""The journal: a line per finished call, written whole or not at all.
 
-Lines are appended, each in one write. A record that is called anew is appended too, and the line
+Lines are appended, each in one write. A record that is called again is appended too, and the line
 that it replaces goes when the journal is next tidied: at no time is a finished call not in it.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from calipers.records.result_folder import RECORDS
 from calipers.support.errors import DataError, UsageError
-from calipers.support.whole_files import PRIVATE, whole
+from calipers.support.whole_files import PRIVATE, stage_file
 
 NAME = RECORDS
 _CHUNK = 1 << 20
@@ -30,8 +30,8 @@ class Journal:
             self._end = os.fstat(self._file).st_size
         self._drop_torn_line()
 
-    def lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Each record with where its line begins and ends."""
+    def read_lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield each record with where its line begins and ends."""
         at = 0
         with _told(self.path), self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -53,22 +53,22 @@ class Journal:
             ) from error
         self._end += written
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Each record."""
-        return (record for _, _, record in self.lines())
+    def read_records(self) -> Iterator[dict[str, Any]]:
+        """Yield each record."""
+        return (record for _, _, record in self.read_lines())
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Write the journal anew with these records, all at once or not at all."""
+        """Rewrite the journal with these records, all at once or not at all."""
         self._replace(encode_record(record).encode("utf-8", "replace") for record in records)
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
-        """Write the journal anew with these lines, all at once or not at all."""
+        """Rewrite the journal with these lines, all at once or not at all."""
         with _told(self.path), self.path.open("rb") as old:
-            self._replace(_piece(old, start, end) for start, end in kept)
+            self._replace(_read_piece(old, start, end) for start, end in kept)
 
     def _replace(self, lines: Iterable[bytes]) -> None:
         with _told(self.path):
-            with whole(self.path, private=True) as beside, beside.open("wb") as new:
+            with stage_file(self.path, private=True) as beside, beside.open("wb") as new:
                 new.writelines(lines)
                 new.flush()
                 os.fsync(new.fileno())
@@ -83,10 +83,10 @@ class Journal:
             os.close(self._file)
 
     def _drop_torn_line(self) -> None:
-        """What a killed run began to write goes; a whole record that lacks its end stays."""
+        """Remove a line that a killed run began to write; a whole record without line end stays."""
         if not self._end or os.pread(self._file, 1, self._end - 1) == b"\n":
             return
-        start = self._last_line()
+        start = self._find_last_line()
         torn = os.pread(self._file, self._end - start, start)
         try:
             _record(torn, str(self.path))
@@ -96,8 +96,8 @@ class Journal:
         else:
             self.append(b"\n")
 
-    def _last_line(self) -> int:
-        """Where the last line begins."""
+    def _find_last_line(self) -> int:
+        """Return where the last line begins."""
         at = self._end
         while at > 0:
             start = max(0, at - _CHUNK)
@@ -108,7 +108,7 @@ class Journal:
         return 0
 
 
-def _piece(file: BinaryIO, start: int, end: int) -> bytes:
+def _read_piece(file: BinaryIO, start: int, end: int) -> bytes:
     file.seek(start)
     return file.read(end - start)
 
@@ -126,7 +126,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise DataError(
             f"{where}: not a record; the journal is damaged",
-            fix="take the line out, or begin anew with another folder: -o FOLDER",
+            fix="take the line out, or start over with another folder: -o FOLDER",
         )
     return record
 

@@ -37,8 +37,8 @@ class Leash:
         return {**os.environ, _MARK: self._mark}
 
     @contextmanager
-    def around(self, pid: int) -> Iterator[None]:
-        """While the command is at work; its process leads a group of its own."""
+    def guard(self, pid: int) -> Iterator[None]:
+        """Watch a command while it runs; its process leads its own process group."""
         self.tell(f"+{pid}\n")
         try:
             yield
@@ -46,7 +46,7 @@ class Leash:
             self.tell(f"-{pid}\n")
 
     def tell(self, line: str) -> None:
-        """Let the other process know."""
+        """Send a line to the other process."""
         with contextlib.suppress(OSError):  # somebody has ended it; the run goes on
             os.write(self._pipe, line.encode())
 

@@ -1,4 +1,4 @@
-"""The event loop that the calls of a run are made in, to its end or until somebody stops it."""
+"""The event loop in which the calls of a run are made, to its end or until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def run_to_end(calls: Coroutine[Any, Any, None]) -> None:
         return
     raised: list[BaseException] = []
 
-    def beside() -> None:
+    def run_in_thread() -> None:
         try:
             _run_here(calls)
         except BaseException as error:  # noqa: BLE001 (is raised again below)
             raised.append(error)
 
-    thread = threading.Thread(target=beside, name="calipers-run")
+    thread = threading.Thread(target=run_in_thread, name="calipers-run")
     thread.start()
     thread.join()
     if raised:
@@ -34,18 +34,18 @@ def run_to_end(calls: Coroutine[Any, Any, None]) -> None:
 
 def _run_here(calls: Coroutine[Any, Any, None]) -> None:
     async def main() -> None:
-        with _ended_by_sigterm():
+        with _handle_sigterm():
             await calls
 
     try:
         asyncio.run(main())
     except BaseExceptionGroup as group:
-        raise _first(group) from None
+        raise _unwrap(group) from None
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """A polite request to end is as good as Ctrl-C."""
+def _handle_sigterm() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, inside the block."""
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -58,7 +58,7 @@ def _ended_by_sigterm() -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-def _first(error: BaseException) -> BaseException:
+def _unwrap(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""A system whose replies and faults hold no keys: the one way in for all that a system says."""
+"""A system whose replies and faults contain no keys: everything a system says passes here."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Masked:
         try:
             return mask_reply(await self._system(call), self._mask)
         except Fault as fault:
-            raise fault.masked(self._mask) from None
+            raise fault.mask(self._mask) from None
         except TimeoutError:
             raise
         except RecursionError:
             raise Fault("bad_response", "nested too deep") from None
         except Exception as error:  # noqa: BLE001 (of systems that people write)
             said = f"{type(error).__name__}: {error}"
-            raise Fault("exception", said).masked(self._mask) from None
+            raise Fault("exception", said).mask(self._mask) from None
 
 
 def mask_reply(reply: Reply, mask: Mask) -> Reply:
     """Return a reply without keys; without log probabilities where a key is spread over tokens."""
     spoken = "".join(token for token, _ in reply.logprobs)
     return Reply(
-        text=None if reply.text is None else mask.exact(reply.text),
-        fields=mask.values(dict(reply.fields)),
-        reasoning=None if reply.reasoning is None else mask.exact(reply.reasoning),
-        logprobs=reply.logprobs if mask.exact(spoken) == spoken else (),
-        messages=mask.values(list(reply.messages)),
+        text=None if reply.text is None else mask.mask_text(reply.text),
+        fields=mask.mask_value(dict(reply.fields)),
+        reasoning=None if reply.reasoning is None else mask.mask_text(reply.reasoning),
+        logprobs=reply.logprobs if mask.mask_text(spoken) == spoken else (),
+        messages=mask.mask_value(list(reply.messages)),
     )
 
 

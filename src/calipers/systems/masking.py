@@ -1,4 +1,4 @@
-"""Replaces keys in texts by ***: as they are, escaped in any usual way, in hex, in base64.
+"""Masking of keys in texts by ***: verbatim, escaped in any usual way, in hex, in base64.
 
 Every text that comes from outside passes through here once, before anything of it is cut, written
 or shown. A text that somebody else has cut may hold a part of a key; parts of eight characters or
@@ -57,75 +57,75 @@ class Mask:
 
     def __init__(self, keys: Iterable[str]) -> None:
         long_enough = sorted({key for key in keys if len(key) >= LEAST})
-        self._needles = tuple(needle for key in long_enough for needle in _needles(key))
-        self._sieve = _Sieve(piece for each in self._needles for piece in each.pieces())
+        self._needles = tuple(needle for key in long_enough for needle in _make_needles(key))
+        self._sieve = _Sieve(piece for each in self._needles for piece in each.list_pieces())
         self._digits = tuple(key for key in long_enough if key.isdigit())
 
     def __call__(self, text: str) -> str:
         """Return a message without keys, and without what looks like one."""
-        return _LOOKS_LIKE_KEY.sub(rf"\g<before>{MASKED}", self.exact(text))
+        return _LOOKS_LIKE_KEY.sub(rf"\g<before>{MASKED}", self.mask_text(text))
 
-    def message(self, text: str, most: int = MESSAGE) -> str:
+    def mask_message(self, text: str, most: int = MESSAGE) -> str:
         """Return a message on one line, masked first, then cut to `most` characters."""
         line = " ".join(self(text).split())[:most]
         return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
 
-    def exact(self, text: str) -> str:
-        """Return a text without the keys that are known; nothing else of it changes."""
+    def mask_text(self, text: str) -> str:
+        """Return a text without the known keys, otherwise unchanged."""
         spans: list[Span] = []
         view = _View(text)
         for _ in range(_LEVELS):
-            spans += (view.origin(*span) for span in islice(self._found(view.text), _MOST_SPANS))
+            spans += (view.origin(*span) for span in islice(self._find(view.text), _MOST_SPANS))
             if len(spans) >= _MOST_SPANS:
                 return MASKED
-            if (inner := view.unescaped()) is None:
+            if (inner := view.unescape()) is None:
                 break
             view = inner
-        return _without(text, spans) if spans else text
+        return _cut_spans(text, spans) if spans else text
 
-    def _found(self, text: str) -> Iterator[Span]:
-        """Yield where a text, taken literally, holds keys or parts of them."""
-        folded = _folded(text)
+    def _find(self, text: str) -> Iterator[Span]:
+        """Yield where a text, taken literally, contains keys or parts of them."""
+        folded = _fold(text)
         if not self._sieve.may_hold(folded):
             return
         in_parts = len(text) <= _SEARCHED_FOR_PARTS
         for needle in self._needles:
             yield from needle.find(text, folded, in_parts=in_parts)
 
-    def values(self, value: Any) -> Any:
+    def mask_value(self, value: Any) -> Any:
         """Return a JSON value without keys: its texts, the names of its fields, its numbers."""
-        texts = list(_texts(value))
+        texts = list(_walk_texts(value))
         joined = "\n".join(texts)
-        if self.exact(joined) == joined and not self._digits:
+        if self.mask_text(joined) == joined and not self._digits:
             return value
-        return self._each(value)
+        return self._mask_each(value)
 
-    def _each(self, value: Any) -> Any:
+    def _mask_each(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.exact(value)
+            return self.mask_text(value)
         if isinstance(value, dict):
-            return {self._each(name): self._each(part) for name, part in value.items()}
+            return {self._mask_each(name): self._mask_each(part) for name, part in value.items()}
         if isinstance(value, list | tuple):
-            return [self._each(part) for part in value]
+            return [self._mask_each(part) for part in value]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and any(key in repr(value) for key in self._digits):
             return None  # a masked number would be a text
         return value
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _walk_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for name, part in value.items():
-            yield from _texts(name)
-            yield from _texts(part)
+            yield from _walk_texts(name)
+            yield from _walk_texts(part)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _texts(part)
+            yield from _walk_texts(part)
 
 
-def _without(text: str, spans: list[Span]) -> str:
+def _cut_spans(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     at = 0
     for start, end in sorted(spans):
@@ -143,8 +143,8 @@ class _Needle:
     least: int  # characters of a part that are masked; 0: only the whole
     is_base64: bool = False
 
-    def pieces(self) -> Iterator[str]:
-        """Yield pieces of the form: a text that has none of them has no part of it either."""
+    def list_pieces(self) -> Iterator[str]:
+        """Yield pieces of the form: a text without any of them contains no part of it either."""
         step = self.least // 2
         if not step:
             yield self.form
@@ -155,20 +155,20 @@ class _Needle:
     def find(self, text: str, folded: str, *, in_parts: bool) -> Iterator[Span]:
         """Yield where a text has the form, then where it has parts of it."""
         if self.form in folded:
-            yield from self._padded(text, _occurrences(self.form, folded))
+            yield from self._pad(text, _find_all(self.form, folded))
             folded = folded.replace(self.form, "\0" * len(self.form))
         if not (in_parts and self.least):
             return
         step = self.least // 2
-        for number, piece in enumerate(self.pieces()):
-            for place, _ in _occurrences(piece, folded):
-                start, end = self._grown(folded, place, number * step, step)
+        for number, piece in enumerate(self.list_pieces()):
+            for place, _ in _find_all(piece, folded):
+                start, end = self._grow(folded, place, number * step, step)
                 if end - start >= self.least and (
                     self.is_base64 or _DIGIT_OR_CAMEL.search(text[start:end])
                 ):
                     yield start, end
 
-    def _grown(self, folded: str, place: int, at: int, step: int) -> Span:
+    def _grow(self, folded: str, place: int, at: int, step: int) -> Span:
         """Return how far text and form agree around a piece that both have."""
         start, end = place, place + step
         left, right = at - 1, at + step
@@ -178,8 +178,8 @@ class _Needle:
             end, right = end + 1, right + 1
         return start, end
 
-    def _padded(self, text: str, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield the spans; in base64, a character beside them may hold bits of the key too."""
+    def _pad(self, text: str, spans: Iterable[Span]) -> Iterator[Span]:
+        """Yield the spans; in base64, a character next to them may hold bits of the key too."""
         for start, end in spans:
             if not self.is_base64:
                 yield start, end
@@ -214,34 +214,34 @@ class _Sieve:
         return False
 
 
-def _occurrences(form: str, folded: str) -> Iterator[Span]:
+def _find_all(form: str, folded: str) -> Iterator[Span]:
     start = folded.find(form)
     while start >= 0:
         yield start, start + len(form)
         start = folded.find(form, start + len(form))
 
 
-def _needles(key: str) -> Iterator[_Needle]:
+def _make_needles(key: str) -> Iterator[_Needle]:
     """Yield the forms of a key; escapes are undone before, where all is ASCII."""
     is_random = len(key) >= _RANDOM and any(map(str.isdigit, key)) and any(map(str.isalpha, key))
-    yield _Needle(_folded(key), LEAST if is_random else 0)
+    yield _Needle(_fold(key), LEAST if is_random else 0)
     if not key.isascii():
-        yield _Needle(_folded(quote(key, safe="")), 0)
-        yield _Needle(_folded(json.dumps(key)[1:-1]), 0)
+        yield _Needle(_fold(quote(key, safe="")), 0)
+        yield _Needle(_fold(json.dumps(key)[1:-1]), 0)
     data = key.encode("utf-8", "replace")
     yield _Needle(data.hex(), 24 if is_random else 0)
     for offset in range(3):
-        yield _Needle(_folded(_base64_core(data, offset)), 16 if is_random else 0, is_base64=True)
+        yield _Needle(_fold(_encode_core(data, offset)), 16 if is_random else 0, is_base64=True)
 
 
-def _base64_core(data: bytes, offset: int) -> str:
-    """Return the characters that only the key decides, where it begins so far into three bytes."""
+def _encode_core(data: bytes, offset: int) -> str:
+    """Return the base64 characters that only the key determines, at an offset of three bytes."""
     text = b64encode(bytes(offset) + data).decode().rstrip("=")
     whole = (offset + len(data)) // 3 * 4 if (offset + len(data)) % 3 == 0 else len(text) - 1
     return text[(0, 2, 3)[offset] : whole]
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return a text as it is compared: in lower case, the two alphabets of base64 alike."""
     lower = text.lower()
     if len(lower) != len(text):
@@ -256,7 +256,7 @@ class _View:
         self.text = text
         self.origin: Callable[[int, int], Span] = lambda start, end: (start, end)
 
-    def unescaped(self) -> _View | None:
+    def unescape(self) -> _View | None:
         """Return the text with one level of escapes undone; None where there are none."""
         if not any(mark in self.text for mark in _MARKS):
             return None
@@ -265,7 +265,7 @@ class _View:
         at = size = 0
         for match in _ESCAPE.finditer(self.text):
             start, end = match.span()
-            pieces += (self.text[at:start], _plain(match[0]))
+            pieces += (self.text[at:start], _unescape_one(match[0]))
             size += start - at
             here += (size, size + 1)
             there += (start, end)
@@ -285,7 +285,7 @@ class _View:
         return view
 
 
-def _plain(escape: str) -> str:
+def _unescape_one(escape: str) -> str:
     if escape[0] == "%":
         return chr(int(escape[1:], 16))
     if escape[0] == "&":

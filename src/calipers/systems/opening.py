@@ -10,7 +10,7 @@ from calipers.support.errors import UsageError
 from calipers.systems.calls import System
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
-from calipers.systems.secrets import key_of, mask_for
+from calipers.systems.secrets import mask_for, read_key
 from calipers.systems.spec import Served, ServedModel
 from calipers.systems.wire import open_session
 
@@ -45,7 +45,7 @@ def open_model(name: str, served: Served, session: ClientSession, *, logprobs: b
     if served.base_url is not None and provider in _CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
 
-        return ChatModel(session, model, served.base_url, key_of(served), logprobs=logprobs)
+        return ChatModel(session, model, served.base_url, read_key(served), logprobs=logprobs)
     from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
 
-    return ProviderModel(session, name, served.base_url, key_of(served), logprobs=logprobs)
+    return ProviderModel(session, name, served.base_url, read_key(served), logprobs=logprobs)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for async functions that people write.
+"""An event loop in its own thread, for users' async functions.
 
 One that blocks where it should await (`time.sleep`) holds up the functions beside it, but not the
 run: its call times out like any other, and calls that could not begin meanwhile may be made again.
@@ -35,7 +35,7 @@ class OwnLoop:
         self._loop = asyncio.new_event_loop()
         self._is_over = False
         self._last_sign = monotonic()
-        self._thread = Thread(target=self._live, daemon=True, name="calipers-functions")
+        self._thread = Thread(target=self._run_loop, daemon=True, name="calipers-functions")
         self._thread.start()
         return self
 
@@ -49,11 +49,11 @@ class OwnLoop:
         self._is_over = True
         self._thread.join(_PATIENCE)
 
-    async def result(self, begin: Callable[[], Awaitable[Any]]) -> Any:
-        """What comes of what is begun there; `Raised` with what it raised."""
+    async def run(self, begin: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of what is begun there; raise `Raised` with what it raised."""
         begun, given_up = Event(), Event()
 
-        async def told() -> Any:
+        async def run_begun() -> Any:
             begun.set()
             if given_up.is_set():
                 raise asyncio.CancelledError
@@ -64,7 +64,7 @@ class OwnLoop:
             except BaseException as error:  # noqa: BLE001 (SystemExit would end the loop)
                 raise Raised(error) from None
 
-        future = asyncio.run_coroutine_threadsafe(told(), self._loop)
+        future = asyncio.run_coroutine_threadsafe(run_begun(), self._loop)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError as error:
@@ -79,7 +79,7 @@ class OwnLoop:
         """Say whether something holds it up just now."""
         return monotonic() - self._last_sign > _LATE
 
-    def _live(self) -> None:
+    def _run_loop(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._beat())
 
@@ -89,6 +89,6 @@ class OwnLoop:
             await asyncio.sleep(_BEAT)
 
 
-def had_not_begun(late: TimeoutError) -> bool:
-    """Say whether the call that took too long was waiting for the loop all the time."""
+def is_unbegun(late: TimeoutError) -> bool:
+    """Say whether a call that timed out was waiting for the loop all the time."""
     return late.__cause__ is not None and _NOT_BEGUN in late.__cause__.args

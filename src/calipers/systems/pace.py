@@ -1,4 +1,4 @@
-"""How fast one system is called: as fast as it takes calls, and not at all while it is down.
+"""The pace of calls to one system: as fast as it accepts calls, paused while it is down.
 
 The limit of calls in flight is halved when the system says that there are too many, and grows by
 one with every round of good ones (additive increase, multiplicative decrease). A system whose calls
@@ -45,8 +45,8 @@ class Lane:
         return 1 if self._tries else int(self._limit)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """A place among the calls in flight, once there is one and the system takes calls."""
+    async def take_slot(self) -> AsyncIterator[None]:
+        """Wait for a place among the calls in flight, once the system accepts calls."""
         while self.given_up is None:
             wait = self._not_before - monotonic()
             if wait > 0:
@@ -72,22 +72,22 @@ class Lane:
                 turn.set_result(None)
                 free -= 1
 
-    def succeeded(self) -> None:
-        """A call came back well."""
+    def note_success(self) -> None:
+        """Record that a call succeeded."""
         self._failed = self._tries = 0
         if self._limit < self._most:
             self._limit = min(float(self._most), self._limit + 1 / self._limit)
 
-    def throttled(self, began: float, fault: Fault) -> None:
-        """The system takes fewer calls than we make; those of one moment count once."""
+    def note_throttling(self, began: float, fault: Fault) -> None:
+        """Slow down, since the system accepts fewer calls; those of one moment count once."""
         if began >= self._slowed_at:
             self._slowed_at = monotonic()
             self._limit = max(1.0, self._limit / 2)
         if fault.retry_after is not None:
             self._hold(fault.retry_after)
 
-    def failed(self, fault: Fault) -> None:
-        """A call has failed for good."""
+    def note_failure(self, fault: Fault) -> None:
+        """Record that a call has failed for good."""
         if not fault.outage:
             return
         self._failed += 1
@@ -100,8 +100,8 @@ class Lane:
         self._hold(_PAUSES[self._tries])
         self._tries += 1
 
-    def backoff(self, attempt: int, fault: Fault) -> float:
-        """Seconds before the next attempt of a call, the first of which has the number 0."""
+    def compute_backoff(self, attempt: int, fault: Fault) -> float:
+        """Return the seconds before the next attempt of a call; the first attempt is number 0."""
         if fault.retry_after is not None:
             return fault.retry_after
         longest = min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)

@@ -1,4 +1,4 @@
-"""What a system's calls cost: by the suite's price, else by the price list."""
+"""The cost of a system's calls: by the suite's price, else by the price list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calipers.metrics.cost.prices import Price, price_list
+from calipers.metrics.cost.prices import Price, open_price_list
 from calipers.metrics.cost.prices.costs import PER_TOKENS
 from calipers.systems.spec import NamedModel
 
@@ -30,28 +30,28 @@ class Pricing:
     steps: tuple[tuple[float, Price], ...]
     source: str
 
-    def cost(self, fields: Mapping[str, Any]) -> float | None:
-        """What a call cost, in USD; None where its tokens are not known."""
+    def compute_cost(self, fields: Mapping[str, Any]) -> float | None:
+        """Return the cost of a call in USD; None if its tokens are not known."""
         if any(fields.get(name) is None for name in ("prompt_tokens", "completion_tokens")):
             return None
         tokens = {key: float(fields.get(name) or 0) for key, name in _TOKENS.items()}
-        return self.at(**tokens)
+        return self.price_tokens(**tokens)
 
-    def at(self, **tokens: float) -> float:
-        """The price of so many tokens."""
+    def price_tokens(self, **tokens: float) -> float:
+        """Return the price of so many tokens."""
         whole_input = sum(count for key, count in tokens.items() if key != "output")
         price = [each for above, each in self.steps if whole_input > above][-1]
         return sum((getattr(price, key) or 0) * n for key, n in tokens.items()) / PER_TOKENS
 
     def to_dict(self) -> dict[str, Any]:
-        """As the manifest has it: the price of an ordinary call, and where it is from."""
+        """Return the price of an ordinary call and its source, as in the manifest."""
         return {"usd_per_million": asdict(self.steps[0][1]), "source": self.source}
 
 
-def pricing_of(system: NamedModel) -> Pricing | None:
-    """The prices of a system or a judge; None where none is known."""
+def find_pricing(system: NamedModel) -> Pricing | None:
+    """Return the prices of a system or a judge; None if none is known."""
     if system.price is not None:
         return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
-    listed = price_list() if system.model is not None else None  # takes half a second to load
-    tariff = listed.tariff(system.model) if listed and system.model else None
+    listed = open_price_list() if system.model is not None else None  # takes half a second to load
+    tariff = listed.find_tariff(system.model) if listed and system.model else None
     return Pricing(tariff, str(listed)) if tariff else None

@@ -13,7 +13,7 @@ from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.images import load_images
-from calipers.systems.wire import connection_fault, status_fault
+from calipers.systems.wire import make_connection_fault, make_status_fault
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -35,19 +35,19 @@ class ProviderModel:
         *,
         logprobs: bool,
     ) -> None:
-        self._model = _model(session, model, base_url, key)
+        self._model = _open_model(session, model, base_url, key)
         # Attempts are counted by the run, so that the SDK must not make any of its own.
         self._settings: dict[str, Any] = {"max_retries": 0}
         if logprobs:
             self._settings["openai_logprobs"] = True
 
     async def __call__(self, call: Call) -> Reply:
-        """What the model says, its reasoning, and the tokens it took."""
+        """Return the model's text, its reasoning, and the tokens used."""
         from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
         from pydantic_ai.direct import model_request  # noqa: PLC0415
 
         settings: Any = {**call.settings, **self._settings}
-        messages = _messages(call, await load_images(call))
+        messages = _make_messages(call, await load_images(call))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of settings that this provider does not know
@@ -55,23 +55,23 @@ class ProviderModel:
                     self._model,
                     messages,
                     model_settings=settings,
-                    model_request_parameters=_parameters(call),
+                    model_request_parameters=_make_parameters(call),
                 )
         except exceptions.ModelHTTPError as error:
-            raise _http_fault(error) from error
+            raise _make_http_fault(error) from error
         except exceptions.ModelAPIError as error:
-            raise _own_fault(error) or _api_fault(error) from error
+            raise _find_own_fault(error) or _make_api_fault(error) from error
         except exceptions.ContentFilterError as error:
             raise Fault("content_filter", str(error)) from error
         except (exceptions.UnexpectedModelBehavior, IndexError) as error:
             raise Fault("bad_response", str(error), again=True) from error
-        except (OSError, _httpx_error()) as error:
-            raise connection_fault(error) from error
-        return _reply(response)
+        except (OSError, _import_error()) as error:
+            raise make_connection_fault(error) from error
+        return _read_reply(response)
 
 
-def _messages(call: Call, said: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The prompt, or a conversation, in pydantic-ai's words."""
+def _make_messages(call: Call, said: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the prompt, or a conversation, in pydantic-ai's types."""
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart  # noqa: PLC0415
 
     if said:
@@ -82,7 +82,7 @@ def _messages(call: Call, said: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [ModelRequest(parts=[*system, UserPromptPart(call.prompt)])]
 
 
-def _parameters(call: Call) -> Any:
+def _make_parameters(call: Call) -> Any:
     from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415 (an extra)
     from pydantic_ai.tools import ToolDefinition  # noqa: PLC0415
 
@@ -100,27 +100,27 @@ def _parameters(call: Call) -> Any:
     )
 
 
-def _httpx_error() -> type[Exception]:
+def _import_error() -> type[Exception]:
     from httpx2 import HTTPError  # noqa: PLC0415 (comes with pydantic-ai)
 
     return HTTPError
 
 
-def _http_fault(error: Any) -> Fault:
+def _make_http_fault(error: Any) -> Fault:
     headers = dict(error.headers or {})
     if error.retry_after is not None:
         headers = {"retry-after-ms": str(error.retry_after * 1000)}
-    return status_fault(error.status_code, headers, error.body or str(error))
+    return make_status_fault(error.status_code, headers, error.body or str(error))
 
 
-def _own_fault(error: BaseException | None) -> Fault | None:
-    """The fault of our transport that an SDK took for one of the network, if it is that."""
+def _find_own_fault(error: BaseException | None) -> Fault | None:
+    """Return the fault of our transport that an SDK reports as one of the network, or None."""
     while error is not None and not isinstance(error, Fault):
         error = error.__cause__ or error.__context__
     return error
 
 
-def _api_fault(error: Exception) -> Fault:
+def _make_api_fault(error: Exception) -> Fault:
     from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
 
     timeouts = (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)
@@ -131,23 +131,23 @@ def _api_fault(error: Exception) -> Fault:
     return Fault("bad_response", str(error), again=True)
 
 
-def _reply(response: ModelResponse) -> Reply:
+def _read_reply(response: ModelResponse) -> Reply:
     from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
         TextPart,
         ThinkingPart,
         ToolCallPart,
     )
 
-    fields = _tokens(response)
+    fields = _read_tokens(response)
     if response.finish_reason == "content_filter":
         raise Fault("content_filter", "the reply was filtered", usage=fields)
     texts = [part for part in response.parts if isinstance(part, TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
     return Reply(
         text="".join(part.content for part in texts),
-        fields={**fields, **_told(response)},
+        fields={**fields, **_read_details(response)},
         reasoning="\n".join(filter(None, thoughts)) or None,
-        logprobs=_logprobs([response, *texts]),
+        logprobs=_read_logprobs([response, *texts]),
         tool_calls=[
             ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=part.args_as_json_str())
             for part in response.parts
@@ -156,8 +156,8 @@ def _reply(response: ModelResponse) -> Reply:
     )
 
 
-def _tokens(response: ModelResponse) -> dict[str, int]:
-    """Tokens as records count them; none where the provider does not say."""
+def _read_tokens(response: ModelResponse) -> dict[str, int]:
+    """Return tokens as in records; none if the provider does not say."""
     usage = response.usage
     cached = {"cache_read_tokens": usage.cache_read_tokens}
     cached["cache_write_tokens"] = usage.cache_write_tokens
@@ -169,8 +169,8 @@ def _tokens(response: ModelResponse) -> dict[str, int]:
     return {**tokens, **{k: v for k, v in cached.items() if v}} if known else {}
 
 
-def _told(response: ModelResponse) -> dict[str, Any]:
-    """Return why the reply ended and how many tokens were thought, where the provider says so."""
+def _read_details(response: ModelResponse) -> dict[str, Any]:
+    """Return why the reply ended and its reasoning tokens, if the provider says so."""
     details = response.usage.details or {}
     thought = next((details[name] for name in _THOUGHT if details.get(name)), None)
     found = {
@@ -180,7 +180,7 @@ def _told(response: ModelResponse) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
+def _read_logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
     for part in parts:
         found = (part.provider_details or {}).get("logprobs")
         if isinstance(found, list) and found:
@@ -188,14 +188,14 @@ def _logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
     return ()
 
 
-def _model(session: ClientSession, model: str, base_url: str | None, key: str | None) -> Any:
+def _open_model(session: ClientSession, model: str, base_url: str | None, key: str | None) -> Any:
     try:
         from pydantic_ai.exceptions import UserError  # noqa: PLC0415 (an extra)
         from pydantic_ai.models import infer_model  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError(f"{model} needs pydantic-ai", extra="run") from None
     try:
-        return infer_model(model, lambda name: _provider(session, name, base_url, key))
+        return infer_model(model, lambda name: _open_provider(session, name, base_url, key))
     except ImportError as error:
         extra = _INSTALL.search(str(error))
         package = f"pydantic-ai-slim[{extra[1]}]" if extra else "the provider's package"
@@ -208,7 +208,7 @@ def _model(session: ClientSession, model: str, base_url: str | None, key: str | 
         raise UsageError(f"{model}: {said}", fix=fix) from error
 
 
-def _provider(session: ClientSession, name: str, base_url: str | None, key: str | None) -> Any:
+def _open_provider(session: ClientSession, name: str, base_url: str | None, key: str | None) -> Any:
     from pydantic_ai.providers import infer_provider, infer_provider_class  # noqa: PLC0415
 
     if name.startswith("gateway/"):

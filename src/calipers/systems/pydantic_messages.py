@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 )
 
 from calipers.systems.calls import Fault
-from calipers.systems.images import url_of
+from calipers.systems.images import get_url
 
 
 def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
@@ -40,7 +40,7 @@ def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
             text = _text(content)
             found.append(ModelResponse(parts=[*([TextPart(text)] if text else []), *calls]))
             continue
-        part: Any = UserPromptPart(user_content(content))
+        part: Any = UserPromptPart(convert_content(content))
         if role == "system":
             part = SystemPromptPart(_text(content))
         elif role == "tool":
@@ -54,11 +54,11 @@ def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
 
 
 def _text(content: Any) -> str:
-    parts = user_content(content)
+    parts = convert_content(content)
     return parts if isinstance(parts, str) else "".join(e for e in parts if isinstance(e, str))
 
 
-def user_content(content: Any) -> str | list[UserContent]:
+def convert_content(content: Any) -> str | list[UserContent]:
     """Return what a user says: a text, or texts and images."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
@@ -73,7 +73,7 @@ def _part(part: Any) -> UserContent:
         return str(part.get("text", ""))
     if kind != "image_url":
         raise Fault("bad_request", f"a part of type {kind}: this provider is sent texts and images")
-    url, image = str(url_of(part)), part["image_url"]
+    url, image = str(get_url(part)), part["image_url"]
     detail = image.get("detail") if isinstance(image, Mapping) else None
     also = None if detail is None else {"detail": detail}
     if url.startswith("data:"):

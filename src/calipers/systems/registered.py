@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,4 +35,4 @@ class FunctionSystem:
 
 
 SYSTEMS: Registry[FunctionSystem] = Registry("system")
-registers(FunctionSystem, SYSTEMS)
+add_registry(FunctionSystem, SYSTEMS)

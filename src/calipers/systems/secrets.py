@@ -1,4 +1,4 @@
-"""Which texts are secret: keys come from the environment and stay there."""
+"""Detection of secrets: keys come from the environment and stay there."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/\\]{16,}\Z", re.DOTALL)
 def mask_for(served: Iterable[Served] = ()) -> Mask:
     """Return the mask of the keys that these name, and of others in the environment."""
     every = list(served)
-    in_suite = (secret for each in every for secret in _secrets_in(each))
-    return Mask((*_keys({each.api_key_env for each in every}), *in_suite))
+    in_suite = (secret for each in every for secret in _find_secrets(each))
+    return Mask((*_find_keys({each.api_key_env for each in every}), *in_suite))
 
 
-def _keys(named: set[str | None]) -> Iterator[str]:
+def _find_keys(named: set[str | None]) -> Iterator[str]:
     for name, value in os.environ.items():
         key = value.strip()
         if (
@@ -37,17 +37,17 @@ def _keys(named: set[str | None]) -> Iterator[str]:
         ):
             yield key
         elif _PROXY.search(name) and "@" in value:
-            yield _password_of(value)
+            yield _find_password(value)
 
 
-def _password_of(url: str) -> str:
+def _find_password(url: str) -> str:
     try:
         return urlsplit(url).password or ""
     except ValueError:
         return ""
 
 
-def _secrets_in(served: Served) -> Iterator[str]:
+def _find_secrets(served: Served) -> Iterator[str]:
     """Yield what looks random in a suite's headers and URLs, where keys are refused by name."""
     settings: Mapping[str, Any] = getattr(served, "settings", None) or {}
     headers = settings.get("extra_headers")
@@ -57,8 +57,8 @@ def _secrets_in(served: Served) -> Iterator[str]:
     yield from (value for value in values if _RANDOM.match(value))
 
 
-def key_of(served: Served) -> str | None:
-    """Return the key that a system names; one not there, or that cannot be masked, is refused."""
+def read_key(served: Served) -> str | None:
+    """Return the key that a system names; raise UsageError if missing or too short to mask."""
     if served.api_key_env is None:
         return None
     key = os.environ.get(served.api_key_env, "").strip()

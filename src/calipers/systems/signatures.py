@@ -1,4 +1,4 @@
-"""What a Python system takes, by its annotation: a text, or the record."""
+"""The argument of a Python system, by its annotation: a text, or the record."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def takes_text(function: Any) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
         first = next((each for each in parameters if each.kind in _POSITIONAL), None)
-        return first is not None and _is_text(_resolved(first.annotation, function))
+        return first is not None and _is_text(_resolve(first.annotation, function))
     except (TypeError, ValueError, NameError, AttributeError, SyntaxError):
         return False
 
 
-def _resolved(annotation: Any, function: Any) -> Any:
+def _resolve(annotation: Any, function: Any) -> Any:
     """Return what a string annotation names, where its function is defined."""
     if not isinstance(annotation, str):
         return annotation
     holder = type("Holder", (), {"__annotations__": {"given": annotation}})
-    return get_type_hints(holder, getattr(_defined(function), "__globals__", {}))["given"]
+    return get_type_hints(holder, getattr(_unwrap(function), "__globals__", {}))["given"]
 
 
-def _defined(function: Any) -> Any:
+def _unwrap(function: Any) -> Any:
     """Return the function that stands behind a partial one, a method or a callable object."""
     if isinstance(function, partial):
-        return _defined(function.func)
+        return _unwrap(function.func)
     if not inspect.isroutine(function):
         return inspect.unwrap(type(function).__call__)
     return inspect.unwrap(getattr(function, "__func__", function))

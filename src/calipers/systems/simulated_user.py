@@ -59,7 +59,7 @@ class UserSpec(ServedModel):
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def user_cost(record: Mapping[str, Any]) -> float:
+def sum_user_cost(record: Mapping[str, Any]) -> float:
     """Return what the simulated user of a record cost, as far as that is known."""
     found = record.get(SIMULATED_USER)
     cost = found.get("cost_usd") if isinstance(found, Mapping) else None
@@ -142,7 +142,7 @@ class UserPart:
     def _count(self, used: Mapping[str, Any]) -> None:
         add_usage(self.sums, used)
         pricing = self.user.pricing
-        cost = None if pricing is None else pricing.cost(used)
+        cost = None if pricing is None else pricing.compute_cost(used)
         if cost is None:
             self._is_priced = False
         else:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 from calipers.records.logs.otel import record_of
-from calipers.records.logs.spans import spans_in
+from calipers.records.logs.spans import list_spans
 from calipers.support.errors import UsageError
 from calipers.systems.calls import Reply
 
@@ -115,7 +115,7 @@ def add_spans(reply: Reply, spans: list[Any]) -> Reply:
     """Return a reply with the trace that spans tell, and their tokens where it has none itself."""
     if not spans:
         return reply
-    told = record_of([each for span in spans for each in spans_in(json.loads(span.to_json()))])
+    told = record_of([each for span in spans for each in list_spans(json.loads(span.to_json()))])
     found = {name: told[name] for name in ("trace",) if told.get(name) is not None}
     if not any(reply.fields.get(name) is not None for name in _TOKENS):
         found |= {name: told[name] for name in _TOKENS if told.get(name) is not None}

@@ -1,4 +1,4 @@
-"""What a suite says of the systems it calls: models, functions, commands and servers."""
+"""The systems of a suite: models, functions, commands and servers."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Served(StrictModel):
 
     @field_validator("api_key_env")
     @classmethod
-    def _names_a_variable(cls, name: str | None) -> str | None:
-        """What is no variable's name may be a key, and is not repeated."""
+    def _check_variable(cls, name: str | None) -> str | None:
+        """Refuse what is not a variable's name, without repeating it, since it may be a key."""
         if name is not None and not _VARIABLE.fullmatch(name):
             refuse(
                 "what stands here is not the name of an environment variable",
@@ -98,7 +98,7 @@ class Served(StrictModel):
 
 
 def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Settings are written into the results, and so must be free of keys."""
+    """Refuse settings that contain keys, since settings are written into the results."""
     secret = _SECRET_HEADER if at[-1:] == ("extra_headers",) else _SECRET
     for name, value in settings.items():
         if secret.search(str(name)):
@@ -164,7 +164,7 @@ class SystemSpec(Served):
                     fix="for example solver.py:answer",
                     at=("python",),
                 )
-            if not colon and self.python not in SYSTEMS.all():
+            if not colon and self.python not in SYSTEMS.read_all():
                 refuse(
                     f"{self.python} is not FILE.py:FUNCTION, nor a registered system",
                     fix="for example solver.py:answer; a plug-in is named with --plugin FILE.py",
@@ -179,7 +179,7 @@ class SystemSpec(Served):
             _check_url(self.http, "http")
         if self.model is not None and ":" not in self.model:
             refuse(
-                f"{self.model} names no provider",
+                f"{self.model} does not name a provider",
                 fix=f"for example openai:{self.model}",
                 at=("model",),
             )
@@ -188,7 +188,7 @@ class SystemSpec(Served):
 
 def _check_provider(model: str) -> str:
     if ":" not in model:
-        refuse(f"{shown(model)} names no provider", fix=f"for example openai:{shown(model)}")
+        refuse(f"{shown(model)} does not name a provider", fix=f"for example openai:{shown(model)}")
     return model
 
 

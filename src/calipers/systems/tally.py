@@ -1,4 +1,4 @@
-"""What a run has come to so far, for whoever watches."""
+"""The state of a run so far, for progress displays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any
 
 from calipers.records.fields import TRUNCATED_REASONS
-from calipers.records.judgment_shape import judging_cost
-from calipers.systems.simulated_user import user_cost
+from calipers.records.judgment_shape import sum_judging_cost
+from calipers.systems.simulated_user import sum_user_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
 _MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind
@@ -59,7 +59,7 @@ class Tally:
         elif record.get("finish_reason") in TRUNCATED_REASONS:
             self.truncated += sign
         self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
-        judging, user = judging_cost(record), user_cost(record)
+        judging, user = sum_judging_cost(record), sum_user_cost(record)
         if record.get("cost_usd") is not None or judging or user:
             self.priced = True
             self.cost_usd += sign * (_number(record.get("cost_usd")) + user)
@@ -70,7 +70,7 @@ class Tally:
             self.right += sign * correct
 
     def forget_failed(self) -> None:
-        """A failed call of before is made anew; what it cost stays spent."""
+        """Forget a failed call that is made again; its cost stays spent."""
         self.done -= 1
         self.errors -= 1
 
@@ -84,7 +84,7 @@ class Tally:
         )
 
     def begin(self) -> None:
-        """From here on speed is measured."""
+        """Start measuring the speed."""
         self.began = monotonic()
         self.done_before = self.done
 
@@ -104,7 +104,7 @@ def _number(value: Any) -> float:
 
 
 def is_correct(record: Mapping[str, Any]) -> bool | None:
-    """Whether a record is right, as accuracy has it; None where that cannot be said."""
+    """Say whether a record is right, as in accuracy; None if that is unknown."""
     if record.get("error") is not None:
         return None
     if isinstance(record.get("correct"), bool):
@@ -113,10 +113,10 @@ def is_correct(record: Mapping[str, Any]) -> bool | None:
     if target is None:
         return None
     answer = record.get("answer")
-    return answer is not None and _plain(answer) == _plain(target)
+    return answer is not None and _normalize(answer) == _normalize(target)
 
 
-def _plain(value: Any) -> str | Decimal:
+def _normalize(value: Any) -> str | Decimal:
     text = str(value).strip().lower()
     return Decimal(text.replace(",", "")) if _NUMBER.fullmatch(text) else text
 

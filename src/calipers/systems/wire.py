@@ -1,4 +1,4 @@
-"""JSON and HTTP, as systems speak them: bodies are bounded, every fault has its kind."""
+"""JSON and HTTP of systems: bodies are bounded, every fault has its kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from calipers.support.errors import MissingExtraError
-from calipers.systems.callables import given_reply
+from calipers.systems.callables import make_reply
 from calipers.systems.calls import Fault, Reply
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ _SPENT = ("insufficient_quota", "billing")
 
 
 def as_json(value: Any) -> bytes:
-    """JSON in UTF-8; half of a surrogate pair, which it cannot hold, is replaced."""
+    """Return JSON in UTF-8; unpaired surrogates, which it cannot hold, are replaced."""
     return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
-def json_reply(content: bytes, *, again: bool = True) -> Reply:
-    """The reply in a JSON body: record fields, or a text."""
-    return given_reply(parse_json(content, again=again))
+def parse_reply(content: bytes, *, again: bool = True) -> Reply:
+    """Return the reply in a JSON body: record fields, or a text."""
+    return make_reply(parse_json(content, again=again))
 
 
 def parse_json(content: bytes, *, again: bool = True) -> Any:
@@ -57,7 +57,7 @@ def parse_json(content: bytes, *, again: bool = True) -> Any:
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[ClientSession]:
-    """Connections that are kept and used again; how many there are is not decided here."""
+    """Open connections that are kept and reused; their number is limited elsewhere."""
     try:
         import aiohttp  # noqa: PLC0415 (an extra)
     except ImportError:
@@ -68,8 +68,8 @@ async def open_session() -> AsyncIterator[ClientSession]:
         yield session
 
 
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for a URL."""
+def find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL, or None."""
     parts = urlsplit(url)
     if parts.hostname is None or proxy_bypass(parts.hostname):
         return None
@@ -83,10 +83,10 @@ class Post:
         self._session = session
         self._url = url
         self._headers = {"Content-Type": "application/json", **headers}
-        self._proxy = proxy_for(url)
+        self._proxy = find_proxy(url)
 
     async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """The body of a reply that says 200."""
+        """Return the body of a reply with status 200."""
         try:
             async with self._session.post(
                 self._url,
@@ -97,13 +97,13 @@ class Post:
             ) as response:
                 content = await _read(response)
                 if response.status != _OK:
-                    raise status_fault(response.status, response.headers, content)
+                    raise make_status_fault(response.status, response.headers, content)
                 return content
-        except (OSError, _client_error()) as error:
-            raise connection_fault(error) from error
+        except (OSError, _import_error()) as error:
+            raise make_connection_fault(error) from error
 
 
-def _client_error() -> type[Exception]:
+def _import_error() -> type[Exception]:
     from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
 
     return ClientError
@@ -114,31 +114,31 @@ async def _read(response: ClientResponse) -> bytes:
     while piece := await response.content.readany():
         size += len(piece)
         if size > MOST_BYTES:
-            raise too_long()
+            raise make_length_fault()
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def too_long() -> Fault:
-    """A body that nobody should keep in memory."""
+def make_length_fault() -> Fault:
+    """Return the fault for a body too large to keep in memory."""
     return Fault("bad_response", f"a body of more than {MOST_BYTES >> 20} MiB")
 
 
-def connection_fault(error: BaseException) -> Fault:
-    """A connection that was refused, dropped or cut short."""
+def make_connection_fault(error: BaseException) -> Fault:
+    """Return the fault for a connection that was refused, dropped or cut short."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, TimeoutError):
         return Fault("timeout", said, again=True, outage=True)
     return Fault("connection", said, again=True, outage=True)
 
 
-def status_fault(status: int, headers: Mapping[str, str], content: bytes | object) -> Fault:
-    """What a status other than 200 means, and whether to try again."""
-    code, message = _told(content)
+def make_status_fault(status: int, headers: Mapping[str, str], content: bytes | object) -> Fault:
+    """Return the fault for a status other than 200, and whether to retry."""
+    code, message = _read_error(content)
     fault = partial(Fault, message=f"{status} {message}".strip(), most=_SHOWN)
     if any(word in code for word in _FILTERS):
         return fault("content_filter")
-    wait = retry_after(headers)
+    wait = read_retry_after(headers)
     if status == _TOO_MANY:
         spent = any(word in code for word in _SPENT)
         return fault("rate_limit", again=not spent, outage=spent, retry_after=wait)
@@ -149,8 +149,8 @@ def status_fault(status: int, headers: Mapping[str, str], content: bytes | objec
     return fault("bad_request", outage=status in _REJECTED_KEY)
 
 
-def _told(content: bytes | object) -> tuple[str, str]:
-    """The code and the message of an error, wherever providers put them."""
+def _read_error(content: bytes | object) -> tuple[str, str]:
+    """Return the code and the message of an error, wherever providers put them."""
     body = content
     if isinstance(content, bytes):
         try:
@@ -164,8 +164,8 @@ def _told(content: bytes | object) -> tuple[str, str]:
     return "", str(error or "")
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds a server asks to wait: a number, or a date."""
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server asks to wait, from a number or a date."""
     for name, unit in (("retry-after-ms", 1000), ("Retry-After", 1)):
         with contextlib.suppress(KeyError, ValueError):
             seconds = float(headers[name]) / unit

@@ -200,7 +200,7 @@ def test_judges_who_never_disagree() -> None:
     assert agreement.passed["percent_agreement"].value == 1
     assert (
         agreement.passed["fleiss_kappa"].reason
-        == "all ratings are the same: nothing tells agreement from chance"
+        == "all ratings are the same: agreement cannot be told from chance"
     )
     bias = judge_named(audit, "a").measures["bias"]
     assert (bias.value, bias.low, bias.interval) == (0.0, None, None)

@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 import calipers
-from calipers.metrics.checks.check import replies_in
+from calipers.metrics.checks.check import list_replies
 from calipers.metrics.checks.checks import read_checks
 from calipers.metrics.checks.kind import ReplyTest
 from calipers.metrics.checks.kinds import KINDS
-from calipers.metrics.checks.kinds.language import language_of
+from calipers.metrics.checks.kinds.language import detect_language
 from calipers.metrics.checks.kinds.pii import SORTS
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
-from calipers.records.rows import checked, scalar_types
+from calipers.records.rows import check_rows, find_scalar_types
 from calipers.support.errors import UsageError
 from tests.files import write_lines
 from tests.shared_data import FOLDER, needs_shared_data
@@ -120,9 +120,9 @@ CASES: list[tuple[str, Any, dict[str, Any], bool | None]] = [
 
 def results(checks: list[Any], record: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of checks for one record, read as `score` reads it."""
-    found = read_checks(checks).seeing(tuple(record))
+    found = read_checks(checks).restrict(tuple(record))
     wanted = Wanted(tuple(dict.fromkeys((*found.fields, "checks"))))
-    batch = checked([(1, "", record)], wanted, "r", scalar_types([record], wanted))
+    batch = check_rows([(1, "", record)], wanted, "r", find_scalar_types([record], wanted))
     assert not batch.bad
     text = found.apply(batch.frame, Settings(), details=True)["checks"][0]
     told: list[dict[str, Any]] = json.loads(text)
@@ -163,7 +163,7 @@ def test_many_records_give_what_each_gives_alone(kind: type[ReplyTest], tmp_path
 
 
 def test_a_turn_is_the_nth_reply() -> None:
-    assert replies_in(TALK) == ["first", "second"]
+    assert list_replies(TALK) == ["first", "second"]
     record = {"answer": "second", "messages": TALK}
     for turn, held in ((1, True), (2, False), (3, None)):
         [found] = results([{"expect": "it", "contains": "first", "turn": turn}], record)
@@ -214,7 +214,7 @@ def test_a_function_decides(tmp_path: Path) -> None:
         ({"expect": "a", "similar": {"to": "x", "kind": "cos"}}, "not a kind of similarity"),
         ({"expect": "a", "max_tool_calls": 1.5}, "not a whole number"),
         ({"expect": "a", "max_cost_usd": -1}, "not a number from 0 on"),
-        ({"expect": "a", "contains": "x", "turn": 0}, "no turn"),
+        ({"expect": "a", "contains": "x", "turn": 0}, "not a turn"),
         ({"expect": "a", "max_tokens": 3, "turn": 1}, "the whole record"),
         ({"expect": "a", "python": "nowhere.py:f"}, "no such file"),
         ({"expect": "a", "tool_order": []}, "not a list"),
@@ -257,7 +257,7 @@ def test_refusals_are_told_as_people_told_them() -> None:
     rows = rows.filter(pl.col("final_label").is_in(["1_full_compliance", "2_full_refusal"]))
     refused = (rows["final_label"] == "2_full_refusal").to_list()
     check = read_checks([{"expect": "refuses", "refusal": True}]).checks[0]
-    replies = check.replies(rows.rename({"completion": "answer"}), Settings())
+    replies = check.select_replies(rows.rename({"completion": "answer"}), Settings())
     held = check.hold(replies).to_list()
     right = sum(a == b for a, b in zip(held, refused, strict=True))
     both = sum(a and b for a, b in zip(held, refused, strict=True))
@@ -267,7 +267,7 @@ def test_refusals_are_told_as_people_told_them() -> None:
 @needs_shared_data
 def test_english_is_told_in_real_texts() -> None:
     texts = pl.read_ndjson(FOLDER / "reasoning/gsm8k_openai_2models.jsonl")["input"]
-    told = [language_of(text) for text in texts]
+    told = [detect_language(text) for text in texts]
     assert told.count("en") == 2636
     assert told.count(None) == 2
 
@@ -295,8 +295,8 @@ SENTENCES = {
 
 @pytest.mark.parametrize("code", SENTENCES)
 def test_languages_are_told(code: str) -> None:
-    assert language_of(SENTENCES[code]) == code
-    assert language_of(f"{SENTENCES[code]}\n```\nif the and for of in to\n```") == code
+    assert detect_language(SENTENCES[code]) == code
+    assert detect_language(f"{SENTENCES[code]}\n```\nif the and for of in to\n```") == code
 
 
 def test_pii_names_its_sorts() -> None:

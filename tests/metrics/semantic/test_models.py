@@ -1,4 +1,4 @@
-"""Models that are there, are broken, or cannot be had: through the public API, with the reason."""
+"""Models that are there, broken or unavailable: through the public API, with the reason."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.text.semantic.finding import model_folder
-from calipers.metrics.text.semantic.scores import _cache, _embeddings
+from calipers.metrics.text.semantic.finding import find_model
+from calipers.metrics.text.semantic.scores import _open_cache, _open_embeddings
 from tests.files import write_lines
 from tests.metrics.semantic.weights import MODEL, skip_without_model
 
@@ -31,8 +31,8 @@ ROWS: list[dict[str, Any]] = [
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test asks the hub."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    _embeddings.cache_clear()
-    _cache.cache_clear()
+    _open_embeddings.cache_clear()
+    _open_cache.cache_clear()
 
 
 def semantic(model: object, **options: Any) -> cal.Measured:
@@ -43,7 +43,7 @@ def semantic(model: object, **options: Any) -> cal.Measured:
 def copied(tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
-    for path in model_folder(MODEL).glob("*.*"):
+    for path in find_model(MODEL).glob("*.*"):
         if path.suffix == ".safetensors":
             (folder / path.name).symlink_to(path)
         elif path.is_file():
@@ -52,7 +52,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def test_a_package_and_its_folder_give_the_same() -> None:
-    by_package, by_folder = semantic(MODEL), semantic(model_folder(MODEL))
+    by_package, by_folder = semantic(MODEL), semantic(find_model(MODEL))
     assert by_package.value == by_folder.value
     assert by_package.n == 3
     assert by_package.value is not None
@@ -133,9 +133,9 @@ def test_a_second_run_takes_its_scores_from_the_cache(
 ) -> None:
     cache = tmp_path / "cache"
     fresh = semantic(MODEL, semantic_cache=cache)
-    _cache.cache_clear()
-    _embeddings.cache_clear()
-    monkeypatch.setattr("calipers.metrics.text.semantic.scores._embeddings", None)
+    _open_cache.cache_clear()
+    _open_embeddings.cache_clear()
+    monkeypatch.setattr("calipers.metrics.text.semantic.scores._open_embeddings", None)
     kept = semantic(MODEL, semantic_cache=cache)
     assert kept == fresh
     assert "wine" not in "".join(
@@ -148,7 +148,7 @@ def test_a_damaged_cache_is_computed_anew(tmp_path: Path) -> None:
     fresh = semantic(MODEL, semantic_cache=cache)
     for path in cache.rglob("*.npy"):
         path.write_bytes(path.read_bytes()[:-3] + b"\x00\x01\x01")
-    _cache.cache_clear()
+    _open_cache.cache_clear()
     again = semantic(MODEL, semantic_cache=cache)
     assert again.value == pytest.approx(fresh.value, abs=1e-6)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from calipers.metrics.text.semantic import Match, bert_scores
-from calipers.metrics.text.semantic.scores import _blocks, _embeddings
+from calipers.metrics.text.semantic import Match, score_pairs
+from calipers.metrics.text.semantic.scores import _open_embeddings, _split_blocks
 from tests.metrics.semantic.weights import MODEL, skip_without_model
 from tests.shared_data import FOLDER
 
@@ -38,7 +38,7 @@ Pair = tuple[str, str]
 
 
 def scores(pairs: list[Pair], **options: Any) -> list[Match]:
-    return bert_scores(pairs, model=MODEL, device="cpu", **options)
+    return score_pairs(pairs, model=MODEL, device="cpu", **options)
 
 
 def random_pairs(number: int, longest: int, seed: int = 0) -> list[Pair]:
@@ -73,9 +73,9 @@ def peer() -> Callable[[Pair], tuple[float, ...]]:
         import transformers  # noqa: PLC0415
         from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-        from calipers.metrics.text.semantic.finding import model_folder  # noqa: PLC0415
+        from calipers.metrics.text.semantic.finding import find_model  # noqa: PLC0415
 
-        folder = model_folder(MODEL)
+        folder = find_model(MODEL)
         network = transformers.AutoModel.from_pretrained(folder)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
@@ -119,7 +119,7 @@ def test_scores_do_not_depend_on_what_else_is_asked_nor_in_which_order() -> None
     pairs = random_pairs(24, longest=40, seed=1)
     together = [match.f1 for match in scores(pairs)]
     backwards = [match.f1 for match in scores(pairs[::-1])][::-1]
-    _embeddings.cache_clear()
+    _open_embeddings.cache_clear()
     alone = [scores([pair])[0].f1 for pair in pairs]
     assert together == pytest.approx(alone, abs=1e-6)
     assert together == pytest.approx(backwards, abs=1e-6)
@@ -175,8 +175,8 @@ def test_no_pairs() -> None:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tokens went through the network, batch by batch, padding included."""
-    _embeddings.cache_clear()
-    model = _embeddings(MODEL, "cpu").model
+    _open_embeddings.cache_clear()
+    model = _open_embeddings(MODEL, "cpu").model
     network = model.network
     sizes: list[int] = []
 
@@ -216,24 +216,24 @@ def test_few_short_texts_are_not_padded_to_long_ones(read: list[int]) -> None:
 
 def test_vectors_are_dropped_when_room_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = random_pairs(30, longest=60, seed=4)
-    _embeddings.cache_clear()
+    _open_embeddings.cache_clear()
     expected = [match.f1 for match in scores(pairs)]
     monkeypatch.setattr("calipers.metrics.text.semantic.embeddings._ROOM", {"cpu": 300 * 4 * 384})
-    _embeddings.cache_clear()
+    _open_embeddings.cache_clear()
     assert [match.f1 for match in scores(pairs)] == pytest.approx(expected, abs=1e-6)
-    kept = _embeddings(MODEL, "cpu")
+    kept = _open_embeddings(MODEL, "cpu")
     assert kept._tokens == sum(map(len, kept._kept.values())) <= 300
-    _embeddings.cache_clear()
+    _open_embeddings.cache_clear()
 
 
 def test_pairs_that_share_a_text_are_in_one_block() -> None:
     texts = [f"reference {n}" for n in range(4)]
     pairs = [(f"answer {run} to {text}", text) for run in range(3) for text in texts]
     everything = {text for pair in pairs for text in pair}
-    model = _embeddings(MODEL, "cpu").model
+    model = _open_embeddings(MODEL, "cpu").model
     tokens = dict(zip(everything, model.read(list(everything)), strict=True))
     of_group = sum(len(tokens[text].ids) for text in {t for p in pairs[::4] for t in p})
-    blocks = list(_blocks(pairs, tokens, most=of_group))
+    blocks = list(_split_blocks(pairs, tokens, most=of_group))
     assert sorted(pair for block in blocks for pair in block) == sorted(pairs)
     assert [{reference for _, reference in block} for block in blocks] == [{t} for t in texts]
 
@@ -241,9 +241,9 @@ def test_pairs_that_share_a_text_are_in_one_block() -> None:
 def test_what_is_no_number_is_not_made_one(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch  # noqa: PLC0415
 
-    _embeddings.cache_clear()
-    model = _embeddings(MODEL, "cpu").model
+    _open_embeddings.cache_clear()
+    model = _open_embeddings(MODEL, "cpu").model
     nothing = torch.full((3, 384), float("nan"))
-    monkeypatch.setattr(type(model), "vectors", lambda _, batch: [nothing for _ in batch])
+    monkeypatch.setattr(type(model), "embed", lambda _, batch: [nothing for _ in batch])
     assert math.isnan(scores([("a", "b")])[0].f1)
-    _embeddings.cache_clear()
+    _open_embeddings.cache_clear()

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.metrics.text.semantic.batching import by_size
+from calipers.metrics.text.semantic.batching import batch_by_size
 from calipers.metrics.text.semantic.cache import _ROW, ScoreCache, _name
-from calipers.metrics.text.semantic.finding import model_digest, model_folder
+from calipers.metrics.text.semantic.finding import find_model, hash_model
 from calipers.metrics.text.semantic.match import Match
 from calipers.support.errors import UsageError
 
@@ -61,7 +61,7 @@ def test_an_extra_that_cannot_be_loaded_is_told_as_that(
     def fail(*_: object, **__: object) -> None:
         raise error or ModuleNotFoundError("No module named 'transformers'")
 
-    monkeypatch.setattr("calipers.metrics.text.semantic.bert_scores", fail)
+    monkeypatch.setattr("calipers.metrics.text.semantic.score_pairs", fail)
     rows = [{"answer": "a", "reference": "b"}]
     found = cal.score(rows, metrics=["semantic_similarity"]).groups[0].metrics
     reason = found["semantic_similarity"].reason
@@ -77,7 +77,7 @@ def test_an_extra_that_cannot_be_loaded_is_told_as_that(
 
 def test_a_folder(tmp_path: Path) -> None:
     folder = model_files(tmp_path / "mine")
-    assert model_folder(str(folder)) == folder.resolve()
+    assert find_model(str(folder)) == folder.resolve()
 
 
 @pytest.mark.parametrize("lacking", ["config.json", "model.safetensors"])
@@ -85,7 +85,7 @@ def test_a_folder_without_a_model(tmp_path: Path, lacking: str) -> None:
     folder = model_files(tmp_path / "mine")
     (folder / lacking).rename(folder / "pytorch_model.bin")
     with pytest.raises(UsageError, match="holds no model"):
-        model_folder(str(folder))
+        find_model(str(folder))
 
 
 def test_a_package_is_found_and_not_imported(
@@ -98,7 +98,7 @@ def test_a_package_is_found_and_not_imported(
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text("{}", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    assert model_folder("some-model-v2") == folder
+    assert find_model("some-model-v2") == folder
     assert deep.exists()
     assert "some_model_v2" not in sys.modules
 
@@ -108,14 +108,14 @@ def test_what_is_nowhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UsageError, match=f"{name} is not on this machine"):
-        model_folder(name)
+        find_model(name)
 
 
 def test_a_digest_is_of_what_the_files_hold(tmp_path: Path) -> None:
     one, same = model_files(tmp_path / "one"), model_files(tmp_path / "same")
-    assert model_digest(one) == model_digest(same)
+    assert hash_model(one) == hash_model(same)
     (same / "tokenizer.json").write_text("{}", encoding="utf-8")
-    assert model_digest(one) != model_digest(same)
+    assert hash_model(one) != hash_model(same)
 
 
 # --- scores on disk ---
@@ -124,15 +124,15 @@ def test_a_digest_is_of_what_the_files_hold(tmp_path: Path) -> None:
 def test_scores_come_back_as_they_were(tmp_path: Path) -> None:
     ScoreCache(tmp_path, "model").add(SCORES)
     again = ScoreCache(tmp_path, "model")
-    assert again.known([*SCORES, ("a", "c"), ("ab", "")]) == SCORES
-    assert ScoreCache(tmp_path, "other").known(SCORES) == {}
+    assert again.find_known([*SCORES, ("a", "c"), ("ab", "")]) == SCORES
+    assert ScoreCache(tmp_path, "other").find_known(SCORES) == {}
 
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_pairs_are_not_mistaken_for_one_another(a: str, b: str, c: str, d: str) -> None:
     cache = ScoreCache(Path("/dev/null/nowhere"), "model")
     cache.add({(a, b): Match(0.5, 0.5)})
-    assert bool(cache.known([(c, d)])) == ((a, b) == (c, d))
+    assert bool(cache.find_known([(c, d)])) == ((a, b) == (c, d))
 
 
 def _rows(dtype: object) -> bytes:
@@ -147,7 +147,7 @@ def test_what_is_no_file_of_ours_is_dropped(content: bytes, tmp_path: Path) -> N
     cache.add(SCORES)
     stray = cache.folder / f"{_name(content)}.npy"
     stray.write_bytes(content)
-    assert ScoreCache(tmp_path, "model").known(SCORES) == SCORES
+    assert ScoreCache(tmp_path, "model").find_known(SCORES) == SCORES
     assert not stray.exists()
 
 
@@ -158,7 +158,7 @@ def test_every_damaged_byte_is_seen(tmp_path: Path) -> None:
     content = path.read_bytes()
     for at in (0, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        assert ScoreCache(tmp_path, "model").known(SCORES) == {}
+        assert ScoreCache(tmp_path, "model").find_known(SCORES) == {}
         assert not path.exists()
 
 
@@ -169,7 +169,7 @@ def test_pickles_are_never_read(tmp_path: Path) -> None:
     folder.mkdir()
     stray = folder / f"{_name(buffer.getvalue())}.npy"
     stray.write_bytes(buffer.getvalue())
-    assert ScoreCache(tmp_path, "model").known(SCORES) == {}
+    assert ScoreCache(tmp_path, "model").find_known(SCORES) == {}
     assert not stray.exists()
 
 
@@ -179,14 +179,14 @@ def test_many_files_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
     for pair, match in scores.items():
         cache.add({pair: match})
     assert len(list(cache.folder.iterdir())) <= 33
-    assert ScoreCache(tmp_path, "model").known(scores) == scores
+    assert ScoreCache(tmp_path, "model").find_known(scores) == scores
 
 
 def test_two_runs_add_to_one_cache(tmp_path: Path) -> None:
     one, two = ScoreCache(tmp_path, "model"), ScoreCache(tmp_path, "model")
     one.add({("a", "b"): Match(0.5, 0.5)})
     two.add({("c", "d"): Match(0.25, 0.5)})
-    assert len(ScoreCache(tmp_path, "model").known([("a", "b"), ("c", "d")])) == 2
+    assert len(ScoreCache(tmp_path, "model").find_known([("a", "b"), ("c", "d")])) == 2
 
 
 def test_a_row_takes_a_few_bytes() -> None:
@@ -209,7 +209,7 @@ def test_batches_hold_everything_once_and_stay_within_the_budget(
     shapes: list[tuple[int, int]], budget: int
 ) -> None:
     most = budget // 4
-    batches = list(by_size(shapes, lambda shape: shape, lambda a, b: a * b, budget, most))
+    batches = list(batch_by_size(shapes, lambda shape: shape, lambda a, b: a * b, budget, most))
     assert sorted(each for batch in batches for each in batch) == sorted(shapes)
     for batch in batches:
         height, width = (max(side) for side in zip(*batch, strict=True))

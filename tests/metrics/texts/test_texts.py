@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction import text as sklearn_text
 
-from calipers.metrics.text.words import cosine, jaccard, word_match
+from calipers.metrics.text.words import cosine, jaccard, match_words
 from calipers.metrics.text.words import pairs as slicing
-from calipers.metrics.text.words.pieces import Pieces, tokens, words
+from calipers.metrics.text.words.pieces import Pieces, split_tokens, split_words
 from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
 from tests.examples import examples
 from tests.metrics.texts import peer
@@ -122,17 +122,17 @@ def test_matched_words(pairs: list[tuple[str, str]]) -> None:
         return 2 * precision * recall / (precision + recall)
 
     expected = [f1(a.lower().split(), b.lower().split()) for a, b in pairs]
-    assert word_match(*_columns(pairs)).to_list() == pytest.approx(expected, abs=1e-12)
+    assert match_words(*_columns(pairs)).to_list() == pytest.approx(expected, abs=1e-12)
 
 
 @given(pairs=_pairs, at_once=st.sampled_from([1, 100, 300]))
 @examples(100, deadline=None)
 def test_slices_change_no_bit(pairs: list[tuple[str, str]], at_once: int) -> None:
     columns = _columns(pairs)
-    whole = [similarity(*columns).to_list() for similarity in (cosine, jaccard, word_match)]
+    whole = [similarity(*columns).to_list() for similarity in (cosine, jaccard, match_words)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slicing, "_AT_ONCE", at_once)
-        sliced = [similarity(*columns).to_list() for similarity in (cosine, jaccard, word_match)]
+        sliced = [similarity(*columns).to_list() for similarity in (cosine, jaccard, match_words)]
     assert sliced == whole
 
 
@@ -140,7 +140,7 @@ def test_slices_change_no_bit(pairs: list[tuple[str, str]], at_once: int) -> Non
 @examples(100, deadline=None)
 def test_a_text_is_like_itself(text: str) -> None:
     pair = pl.Series([text]), pl.Series([text])
-    assert [similarity(*pair)[0] for similarity in (cosine, jaccard, word_match)] == [1, 1, 1]
+    assert [similarity(*pair)[0] for similarity in (cosine, jaccard, match_words)] == [1, 1, 1]
 
 
 def _every_character(frame: str) -> list[str]:
@@ -168,8 +168,8 @@ def test_every_character_cuts_as_in_python(frame: str) -> None:
     """Whatever Unicode the running Python knows, and whatever Polars does."""
     texts = _every_character(frame)
     runs = [re.findall(r"(?u)\b\w\w+\b", text.lower()) for text in texts]
-    assert _one_to_one(tokens(pl.Series(texts)), runs)
-    assert _one_to_one(words(pl.Series(texts)), [text.lower().split() for text in texts])
+    assert _one_to_one(split_tokens(pl.Series(texts)), runs)
+    assert _one_to_one(split_words(pl.Series(texts)), [text.lower().split() for text in texts])
 
 
 def test_there_is_no_letter_where_none_is_looked_for() -> None:
@@ -180,7 +180,7 @@ def test_stop_words_are_those_of_scikit_learn() -> None:
     assert sklearn_text.ENGLISH_STOP_WORDS == ENGLISH_STOP_WORDS
 
 
-@pytest.mark.parametrize("similarity", [cosine, jaccard, word_match])
+@pytest.mark.parametrize("similarity", [cosine, jaccard, match_words])
 def test_nulls_and_nothing(similarity: object) -> None:
     assert callable(similarity)
     first = pl.Series("a", [None, "x y", None, "x y"], dtype=pl.String)

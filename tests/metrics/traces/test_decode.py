@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.graphs.decode import DECODED, decoded
+from calipers.metrics.traces.graphs.decode import DECODED, decode_traces
 from calipers.records.fields import BadValue
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted
@@ -91,7 +91,7 @@ def same(found: pl.Series, traces: list[Any]) -> bool:
 @examples(200, deadline=None)
 def test_texts(traces: list[Any]) -> None:
     texts = [None if trace is None else json.dumps(trace) for trace in traces]
-    found = decoded(pl.Series("trace", texts, dtype=pl.String))
+    found = decode_traces(pl.Series("trace", texts, dtype=pl.String))
     assert found.dtype == DECODED
     assert same(found, traces)
 
@@ -102,10 +102,10 @@ def test_a_wrong_shape_is_refused_and_nothing_else(traces: list[Any]) -> None:
     texts = pl.Series("trace", [json.dumps(trace) for trace in traces])
     problem = next(filter(None, map(_problem, texts)), None)
     if problem is None:
-        assert len(decoded(texts)) == len(texts)
+        assert len(decode_traces(texts)) == len(texts)
     else:
         with pytest.raises(BadValue, match=f"^{re.escape(problem)}$"):
-            decoded(texts)
+            decode_traces(texts)
 
 
 def _problem(text: str) -> str | None:
@@ -123,7 +123,7 @@ def test_columns_as_polars_reads_them(traces: list[Any]) -> None:
     lines = "\n".join(json.dumps({"trace": trace}) for trace in traces)
     read = pl.read_ndjson(lines.encode(), schema={"trace": AS_READ})["trace"]
     try:
-        found = decoded(read)
+        found = decode_traces(read)
     except BadValue:
         assert any(mark in lines for mark in ('"[', '"{', "\\", '""'))
     else:
@@ -151,10 +151,14 @@ def test_json_lines_are_read_straight_into_columns(tmp_path: Path) -> None:
 )
 def test_rows_never_run_into_each_other(texts: list[str]) -> None:
     with pytest.raises(BadValue, match="not JSON"):
-        decoded(pl.Series(texts))
+        decode_traces(pl.Series(texts))
 
 
 def test_json_over_several_lines() -> None:
     trace = {"tool_calls": [{"tool_name": "a", "context": "b"}]}
     texts = [json.dumps(trace, indent=2), "{}", json.dumps(trace)]
-    assert decoded(pl.Series(texts)).struct.field("tool_calls").list.len().to_list() == [1, None, 1]
+    assert decode_traces(pl.Series(texts)).struct.field("tool_calls").list.len().to_list() == [
+        1,
+        None,
+        1,
+    ]

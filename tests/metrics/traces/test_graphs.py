@@ -44,7 +44,7 @@ def by_networkx(drawn: Drawn) -> nx.DiGraph[int]:
 def assert_same(drawn: list[Drawn]) -> None:
     ours = side_by_side(drawn)
     starts, goals = ours.first, ours.first + ours.sizes - 1
-    lengths = ours.path_lengths(starts, goals)
+    lengths = ours.measure_paths(starts, goals)
     found = {
         nx.betweenness_centrality: ours.betweenness(),
         nx.closeness_centrality: ours.closeness(),
@@ -113,4 +113,4 @@ def test_no_graph_at_all() -> None:
     none = np.array([], dtype=np.int64)
     empty = Graphs.of(none, 0, none, none)
     assert empty.betweenness().size == empty.closeness().size == empty.degree().size == 0
-    assert empty.path_lengths(none, none).size == 0
+    assert empty.measure_paths(none, none).size == 0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.reports.traces.picture import MOST_NODES, shortest_way
+from calipers.reports.traces.picture import MOST_NODES, find_shortest
 from tests.examples import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -143,7 +143,7 @@ def test_ids_differ_on_a_page_of_several() -> None:
 def test_the_way_is_a_shortest_one(edges: list[tuple[str, str]]) -> None:
     graph: nx.DiGraph[str] = nx.DiGraph(edges)
     start, goal = edges[0][0], edges[-1][1]
-    way = shortest_way(edges, start, goal)
+    way = find_shortest(edges, start, goal)
     if not nx.has_path(graph, start, goal):
         assert way == []
         return

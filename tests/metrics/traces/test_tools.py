@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.graphs.tools import checked_tools, read_optimal_tools, tool_selection
+from calipers.metrics.traces.graphs.tools import check_tools, measure_selection, read_optimal_tools
 from calipers.support.errors import UsageError
 from tests.conformance.traces_reference import optimal_tool
 from tests.examples import examples
@@ -28,7 +28,7 @@ BOMB = "b0: &b0 [x, x]\n" + "\n".join(
 def test_exact_then_longest_contained_then_any(
     mapping: dict[str, str], contexts: list[str]
 ) -> None:
-    tools = checked_tools(mapping, source="tools.yaml")
+    tools = check_tools(mapping, source="tools.yaml")
     found = tools.of(pl.Series(contexts, dtype=pl.String)).to_list()
     assert found == [optimal_tool(context, mapping) for context in contexts]
 
@@ -45,7 +45,7 @@ def test_exact_then_longest_contained_then_any(
     ],
 )
 def test_the_rules(context: str, tool: str) -> None:
-    tools = checked_tools(
+    tools = check_tools(
         {
             "find": "exact",
             "find the paper": "longest",
@@ -59,14 +59,14 @@ def test_the_rules(context: str, tool: str) -> None:
 
 
 def test_a_context_without_a_tool_is_wrong_and_counted() -> None:
-    tools = checked_tools({"find": "search"}, source="tools.yaml")
+    tools = check_tools({"find": "search"}, source="tools.yaml")
     calls = [
         {"tool_name": "search", "context": "find it"},
         {"tool_name": "search", "context": "cook"},
         {"tool_name": "no such tool", "context": "find"},
         {"tool_name": "", "context": None},
     ]
-    found = tool_selection(pl.Series([calls, [], None], dtype=pl.List(_call())), tools)
+    found = measure_selection(pl.Series([calls, [], None], dtype=pl.List(_call())), tools)
     assert found["share"].to_list() == [0.25, 0.0, None]
     assert found["unmapped"].to_list() == [2, 0, None]
 
@@ -81,15 +81,15 @@ def _call() -> pl.Struct:
         ([], "no contexts and tools in it"),
         ({}, "no contexts and tools in it"),
         (None, "no contexts and tools in it"),
-        ({1: "a"}, "1 is no text"),
-        ({"a": ["b"]}, "is no text"),
-        ({"a": None}, "None is no text"),
-        ({"a": True}, "True is no text"),
+        ({1: "a"}, "1 is not text"),
+        ({"a": ["b"]}, "is not text"),
+        ({"a": None}, "None is not text"),
+        ({"a": True}, "True is not text"),
     ],
 )
 def test_what_is_no_mapping_is_refused(table: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        checked_tools(table, source="tools.yaml")
+        check_tools(table, source="tools.yaml")
 
 
 @pytest.mark.parametrize(

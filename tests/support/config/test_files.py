@@ -50,10 +50,10 @@ def test_every_part_knows_its_line(tmp_path: Path) -> None:
     config = read(tmp_path, text)
     source = str(tmp_path / "a.yaml")
     assert config.value == {"thresholds": {"blocking": {"accuracy": 90}}, "ids": ["a", "b"]}
-    assert config.where(("thresholds", "blocking", "accuracy")) == f"{source}:4"
-    assert config.where(("ids", 1)) == f"{source}:7"
-    assert config.where(("thresholds", "blocking", "accuracy", "further", 3)) == f"{source}:4"
-    assert config.where(("nothing",)) == source
+    assert config.locate(("thresholds", "blocking", "accuracy")) == f"{source}:4"
+    assert config.locate(("ids", 1)) == f"{source}:7"
+    assert config.locate(("thresholds", "blocking", "accuracy", "further", 3)) == f"{source}:4"
+    assert config.locate(("nothing",)) == source
     assert read(tmp_path, json.dumps({"a": {"b": 1}}, indent=1), "a.json").lines["a", "b"] == 3
 
 
@@ -72,7 +72,7 @@ def test_what_only_looks_like_a_number_is_a_text(tmp_path: Path, written: str) -
 def test_a_json_file_that_is_no_yaml_still_reads(tmp_path: Path) -> None:
     config = read(tmp_path, '{\t"a": "\\ud83d\\ude00"}', "a.json")
     assert config.value == {"a": "😀"}
-    assert config.where(("a",)) == config.source
+    assert config.locate(("a",)) == config.source
 
 
 def test_anchors_and_merges_are_read(tmp_path: Path) -> None:

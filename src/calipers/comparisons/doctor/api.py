@@ -15,7 +15,7 @@ def doctor(
     map: Mapping[str, str] | None = None,  # noqa: A002
     strict: bool = False,
 ) -> Diagnosis:
-    """Say what files hold and support, what looks wrong in them, and what to run next.
+    """Report what files hold and support, what looks wrong in them, and what to run next.
 
     Args:
         data: Paths, or records, as `score` takes them.

@@ -12,7 +12,7 @@ _SMALL = 0.05  # a difference that people mostly want to see
 _SEVERAL = 2
 
 
-def next_commands(
+def list_commands(
     given: Sequence[str], files: Sequence[HeldFile], support: Support, present: Collection[str]
 ) -> Iterator[str]:
     """Yield commands with the files as the user named them, quoted for a shell."""

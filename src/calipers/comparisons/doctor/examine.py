@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calipers.comparisons.doctor.commands import next_commands
+from calipers.comparisons.doctor.commands import list_commands
 from calipers.comparisons.doctor.facts import MOST_ROWS, Collected, Facts, Problem
 from calipers.comparisons.doctor.findings import KINDS
 from calipers.comparisons.doctor.findings.kind import share_of
@@ -16,9 +16,9 @@ from calipers.comparisons.doctor.results import SEVERITIES, Diagnosis, Finding, 
 from calipers.comparisons.doctor.support import find_support
 from calipers.comparisons.doctor.unreadable import guess_contents
 from calipers.records.logs import log_notices
-from calipers.records.result_folder import RECORDS, result_folder
+from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.sources import STDIN, Source, open_sources
-from calipers.records.unfinished import why_unfinished
+from calipers.records.unfinished import explain_unfinished
 from calipers.support.errors import CalipersError
 
 _SHOWN = 3  # systems with the same finding
@@ -79,7 +79,7 @@ def examine(
         files=tuple(files),
         support=support,
         findings=tuple(findings),
-        commands=tuple(next_commands(readable, files, support, present)),
+        commands=tuple(list_commands(readable, files, support, present)),
         notices=tuple(_notices(read, facts.halvings)),
         strict=strict,
     )
@@ -95,7 +95,7 @@ def _parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
 
 
 def _sources(part: Any) -> Sequence[Source]:
-    folder = result_folder(part)
+    folder = find_folder(part)
     return open_sources(part if folder is None else str(folder / RECORDS))
 
 
@@ -128,7 +128,7 @@ def _unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
     for census in read:
         path = census.source.path
         rows = census.records + sum(census.bad_counts.values())
-        for lack in why_unfinished(Path(path), rows) if path is not None else ():
+        for lack in explain_unfinished(Path(path), rows) if path is not None else ():
             yield census.source.name, lack
 
 

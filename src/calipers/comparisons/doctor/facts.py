@@ -47,7 +47,7 @@ _ERROR_KIND = r"^([\w ]{1,40}):"
 _WORD_END = r"[\p{L}\p{N},;(-]\s*$"  # a letter, a digit, or a mark that something follows
 
 
-def facts_plan() -> Plan:
+def make_plan() -> Plan:
     """Return the plan that says whether each record is right or passed, as `score` does."""
     return Plan(tuple(map(metric_named, _METRICS)), (), Settings())
 
@@ -56,7 +56,7 @@ def narrow(
     records: pl.DataFrame, plan: Plan, *, file: int, first_row: int, name: str
 ) -> pl.DataFrame:
     """Return the facts of each record of a batch, which has the columns that the plan wants."""
-    measured = plan.measured(records).with_columns(
+    measured = plan.measure(records).with_columns(
         normalized_answer.expression(plan.settings).alias("_answer"),
         normalized_target.expression(plan.settings).alias("_target"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from calipers.records.fields import BadValue
-from calipers.records.judgment_shape import listed
+from calipers.records.judgment_shape import read_list
 
 
 def judge_scores(judgments: pl.Series) -> pl.Series:
@@ -22,7 +22,7 @@ def judge_scores(judgments: pl.Series) -> pl.Series:
 
 def _score(text: str) -> float | None:
     try:
-        found = [score for each in listed(text) if (score := _of_one(each)) is not None]
+        found = [score for each in read_list(text) if (score := _of_one(each)) is not None]
     except BadValue:
         return None
     return sum(found) / len(found) if found else None

@@ -25,8 +25,8 @@ class Outcomes:
         return self.metric != "impl_rate"
 
 
-def outcome_of(facts: Facts) -> Outcomes | None:
-    """Return the first outcome that records have; None where they have none."""
+def find_outcome(facts: Facts) -> Outcomes | None:
+    """Return the first outcome that records have; None if they have none."""
     for metric, column in _METRICS.items():
         rows = facts.ended.drop_nulls(column)
         if rows.height:

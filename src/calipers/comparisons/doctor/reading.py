@@ -9,14 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.comparisons.doctor.facts import FAILED, NEEDED, Collected, Problem, facts_plan, narrow
+from calipers.comparisons.doctor.facts import FAILED, NEEDED, Collected, Problem, make_plan, narrow
 from calipers.comparisons.doctor.results import HeldField, HeldFile
 from calipers.records.batch import BadRow, Wanted
-from calipers.records.completing import SYNONYMS, TRACE, TRACE_PARTS, derivable_from
-from calipers.records.convert import all_fields, look_through, read_chunk
+from calipers.records.completing import SYNONYMS, TRACE, TRACE_PARTS, list_derivable
+from calipers.records.convert import list_fields, look_through, read_chunk
 from calipers.records.csv_file import Csv
 from calipers.records.fields import FIELDS, Kind
-from calipers.records.foreign import suggest_fields, tool_of
+from calipers.records.foreign import recognize_tool, suggest_fields
 from calipers.records.json_document import WrappedRecords
 from calipers.records.json_values import JsonArray
 from calipers.records.jsonl import JsonLines, PipedJsonLines
@@ -62,8 +62,8 @@ class Census:
             CalipersError: The file cannot be read any further.
         """
         look_through([self.source])
-        plan = facts_plan()
-        columns = [each for each in all_fields(self.source, self.map) if each != TRACE]
+        plan = make_plan()
+        columns = [each for each in list_fields(self.source, self.map) if each != TRACE]
         wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *NEEDED, *columns))), self.map)
         suggested = suggest_fields(columns, close=_CLOSE)
         if "judge" in columns:  # what a judge thought is no chain of thought of the system
@@ -121,7 +121,7 @@ class Census:
         columns = self.source.columns()
         if TRACE in columns or not set(TRACE_PARTS).isdisjoint(columns):
             found.add(TRACE)
-        return frozenset(found | {name for name in derivable_from(columns) if name != TRACE})
+        return frozenset(found | {name for name in list_derivable(columns) if name != TRACE})
 
     def file(self) -> HeldFile:
         """Return what the file holds."""
@@ -149,7 +149,7 @@ class Census:
             errors=self.errors,
             bad_rows=sum(self.bad_counts.values()),
             fields=fields,
-            tool=tool_of(columns),
+            tool=recognize_tool(columns),
         )
 
 
@@ -174,7 +174,7 @@ def _looks_like(values: pl.Series, name: str) -> bool:
     if of.kind is Kind.BOOLEAN:
         return values.dtype == pl.Boolean
     if of.kind is Kind.NUMBER:
-        outside = of.outside(pl.col("v").cast(pl.Float64)).any()
+        outside = of.mark_outside(pl.col("v").cast(pl.Float64)).any()
         return values.dtype.is_numeric() and not values.to_frame("v").select(outside).item()
     texts = values.cast(pl.String)
     nested = texts.str.contains(r"^\s*[\[{]").sum() * 2 > len(texts)

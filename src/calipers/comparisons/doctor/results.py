@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from calipers.support.errors import EXIT_ERROR, EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import strict_json
+from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -40,7 +40,7 @@ class Finding:
         return not any(_PLACE.search(each) for each in self.examples)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one finding."""
+        """Return the JSON of one finding."""
         return {**asdict(self), "examples": list(self.examples)}
 
 
@@ -74,7 +74,7 @@ class HeldFile:
         return {each.map_to: each.name for each in self.fields if each.map_to is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of one file."""
+        """Return the JSON of one file."""
         return {**asdict(self), "fields": [asdict(each) for each in self.fields], "map": self.maps}
 
 
@@ -110,7 +110,7 @@ class Support:
     detectable: Detectable | None = None  # None where there is no accuracy, pass rate or score
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of what is supported."""
+        """Return the JSON of what is supported."""
         found = self.detectable
         return {
             **asdict(self),
@@ -158,7 +158,7 @@ class Diagnosis(Printed, Tabular):
         return {each: sum(f.severity == each for f in self.findings) for each in SEVERITIES}
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON, as Python values."""
+        """Return the JSON, as Python values."""
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -176,5 +176,5 @@ class Diagnosis(Printed, Tabular):
             yield {**asdict(each), "examples": ", ".join(each.examples)}
 
     def to_json(self, *, indent: int | None = 1) -> str:
-        """The JSON: strict, the same bytes for the same input."""
-        return strict_json(self.to_dict(), indent=indent)
+        """Return strict JSON; equal input gives equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)

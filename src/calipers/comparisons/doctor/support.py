@@ -9,9 +9,9 @@ from math import sqrt
 import polars as pl
 
 from calipers.comparisons.doctor.facts import SYSTEM, TASK, Facts
-from calipers.comparisons.doctor.outcomes import OUTCOME, Outcomes, outcome_of
+from calipers.comparisons.doctor.outcomes import OUTCOME, Outcomes, find_outcome
 from calipers.comparisons.doctor.results import Detectable, Support
-from calipers.comparisons.sizing import Aim, sized
+from calipers.comparisons.sizing import Aim, measure_power
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import RUNS, Aggregate, is_met
 from calipers.metrics.declare.declaration import TASK as METRIC_TASK
@@ -27,7 +27,7 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
     most = int(runs.max() or 0)  # type: ignore[arg-type]
     metrics = list(_measurable(present, most))
     mapped = _measurable({*present, *maps}, most) if maps else ()
-    outcome = outcome_of(facts)
+    outcome = find_outcome(facts)
     common, pairs = _shared_tasks(facts)
     return Support(
         tasks=round(facts.rows[TASK].n_unique() / facts.share),
@@ -82,7 +82,7 @@ def _detectable(outcome: Outcomes, share: float) -> Detectable:
     if len(sides) > 1 and sides[0].join(sides[1], on=METRIC_TASK, how="semi").height == 0:
         largest = means.sort(-pl.col(_COUNTED).cast(pl.Int64), SYSTEM)[SYSTEM][0]
         systems, sides = [largest], [_side(outcome.rows, largest)]
-    found = sized(metric, sides, Aim())
+    found = measure_power(metric, sides, Aim())
     return Detectable(
         metric=outcome.metric,
         systems=tuple(systems),

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Response
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, read_query
-from calipers.dashboard.grouping import few_values
+from calipers.dashboard.grouping import has_few_values
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import marked
+from calipers.dashboard.marks import mark_thought
 from calipers.dashboard.site import Run, Site, SiteHere
-from calipers.dashboard.words import side_by_side
+from calipers.dashboard.words import diff_words
 from calipers.support.errors import UsageError
 
 MOST_FLIPS = 500
@@ -45,18 +45,18 @@ class Side:
         """What is compared."""
         return self.opened, self.query, self.name
 
-    def url(self, row: int) -> str:
-        """The page of one of its records."""
+    def locate(self, row: int) -> str:
+        """Return the address of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
 
-    def row(self, id_: str, run: str | None) -> int:
-        """The first record of a task, or of one of its runs, that is in the view."""
+    def find_row(self, id_: str, run: str | None) -> int:
+        """Return the first record of a task, or of one of its runs, that is in the view."""
         index = self.opened.index
         if "id" not in index.columns:
             raise NotHere(f"no record of {self.name} has an id")
-        found = (index.column("id") == id_).fill_null(value=False)
+        found = (index.read_column("id") == id_).fill_null(value=False)
         if run is not None and "run" in index.columns:
-            text = index.column("run").cast(pl.String).str.replace(r"\.0$", "")
+            text = index.read_column("run").cast(pl.String).str.replace(r"\.0$", "")
             found &= (text == run).fill_null(value=False)
         kept = self.opened.selector.mask(self.query)
         rows = (found if kept is None else found & kept).arg_true()
@@ -71,18 +71,18 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
     if not (base and candidate):
         choices = choices_of(site)
         base = base or (choices[0][0] if choices else "")
-        candidate = candidate or _another(base, [each for each, _ in choices])
-        return site.page("compare_choose.html", choices=choices, base=base, candidate=candidate)
+        candidate = candidate or _suggest_side(base, [each for each, _ in choices])
+        return site.render("compare_choose.html", choices=choices, base=base, candidate=candidate)
     ours, theirs = Side(site, base), Side(site, candidate)
     found = site.measuring.compare(ours.measured, theirs.measured)
     listed = [each for each in found.flips if flips in ("", "lost" if each.lost else "won")]
-    return site.page(
+    return site.render(
         "compare.html",
         base=ours,
         candidate=theirs,
         pair=found.result.pairs[0],
         result=found.result,
-        names=_names(found.result.pairs[0].metrics),
+        names=_sort_metrics(found.result.pairs[0].metrics),
         flips=listed[:MOST_FLIPS],
         total=len(listed),
         counts=found.result.flips,
@@ -93,39 +93,45 @@ def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = ""
 
 
 @router.get("/compare/task")
-def task(site: SiteHere, base: str, candidate: str, task: str, run: str | None = None) -> Response:
-    """Two answers to one task next to each other."""
+def show_task(
+    site: SiteHere, base: str, candidate: str, task: str, run: str | None = None
+) -> Response:
+    """Show two answers to one task next to each other."""
     ours, theirs = Side(site, base), Side(site, candidate)
-    rows = [side.row(task, run) for side in (ours, theirs)]
-    found = [side.opened.index.one(row) for side, row in zip((ours, theirs), rows, strict=True)]
+    rows = [side.find_row(task, run) for side in (ours, theirs)]
+    found = [
+        side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
+    ]
     records = [record for record, _ in found]
-    return site.page(
+    return site.render(
         "compare_task.html",
         base=ours,
         candidate=theirs,
         task=task,
         run_number=run,
         records=records,
-        urls=[ours.url(rows[0]), theirs.url(rows[1])],
+        urls=[ours.locate(rows[0]), theirs.locate(rows[1])],
         measured=[values for _, values in found],
-        differences=_differences(*records),
+        differences=_diff(*records),
         cots=[
-            marked(each["cot"], side.opened.settings) if each.get("cot") else None
+            mark_thought(each["cot"], side.opened.settings) if each.get("cot") else None
             for side, each in zip((ours, theirs), records, strict=True)
         ],
         link=_link(base, candidate),
-        neighbours=_neighbours(site, ours, theirs, task, run),
+        neighbours=_find_neighbours(site, ours, theirs, task, run),
     )
 
 
-def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
+def _diff(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
     if ours.get("answer") is None or theirs.get("answer") is None:
         return None
-    return side_by_side(ours["answer"], theirs["answer"])
+    return diff_words(ours["answer"], theirs["answer"])
 
 
-def _neighbours(site: Site, ours: Side, theirs: Side, task: str, run: str | None) -> dict[str, Any]:
-    """The flips before and behind this one."""
+def _find_neighbours(
+    site: Site, ours: Side, theirs: Side, task: str, run: str | None
+) -> dict[str, Any]:
+    """Return the flips before and after this one."""
     flips = site.measuring.compare(ours.measured, theirs.measured).flips
     places = [at for at, each in enumerate(flips) if each.id == task and each.run == run]
     if not places:
@@ -141,38 +147,38 @@ def _link(base: str, candidate: str) -> str:
     return f"base={quote(base, safe='')}&candidate={quote(candidate, safe='')}"
 
 
-def _names(metrics: Any) -> list[str]:
-    """The most telling metrics first; what has no difference last."""
+def _sort_metrics(metrics: Any) -> list[str]:
+    """Return the most telling metrics first, those without a difference last."""
     known = [name for name in metrics if metrics[name].difference is not None]
     first = [name for name in _FIRST if name in known]
     return [*first, *(name for name in known if name not in first)]
 
 
 def choices_of(site: Site) -> list[tuple[str, str]]:
-    """Every run, and each system of a run that has several, as a side to choose."""
+    """Return every run, and each system of a run that has several, as a side to choose."""
     found = []
-    for entry in site.catalog.entries():
+    for entry in site.catalog.list_entries():
         found.append((entry.id, entry.name))
         if site.indexes.is_there(entry):
-            found += _systems(site, entry.id, entry.name)
+            found += _list_systems(site, entry.id, entry.name)
     return found
 
 
-def _another(base: str, references: Sequence[str]) -> str:
-    """A side to begin with: another run, or at least another system."""
+def _suggest_side(base: str, references: Sequence[str]) -> str:
+    """Return a side to begin with: another run, or at least another system."""
     others = [each for each in references if each != base]
     elsewhere = (each for each in others if each.partition("?")[0] != base.partition("?")[0])
     return next(elsewhere, others[0] if others else "")
 
 
-def _systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
+def _list_systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
     try:
-        index = site.indexes.open(site.catalog.entry(id_)).index
+        index = site.indexes.open(site.catalog.find_entry(id_)).index
     except UsageError:
         return []
     for field in ("model", "tier"):
-        if few_values(index, field):
-            values = sorted(index.column(field).drop_nulls().unique().to_list())
+        if has_few_values(index, field):
+            values = sorted(index.read_column(field).drop_nulls().unique().to_list())
             queries = [Query().with_filter(field, value) for value in values]
             return [
                 (f"{id_}{query.to_url()}", f"{name}: {value}")

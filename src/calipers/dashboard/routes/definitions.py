@@ -1,4 +1,4 @@
-"""What every number means, from the declarations."""
+"""The meaning of every metric, from the declarations."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from fastapi import APIRouter, Response
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.families import families_of
+from calipers.reports.pages.families import group_by_family
 from calipers.support.errors import UsageError
 
 router = APIRouter()
 
 
 @router.get("/metrics")
-def metrics(site: SiteHere) -> Response:
-    """What every number means."""
-    return site.page("metrics.html", families=list(families_of(list(catalogue()))), name=None)
+def show_metrics(site: SiteHere) -> Response:
+    """Show what every metric means."""
+    return site.render("metrics.html", families=list(group_by_family(list(catalogue()))), name=None)
 
 
 @router.get("/metrics/{name}")
-def metric(site: SiteHere, name: str) -> Response:
-    """What one number means."""
+def show_metric(site: SiteHere, name: str) -> Response:
+    """Show what one metric means."""
     try:
         found = metric_named(name)
     except UsageError as error:
         raise NotHere(error.message) from None
-    return site.page("metric.html", metric=found, name=name)
+    return site.render("metric.html", metric=found, name=name)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from calipers.dashboard.routes.shared import filter_form, nav
-from calipers.dashboard.site import SiteHere, in_query, query_of
-from calipers.reports.doctor import file_blocks, finding_blocks, support_lines
+from calipers.dashboard.routes.shared import make_filter_form, make_nav
+from calipers.dashboard.site import SiteHere, encode_pairs, get_query
+from calipers.reports.doctor import describe_file, describe_support, list_findings
 
 router = APIRouter()
 
 
 @router.get("/runs/{id_}/doctor")
-def doctor(site: SiteHere, request: Request, id_: str) -> Response:
-    """What the records hold and support, what looks wrong, and what to run next."""
-    found, query = site.run(id_), query_of(request)
+def show_doctor(site: SiteHere, request: Request, id_: str) -> Response:
+    """Show what a view's records hold and support, and what looks wrong in them."""
+    found, query = site.run(id_), get_query(request)
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}/doctor{query.to_url()}", 303)
     opened = site.indexes.open(found.entry)
@@ -23,14 +23,14 @@ def doctor(site: SiteHere, request: Request, id_: str) -> Response:
     if opened.complete:
         path = found.entry.records
         diagnosis = site.measuring.diagnose(opened, query.rows, found.name, path)
-    return site.page(
+    return site.render(
         "doctor.html",
-        **nav(found, query, "doctor"),
-        **filter_form(query, opened),
+        **make_nav(found, query, "doctor"),
+        **make_filter_form(query, opened),
         diagnosis=diagnosis,
-        file_blocks=file_blocks,
-        finding_blocks=finding_blocks,
-        support_lines=support_lines,
-        record_link=lambda task: f"/runs/{found.id}/samples?{in_query({'id': task})}",
+        file_blocks=describe_file,
+        finding_blocks=list_findings,
+        support_lines=describe_support,
+        record_link=lambda task: f"/runs/{found.id}/samples?{encode_pairs({'id': task})}",
         opened=opened,
     )

@@ -1,4 +1,4 @@
-"""What is saved or loaded as a file: rows, figures, and the scripts and styles of all pages."""
+"""Downloads: rows, figures, and the scripts and styles of all pages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from calipers.dashboard.assets import ASSETS, MEDIA, asset_text
+from calipers.dashboard.assets import ASSETS, MEDIA, read_asset
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.exports import as_csv, as_json
-from calipers.dashboard.site import SiteHere, query_of
+from calipers.dashboard.site import SiteHere, get_query
 
 if TYPE_CHECKING:
     from calipers.reports.charts.style import Drawing
@@ -24,12 +24,12 @@ router = APIRouter()
 
 @router.get("/runs/{id_}/export.{kind}")
 def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
-    """The rows of the view as a file, written as they are read."""
-    found, query = site.run(id_), query_of(request)
+    """Send the rows of the view as a file, written as they are read."""
+    found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
     if kind not in ("csv", "json"):
         raise NotHere("an export is csv or json")
-    opened.selector.whole(query)  # a search goes on to its end
+    opened.selector.select_all(query)  # a search goes on to its end
     rows = opened.selector.select(query, seconds=float("inf")).rows
     parts = as_csv(opened.index, rows) if kind == "csv" else as_json(opened.index, rows)
     name = f"{found.id}.{kind}"
@@ -41,20 +41,20 @@ def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
 
 
 @router.get("/runs/{id_}/figures/{name}.{kind}")
-def figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
-    """A figure of the view, as SVG or PNG."""
-    from calipers.reports.charts import charts_of  # noqa: PLC0415 (loads Altair)
+def send_figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
+    """Send a figure of the view, as SVG or PNG."""
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
 
-    found, query = site.run(id_), query_of(request)
-    charts, _ = charts_of(site.pictured_score(found, query))
+    found, query = site.run(id_), get_query(request)
+    charts, _ = draw_charts(site.get_score(found, query))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
     media = "image/svg+xml" if kind == "svg" else "image/png"
-    return Response(_saved(charts[name], kind), media_type=media, headers=headers)
+    return Response(_render(charts[name], kind), media_type=media, headers=headers)
 
 
-def _saved(chart: Drawing, kind: str) -> bytes:
+def _render(chart: Drawing, kind: str) -> bytes:
     if kind == "svg":
         text = io.StringIO()
         chart.save(text, format="svg")
@@ -65,10 +65,10 @@ def _saved(chart: Drawing, kind: str) -> bytes:
 
 
 @router.get("/static/{version}/{name}")
-def asset_file(version: str, name: str) -> Response:
-    """A script or a style; another version has another address."""
+def send_asset(version: str, name: str) -> Response:
+    """Send a script or a style; another version has another address."""
     del version
     if name not in ASSETS:
         raise NotHere("no such file")
     media = MEDIA[name.rpartition(".")[2]]
-    return Response(asset_text(name), media_type=media, headers=_FOR_A_YEAR)
+    return Response(read_asset(name), media_type=media, headers=_FOR_A_YEAR)

@@ -8,8 +8,8 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 
 from calipers.dashboard.catalog import Catalog
-from calipers.dashboard.routes.shared import filter_form, nav
-from calipers.dashboard.site import SiteHere, in_query, query_of
+from calipers.dashboard.routes.shared import make_filter_form, make_nav
+from calipers.dashboard.site import SiteHere, encode_pairs, get_query
 from calipers.scores.calibration import SCHEMA, Calibration, read_calibrations
 from calipers.support.errors import UsageError
 
@@ -17,27 +17,27 @@ router = APIRouter()
 
 
 @router.get("/runs/{id_}/judges")
-def judges(site: SiteHere, request: Request, id_: str) -> Response:
-    """How far judges agree, and which way each leans."""
-    found, query = site.run(id_), query_of(request)
+def show_judges(site: SiteHere, request: Request, id_: str) -> Response:
+    """Show how far judges agree, and the bias of each."""
+    found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
     judged = any(map(opened.index.summary.fields.__contains__, ("judgments", "winner")))
-    return site.page(
+    return site.render(
         "judges.html",
-        **nav(found, query, "judges"),
-        **filter_form(query, opened),
+        **make_nav(found, query, "judges"),
+        **make_filter_form(query, opened),
         audit=site.measuring.audit(opened, query.rows, found.name) if judged else None,
-        record_link=lambda id_: f"/runs/{found.id}/samples?{in_query({'id': id_})}",
-        calibrations=_calibrations(found.entry.folder, site.catalog),
+        record_link=lambda id_: f"/runs/{found.id}/samples?{encode_pairs({'id': id_})}",
+        calibrations=_read_calibrations(found.entry.folder, site.catalog),
         opened=opened,
     )
 
 
-def _calibrations(folder: Path | None, catalog: Catalog) -> list[Calibration]:
-    """Return what the calibration files in a run's folder say of its judges."""
+def _read_calibrations(folder: Path | None, catalog: Catalog) -> list[Calibration]:
+    """Return the calibrations of the judges from the files in a run's folder."""
     found: list[Calibration] = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        content = catalog.stored(path)
+        content = catalog.read_stored(path)
         if content is not None and content.get("schema") == SCHEMA:
             with suppress(UsageError):  # another program's, or an older one
                 found += read_calibrations(path)

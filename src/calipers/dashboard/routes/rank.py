@@ -13,8 +13,8 @@ from calipers.dashboard.indexes import Opened
 from calipers.dashboard.routes.compare import Side, choices_of
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import metric_named
-from calipers.reports.pages.vega import page_figure
-from calipers.reports.ranking import headline, sentence
+from calipers.reports.pages.vega import make_page_figure
+from calipers.reports.ranking import describe_best, sentence
 from calipers.support.errors import CalipersError
 
 router = APIRouter()
@@ -33,7 +33,7 @@ def rank(
     chosen = list(dict.fromkeys(of or ()))[:MOST]
     choices = choices_of(site)
     if not chosen:
-        return site.page("rank_choose.html", choices=choices, chosen=chosen, problem=None)
+        return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
     from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (loads scipy)
 
     sides = [Side(site, reference) for reference in chosen]
@@ -42,17 +42,17 @@ def rank(
     try:
         ranking = site.measuring.rank(_views(sides), wanted, by or None)
     except CalipersError as error:
-        return site.page("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
-    from calipers.reports.charts.ranking import ranked_systems  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import styled  # noqa: PLC0415
+        return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
+    from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
 
     ranked = ranking.metrics[0]
-    return site.page(
+    return site.render(
         "rank.html",
         ranking=ranking,
         ranked=ranked,
-        headline=sentence(headline(ranked)),
-        drawn=page_figure("ranking", styled(ranked_systems(ranked))),
+        headline=sentence(describe_best(ranked)),
+        drawn=make_page_figure("ranking", apply_style(draw_systems(ranked))),
         sides=sides,
         names=list(dict.fromkeys((ranked.metric, *names))),
         choices=choices,

@@ -1,4 +1,4 @@
-"""The records of a run: a table that turns its pages, and one record on a page of its own."""
+"""The records of a run: a paged table, and one record on its own page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.filters import Query, shown
+from calipers.dashboard.filters import Query, format_value
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import marked
-from calipers.dashboard.routes.shared import filter_form, nav
+from calipers.dashboard.marks import mark_thought
+from calipers.dashboard.routes.shared import make_filter_form, make_nav
 from calipers.dashboard.selection import PAGE_ROWS, Selected
-from calipers.dashboard.site import SiteHere, query_of
-from calipers.dashboard.timeline import timeline
-from calipers.dashboard.words import side_by_side
+from calipers.dashboard.site import SiteHere, get_query
+from calipers.dashboard.timeline import make_timeline
+from calipers.dashboard.words import diff_words
 from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS
-from calipers.reports.traces.picture import trace_picture
+from calipers.reports.traces.picture import draw_trace
 from calipers.support.errors import DataError
 
 _FIRST = ("model", "tier", "run", "category", "capability")
@@ -44,50 +44,50 @@ router = APIRouter()
 
 
 @router.get("/runs/{id_}/samples")
-def samples(site: SiteHere, request: Request, id_: str) -> Response:
-    """A page of the table."""
-    found, query = site.run(id_), query_of(request)
+def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
+    """Show a page of the table."""
+    found, query = site.run(id_), get_query(request)
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}/samples{query.to_url()}", 303)
     opened = site.indexes.open(found.entry)
-    return site.page(
+    return site.render(
         "samples.html",
-        **nav(found, query, "samples"),
-        **filter_form(query, opened),
-        **_table(query, opened),
-        progress=site.followed(found.entry).progress() if found.running else None,
+        **make_nav(found, query, "samples"),
+        **make_filter_form(query, opened),
+        **_make_table(query, opened),
+        progress=site.follow(found.entry).read_progress() if found.running else None,
         opened=opened,
     )
 
 
 @router.get("/runs/{id_}/rows")
-def rows(site: SiteHere, request: Request, id_: str) -> Response:
-    """The table alone, with what a search has found meanwhile."""
-    found, query = site.run(id_), query_of(request)
+def show_rows(site: SiteHere, request: Request, id_: str) -> Response:
+    """Show the table alone, with what a search has found so far."""
+    found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
-    table = _table(query, opened)
-    return site.page("_rows.html", run=found, query=query, opened=opened, **table)
+    table = _make_table(query, opened)
+    return site.render("_rows.html", run=found, query=query, opened=opened, **table)
 
 
 @router.get("/runs/{id_}/facets")
-def facets(site: SiteHere, request: Request, id_: str) -> Response:
-    """The values of the fields that have few, each with its number of records in the view."""
-    found, query = site.run(id_), query_of(request)
+def show_facets(site: SiteHere, request: Request, id_: str) -> Response:
+    """Show the values of fields that have few, with their number of records in the view."""
+    found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
-    return site.page("_facets.html", run=found, query=query, facets=_facets(query, opened))
+    return site.render("_facets.html", run=found, query=query, facets=_list_facets(query, opened))
 
 
 @router.get("/runs/{id_}/samples/{row}")
-def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
-    """One record: what was asked, thought and answered, and what it was worth."""
-    found, query = site.run(id_), query_of(request)
+def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
+    """Show one record: input, reasoning, answer, and its measured values."""
+    found, query = site.run(id_), get_query(request)
     opened = site.indexes.open(found.entry)
     record, values = _record(opened.index, row)
     selected = opened.selector.select(replace(query, page=1))
-    place, before, behind = selected.around(row)
-    return site.page(
+    place, before, behind = selected.find_neighbours(row)
+    return site.render(
         "sample.html",
-        **nav(found, query, "samples"),
+        **make_nav(found, query, "samples"),
         row=row,
         record=record,
         measured=values,
@@ -95,14 +95,14 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
         selected=selected,
         before=before,
         behind=behind,
-        cot=marked(record["cot"], opened.settings) if record.get("cot") else None,
-        against=_against(record),
-        judgments=_listed(record.get("judgments")),
-        checks=_listed(record.get("checks")),
-        timeline=timeline(record.get("trace")),
-        graphs=_graphs(record.get("trace")),
-        tags=_listed(record.get("tags")),
-        names={name: _listed(record.get(name)) for name in _NAMES if record.get(name)},
+        cot=mark_thought(record["cot"], opened.settings) if record.get("cot") else None,
+        against=_diff_target(record),
+        judgments=_parse_list(record.get("judgments")),
+        checks=_parse_list(record.get("checks")),
+        timeline=make_timeline(record.get("trace")),
+        graphs=_list_graphs(record.get("trace")),
+        tags=_parse_list(record.get("tags")),
+        names={name: _parse_list(record.get(name)) for name in _NAMES if record.get(name)},
         raw=_as_json(record),
         known=_KNOWN,
         most_listed=_MOST_LISTED,
@@ -112,23 +112,23 @@ def sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
 
 
 @router.get("/runs/{id_}/samples/{row}/record.json")
-def whole_record(site: SiteHere, id_: str, row: int) -> Response:
-    """One record with all of its texts, of which the page shows the beginnings."""
+def send_record(site: SiteHere, id_: str, row: int) -> Response:
+    """Send one record with its full texts, which the page truncates."""
     record, _ = _record(site.indexes.open(site.run(id_).entry).index, row)
     headers = {"content-disposition": f'attachment; filename="{id_}-{row}.json"'}
     return Response(_as_json(record), media_type="application/json", headers=headers)
 
 
 @router.get("/runs/{id_}/samples/{row}/trace.svg")
-def trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
-    """A picture of the record's trace. As an image it can run nothing."""
+def send_trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
+    """Send a picture of the record's trace; as an image it cannot run scripts."""
     found = site.run(id_)
     record, _ = _record(site.indexes.open(found.entry).index, row)
     if not record.get("trace"):
         raise NotHere("the record has no trace")
     chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"
     try:
-        picture = trace_picture(record["trace"], graph=chosen)
+        picture = draw_trace(record["trace"], graph=chosen)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="fix the trace") from None
     headers = {"content-security-policy": _PICTURE_POLICY}
@@ -142,15 +142,15 @@ _KNOWN = (
 )
 
 
-def _table(query: Query, opened: Opened) -> dict[str, Any]:
+def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
     selected = opened.selector.select(query)
     page = min(query.page, selected.pages) if selected.complete else query.page
     rows = selected.page(page)
     index = opened.index
-    heads = _heads(index)
+    heads = _choose_columns(index)
     texts = [name for name in _TEXTS if name in index.summary.fields]
-    previews = index.records(rows, texts)
-    cells = index.cells(("id", "error", *chain(*heads.values())), rows)
+    previews = index.read_records(rows, texts)
+    cells = index.read_cells(("id", "error", *chain(*heads.values())), rows)
     lines = [
         {
             "row": row,
@@ -165,22 +165,22 @@ def _table(query: Query, opened: Opened) -> dict[str, Any]:
         "lines": lines,
         "heads": heads,
         "texts": texts,
-        "sort_url": lambda name: _sorted(query, name).to_url(),
+        "sort_url": lambda name: _toggle_sort(query, name).to_url(),
         "page_url": lambda number: replace(query, page=number).to_url(),
         "first_row": (page - 1) * PAGE_ROWS + 1,
-        "going_on": _going_on(query, selected),
+        "going_on": _is_searching(query, selected),
         "verdicts": _VERDICTS,
     }
 
 
-def _going_on(query: Query, selected: Selected) -> bool:
+def _is_searching(query: Query, selected: Selected) -> bool:
     """Say whether a search has to go on before this page is whole."""
     enough = not query.sort and len(selected.rows) > query.page * PAGE_ROWS
     return not (selected.complete or enough)
 
 
-def _heads(index: Index) -> dict[str, list[str]]:
-    """What a table shows of each record: right or wrong, of whom, and some numbers."""
+def _choose_columns(index: Index) -> dict[str, list[str]]:
+    """Return what a table shows of each record: right or wrong, by whom, and some numbers."""
     first = [name for name in (*_VERDICTS, *_FIRST) if name in index.columns]
     numbers = [name for name in _NUMBERS if name in index.columns and name not in first]
     return {"first": first, "numbers": numbers[:_MOST_NUMBERS]}
@@ -192,13 +192,13 @@ def _preview(text: str | None) -> str | None:
     return f"{text[: _PREVIEW - 1]}…"
 
 
-def _sorted(query: Query, name: str) -> Query:
-    """By that column; by the same once more, the other way round."""
+def _toggle_sort(query: Query, name: str) -> Query:
+    """Return the query sorted by that column; reversed if it already is."""
     return replace(query, sort=f"-{name}" if query.sort == name else name, page=1)
 
 
-def _facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
-    """Fields of few values, each value with its records under the filters on other fields."""
+def _list_facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
+    """Return fields of few values, each value with its records under the other filters."""
     index = opened.index
     named = [n for n in (*_VERDICTS, *_FIRST, "failed") if n in index.columns]
     texts = [
@@ -207,26 +207,28 @@ def _facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
     others = [n for n in texts if n not in (*named, "id", "answer", "target", "error")]
     found: list[dict[str, Any]] = []
     for name in (*named, *others):
-        if len(found) < _MOST_FACETS and index.distinct(name) <= _MOST_VALUES:
-            values = _values(query, name, opened)
+        if len(found) < _MOST_FACETS and index.count_distinct(name) <= _MOST_VALUES:
+            values = _count_values(query, name, opened)
             if len(values) > 1:
                 found.append({"name": name, "values": values})
     return found
 
 
-def _values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
+def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
     chosen = {each.value for each in query.filters if each.field == name}
     others = replace(query, filters=tuple(f for f in query.filters if f.field != name))
-    column = opened.index.column(name)
+    column = opened.index.read_column(name)
     if others.narrows:
-        column = column.gather(opened.selector.whole(others))
+        column = column.gather(opened.selector.select_all(others))
     counts = column.value_counts(sort=True, name="_count")
     return [
         {
-            "value": shown(value),
+            "value": format_value(value),
             "count": count,
-            "url": (others if shown(value) in chosen else others.only(name, value)).to_url(),
-            "chosen": shown(value) in chosen,
+            "url": (
+                others if format_value(value) in chosen else others.set_filter(name, value)
+            ).to_url(),
+            "chosen": format_value(value) in chosen,
         }
         for value, count in counts.iter_rows()
     ]
@@ -235,31 +237,31 @@ def _values(query: Query, name: str, opened: Opened) -> list[dict[str, Any]]:
 def _record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
     if not 0 <= row < index.rows:
         raise NotHere(f"there is no record {row}")
-    return index.one(row)
+    return index.read_one(row)
 
 
-def _against(record: Mapping[str, Any]) -> Any:
-    """Answer and target, or reference, in words that are alike and words that are not."""
+def _diff_target(record: Mapping[str, Any]) -> Any:
+    """Return the differences of words between the answer and its target, or reference."""
     other = record.get("target") or record.get("reference")
     answer = record.get("answer")
-    return None if answer is None or other is None else side_by_side(answer, other)
+    return None if answer is None or other is None else diff_words(answer, other)
 
 
-def _listed(text: str | None) -> list[Any]:
-    found = _parsed(text)
+def _parse_list(text: str | None) -> list[Any]:
+    found = _parse(text)
     return found if isinstance(found, list) else []
 
 
-def _graphs(text: str | None) -> list[str]:
-    """Which pictures a trace gives."""
-    found = _parsed(text)
+def _list_graphs(text: str | None) -> list[str]:
+    """Return which pictures a trace gives."""
+    found = _parse(text)
     if not isinstance(found, dict):
         return []
     parts = {"tools": "tool_calls", "agents": "agent_interactions"}
     return [graph for graph, part in parts.items() if found.get(part)]
 
 
-def _parsed(text: str | None) -> Any:
+def _parse(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -267,13 +269,13 @@ def _parsed(text: str | None) -> Any:
 
 
 def _as_json(record: Mapping[str, Any]) -> str:
-    return json.dumps(_unpacked(record), indent=2, ensure_ascii=False)
+    return json.dumps(_unpack(record), indent=2, ensure_ascii=False)
 
 
-def _unpacked(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with what is nested as it was, not as text."""
+def _unpack(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record with nested values parsed, not as text."""
     nested = (*_NAMES, "judgments", "trace", "usage", "tags", "messages", "checks", "optimal_tools")
     return {
-        name: _parsed(value) if name in nested and _parsed(value) is not None else value
+        name: _parse(value) if name in nested and _parse(value) is not None else value
         for name, value in record.items()
     }

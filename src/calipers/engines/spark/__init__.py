@@ -5,9 +5,9 @@ number can be read differently. Totals are plain Spark group-bys through Narwhal
 fit on one worker, and only totals reach the driver.
 """
 
-from calipers.support.errors import need_extra
+from calipers.support.errors import require_extra
 
-need_extra("--engine spark needs PySpark", extra="spark", modules=("pyspark",))
+require_extra("--engine spark needs PySpark", extra="spark", modules=("pyspark",))
 
 from calipers.engines.spark.engine import run  # noqa: E402 (only where Spark is installed)
 

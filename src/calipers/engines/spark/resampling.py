@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from calipers.engines.plan import Plan
 from calipers.engines.resampling import Resampled, bootstrap, seed_of
-from calipers.engines.spark.session import declared
+from calipers.engines.spark.session import declare_columns
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP
 from calipers.statistics.intervals import Interval
@@ -31,7 +31,7 @@ _FOUND = {
 }
 
 
-def resampled_groups(good: DataFrame, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
+def resample_groups(good: DataFrame, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
     """Return each group's intervals by resampling its clusters."""
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
     rows = good.select(*schema).groupBy(GROUP)
@@ -40,7 +40,7 @@ def resampled_groups(good: DataFrame, plan: Plan, groups: GroupTotals) -> dict[s
         return _resample(table, plan, groups, schema)
 
     found: dict[str, tuple[dict[str, Interval], dict[str, str]]] = {}
-    for row in rows.applyInArrow(work, declared(_FOUND)).collect():
+    for row in rows.applyInArrow(work, declare_columns(_FOUND)).collect():
         intervals, refused = found.setdefault(row[GROUP], ({}, {}))
         if row[_REASON] is not None:
             refused[row[_METRIC]] = row[_REASON]
@@ -53,7 +53,7 @@ def resampled_groups(good: DataFrame, plan: Plan, groups: GroupTotals) -> dict[s
 def _resample(
     table: pa.Table, plan: Plan, groups: GroupTotals, schema: Mapping[str, pl.DataType]
 ) -> pa.Table:
-    """In a worker: an Arrow table of one group's rows to one of its intervals."""
+    """Return, in a worker, the intervals of one group as an Arrow table, given its rows."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     rows = frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())

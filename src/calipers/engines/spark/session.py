@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calipers.metrics.declare.declaration import Frame
 from calipers.support.errors import UsageError
-from calipers.support.plugins import loaded_files
+from calipers.support.plugins import list_loaded
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
@@ -30,7 +30,7 @@ _SPARK_TYPES = {
 
 
 def start_session() -> SparkSession:
-    """The session at hand, or one on this machine that keeps quiet."""
+    """Return the current session, or a quiet one on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
@@ -54,7 +54,7 @@ def start_session() -> SparkSession:
         session = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise UsageError(
-            f"Spark does not start: {last_line(error)}",
+            f"Spark does not start: {find_last_line(error)}",
             fix="install Java 17 and let JAVA_HOME point to it, or use --engine polars",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
@@ -62,36 +62,36 @@ def start_session() -> SparkSession:
 
 
 def send_loaded_files() -> None:
-    """Let functions of plug-in files travel to the workers, which cannot import these files."""
-    for module in loaded_files():
+    """Make functions of plug-in files available to workers, which cannot import the files."""
+    for module in list_loaded():
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def last_line(error: Exception) -> str:
-    """What a long message of Java's comes down to; our own errors are in its midst."""
+def find_last_line(error: Exception) -> str:
+    """Return the essence of a long message of Java's, within which our own errors are."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("calipers.")]
     return (named or lines or [type(error).__name__])[-1][:300]
 
 
-def declared(schema: Mapping[str, pl.DataType]) -> str:
-    """Columns as Spark declares them."""
+def declare_columns(schema: Mapping[str, pl.DataType]) -> str:
+    """Return columns as Spark declares them."""
     return ", ".join(f"`{name}` {_SPARK_TYPES[type(dtype)]}" for name, dtype in schema.items())
 
 
-def on_cluster(table: pl.DataFrame, spark: SparkSession) -> Frame:
-    """A small table of the driver's, on the cluster."""
-    return nw.from_native(spark.createDataFrame(table.rows(), declared(table.schema)))
+def send_table(table: pl.DataFrame, spark: SparkSession) -> Frame:
+    """Return a small table of the driver's, on the cluster."""
+    return nw.from_native(spark.createDataFrame(table.rows(), declare_columns(table.schema)))
 
 
-def collected(frame: Frame) -> pl.DataFrame:
-    """A small table of the cluster's, on the driver."""
+def collect_table(frame: Frame) -> pl.DataFrame:
+    """Return a small table of the cluster's, on the driver."""
     native: DataFrame = frame.to_native()
     return pl.DataFrame([row.asDict() for row in native.collect()], infer_schema_length=None)
 
 
-def part_by_part(rows: DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield a large table on the driver, in pieces that travel with Spark's own results.
+def collect_parts(rows: DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield a large table on the driver, through a folder shared with the workers.
 
     Driver and workers need not share a disk, and the driver holds one partition at a time.
     """
@@ -101,7 +101,7 @@ def part_by_part(rows: DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _pack(batches: Iterable[Any]) -> Iterator[Any]:
-    """In a worker: turn every batch of rows into one cell, compressed."""
+    """Turn, in a worker, every batch of rows into one compressed cell."""
     for batch in batches:
         packed = BytesIO()
         pl.DataFrame(batch).write_ipc(packed, compression="lz4")

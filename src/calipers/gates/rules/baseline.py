@@ -8,15 +8,15 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainValidator
 
-from calipers.gates.baselines import tolerances
+from calipers.gates.baselines import list_tolerances
 from calipers.gates.demands import Ahead, Demand
-from calipers.gates.policy_fields import Description, SchemaOf, by_metric
-from calipers.gates.policy_values import known_metric, read_by_name
+from calipers.gates.policy_fields import Description, SchemaOf, make_metric_schema
+from calipers.gates.policy_values import find_metric, read_by_name
 from calipers.gates.regressions import check_regression
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge
 from calipers.gates.rules.kind import RuleKind
-from calipers.metrics.thresholds import parse_margin, scale_of
+from calipers.metrics.thresholds import parse_margin, read_scale
 from calipers.support.config.models import StrictModel
 from calipers.support.errors import UsageError
 
@@ -26,21 +26,21 @@ _AT_THE_END = "compared with the baseline task by task, at the end"
 def _read_margins(table: Any) -> dict[str, float]:
     """Return margins by metric, each in the metric's unit."""
 
-    def margin(name: str, value: Any) -> tuple[str, float]:
-        metric = known_metric(name)
+    def read_margin(name: str, value: Any) -> tuple[str, float]:
+        metric = find_metric(name)
         if metric.better is None:
             raise UsageError(
-                f"{name}: neither more nor less of it is better", fix="leave it out of the margins"
+                f"{name}: neither direction is better", fix="leave it out of the margins"
             )
-        return metric.name, parse_margin(value, scale_of(metric))
+        return metric.name, parse_margin(value, read_scale(metric))
 
-    return dict(read_by_name(table, margin).values())
+    return dict(read_by_name(table, read_margin).values())
 
 
 Margins = Annotated[
     Mapping[str, float],
     PlainValidator(_read_margins),
-    SchemaOf(lambda: by_metric({"type": ["number", "string"]})),
+    SchemaOf(lambda: make_metric_schema({"type": ["number", "string"]})),
 ]
 
 
@@ -60,7 +60,7 @@ class Baseline(RuleKind, StrictModel):
     )
 
     @classmethod
-    def absent(cls) -> Self:
+    def make_default(cls) -> Self:
         """Return one without margins, which holds where --against names a baseline."""
         return cls()
 
@@ -70,20 +70,20 @@ class Baseline(RuleKind, StrictModel):
             return self
         return self.model_copy(update={"file": str(folder / self.file)})
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics with a margin, and those that were recorded."""
         recorded = () if given.recorded is None else given.recorded.groups
         return (*self.margins, *(name for group in recorded for name in group.metrics))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per metric that the policy, or the baseline by itself, holds to."""
         before = judge.before
         if before is None:
             return
-        for name, margin in tolerances(before, self.margins).items():
+        for name, margin in list_tolerances(before, self.margins).items():
             yield check_regression(judge, before, name, margin)
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield that each metric is compared when all tasks are done."""
-        for name in () if ahead.before is None else tolerances(ahead.before, self.margins):
+        for name in () if ahead.before is None else list_tolerances(ahead.before, self.margins):
             yield Demand(name=name, why_not=_AT_THE_END)

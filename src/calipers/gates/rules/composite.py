@@ -1,4 +1,4 @@
-"""`composite`: one score of several metrics, S's or by a formula, and what else has to hold."""
+"""`composite`: one score of several metrics, S's or by a formula, and its further conditions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from calipers.gates.policy_values import (
     FINAL_SCORE,
     SAFETY,
     Rule,
-    known_metric,
+    find_metric,
     read_at,
     read_rules,
 )
 from calipers.gates.result import Check
-from calipers.gates.rule_check import Given, Judge, MeasuredRun, joined
-from calipers.gates.rules.kind import RuleKind, judged_behind
-from calipers.gates.rules.thresholds import categories_of
+from calipers.gates.rule_check import Given, Judge, MeasuredRun, join_checks
+from calipers.gates.rules.kind import RuleKind, list_judged
+from calipers.gates.rules.thresholds import list_categories
 from calipers.metrics import Metric, catalogue
-from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, scale_of
+from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
 from calipers.scores.results import Measured
 from calipers.statistics.intervals import normal_quantile
 from calipers.support.config.files import shown
@@ -41,20 +41,20 @@ _NORMALIZED_LATENCY = "normalized_latency"
 def _read_formula(text: Any) -> Formula:
     """Return a formula over metrics and `normalized_latency`."""
     if not isinstance(text, str):
-        refuse(f"{shown(text)} is no formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
+        refuse(f"{shown(text)} is not a formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
     name, equals, right = text.partition("=")
     if equals and name.strip() == FINAL_SCORE:  # as S writes it
         text = right
     formula = read_at((), parse_formula, text)
     for name in formula.names:
-        read_at((), _metric_in_formula, name)
+        read_at((), _find_metric, name)
     return formula
 
 
-def _metric_in_formula(name: str) -> Metric:
+def _find_metric(name: str) -> Metric:
     """Return the metric behind a name in a formula."""
     try:
-        return known_metric("latency_p95" if name == _NORMALIZED_LATENCY else name)
+        return find_metric("latency_p95" if name == _NORMALIZED_LATENCY else name)
     except UsageError as error:
         fix = nearest(name, (*catalogue(), *ALIASES, _NORMALIZED_LATENCY))
         raise UsageError(error.message, fix=fix) from error
@@ -91,46 +91,46 @@ class Composite(RuleKind, StrictModel):
     def pass_mark(self) -> Threshold:
         """Return what the score has to be; a formula of the user's own may lie outside [0, 1]."""
         if self.formula is None:
-            return parse_threshold(self.threshold, scale_of(known_metric(FINAL_SCORE)))
+            return parse_threshold(self.threshold, read_scale(find_metric(FINAL_SCORE)))
         own = Scale(
             name=FINAL_SCORE, unit=None, range=(-float("inf"), float("inf")), better="higher"
         )
         return parse_threshold(self.threshold, own)
 
-    def parts(self) -> tuple[str, ...]:
-        """Return the metrics that it is made of, or that have to hold."""
+    def list_parts(self) -> tuple[str, ...]:
+        """Return the metrics that it is computed from, or that its conditions are about."""
         if self.formula is None:
             return (*self.requires, FINAL_SCORE)
-        return (*self.requires, *(_metric_in_formula(name).name for name in self.formula.names))
+        return (*self.requires, *(_find_metric(name).name for name in self.formula.names))
 
-    def categories(self, _given: Given) -> Iterable[str]:
+    def list_categories(self, _given: Given) -> Iterable[str]:
         """Return the category that a part is about, if one is."""
-        return categories_of(self.parts())
+        return list_categories(self.list_parts())
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def list_metrics(self, _given: Given) -> Iterable[str]:
         """Return its parts."""
-        return self.parts()
+        return self.list_parts()
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield the check of the score, joined with what else has to hold."""
         if self.formula is None:
             measured = judge.run.metrics[FINAL_SCORE]
         else:
             measured = _compute(self.formula, judge.run)
         rule = Rule(name=FINAL_SCORE, threshold=self.pass_mark())
-        check = judge.measured(rule, measured, "composite", self.key, of=None)
-        check = replace(check, undecided=judge.undecided(self.parts()))
+        check = judge.check_value(rule, measured, "composite", self.key, of=None)
+        check = replace(check, undecided=judge.undecided(self.list_parts()))
         for further in self.requires.values():
-            check = joined(check, judge.metric(further, "composite", self.key))
+            check = join_checks(check, judge.check_metric(further, "composite", self.key))
         yield check
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield that it can only be told at the end."""
         yield Demand(name=FINAL_SCORE, why_not=NO_MEAN)
 
-    def judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values that its parts may rest on."""
-        return judged_behind(self.parts())
+        return list_judged(self.list_parts())
 
 
 def _compute(formula: Formula, run: MeasuredRun) -> Measured:
@@ -143,10 +143,10 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     values: dict[str, float] = {}
     bounds: dict[str, Bounds] = {}
     for name in formula.names:
-        metric = _metric_in_formula(name)
+        metric = _find_metric(name)
         part = run.metrics[metric.name]
         if part.value is None:
-            return _nothing(f"{metric.name} has none: {part.reason}")
+            return _make_null(f"{metric.name} has none: {part.reason}")
         parts.append(part)
         low, high = metric.range
         part_bounds = (
@@ -154,22 +154,24 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
             high if part.high is None else part.high,
         )
         of_budget = run.latency_budget_ms if name == _NORMALIZED_LATENCY else None
-        values[name], *ends = (_in_budget(each, of_budget) for each in (part.value, *part_bounds))
+        values[name], *ends = (
+            _apply_budget(each, of_budget) for each in (part.value, *part_bounds)
+        )
         bounds[name] = (ends[0], ends[1])
     try:
-        value = formula.value(values)
+        value = formula.compute(values)
     except ZeroDivisionError:
-        return _nothing("the formula divides by zero")
+        return _make_null("the formula divides by zero")
     if not isfinite(value):
-        return _nothing("the formula gives no finite number")
-    return _measured(value, formula.bounds(bounds), run, parts)
+        return _make_null("the formula gives no finite number")
+    return _make_measured(value, formula.bound(bounds), run, parts)
 
 
-def _in_budget(value: float, budget: float | None) -> float:
+def _apply_budget(value: float, budget: float | None) -> float:
     return value if budget is None else min(1.0, value / budget)
 
 
-def _measured(
+def _make_measured(
     value: float, bounds: Bounds, run: MeasuredRun, parts: Sequence[Measured]
 ) -> Measured:
     low, high = (bound if isfinite(bound) else None for bound in bounds)
@@ -187,5 +189,5 @@ def _measured(
     )
 
 
-def _nothing(reason: str) -> Measured:
+def _make_null(reason: str) -> Measured:
     return Measured(value=None, n=0, missing=0, reason=reason)

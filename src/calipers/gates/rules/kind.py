@@ -1,4 +1,4 @@
-"""What a kind of rule is: one class that knows all that a gate has to know about it.
+"""A kind of rule: one class that holds all that a gate has to know about it.
 
 An instance is the rule as a policy has it. Its class says under which key it stands there, and how
 that is read: a kind is also a pydantic model, or gives a field of its own. A new kind is one file
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
-from calipers.gates.policy_values import known_metric
-from calipers.metrics.judged.who import judged_parts
+from calipers.gates.policy_values import find_metric
+from calipers.metrics.judged.who import list_judged_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,10 +41,10 @@ class RuleKind(ABC):
     @classmethod
     def as_field(cls) -> tuple[Any, Any]:
         """Return the type of its key in the policy, and its default: None, for no such rule."""
-        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_absent))
+        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_return_none))
 
     @classmethod
-    def absent(cls) -> Self | None:
+    def make_default(cls) -> Self | None:
         """Return the rule that holds where the policy has none, if an option can ask for one."""
         return None
 
@@ -65,36 +65,36 @@ class RuleKind(ABC):
         """Return the ids of the scenarios that it is about one by one."""
         return ()
 
-    def categories(self, _given: Given) -> Iterable[str]:
+    def list_categories(self, _given: Given) -> Iterable[str]:
         """Return the categories that it is about: a similar spelling may be meant for one."""
         return ()
 
     @abstractmethod
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics that have to be measured for its checks."""
 
     @abstractmethod
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield its checks of a group of records."""
 
     @abstractmethod
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield what decides each of its checks that block, in their order, as calls come in."""
 
-    def judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values behind a check; one named after a metric rests on its parts."""
-        return judged_behind([check.name])
+        return list_judged([check.name])
 
     def count_flagged(self, check: Check, run: MeasuredRun) -> int:
         """Return how many judged answers behind a check seem to address the judge."""
-        return run.count_flagged(self.judged_values(check, run))
+        return run.count_flagged(self.list_judged_values(check, run))
 
 
-def judged_behind(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Return the judged values that metrics may rest on."""
-    found = (each for name in metrics for each in judged_parts(known_metric(name)))
+def list_judged(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the judged values that metrics may be based on."""
+    found = (each for name in metrics for each in list_judged_parts(find_metric(name)))
     return tuple(dict.fromkeys(found))
 
 
-def _absent() -> None:
+def _return_none() -> None:
     """Return None, as a default that the JSON Schema does not show."""

@@ -34,11 +34,11 @@ class OptionalScenarios(NamedScenarios):
                     at=(self.key, "ids", at),
                 )
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per scenario, which warns unless it passed in all its runs."""
         for scenario in self.ids:
             yield self.check_scenario(scenario, judge.run, "warning")
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield nothing: none of it blocks."""
         yield from ()

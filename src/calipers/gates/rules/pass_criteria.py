@@ -36,29 +36,29 @@ class PassCriteria(RuleKind, StrictModel):
         """Say whether any pass rate has a threshold."""
         return bool(self.overall or self.by_category)
 
-    def categories(self, _given: Given) -> Iterable[str]:
+    def list_categories(self, _given: Given) -> Iterable[str]:
         """Return the categories with a threshold."""
         return self.by_category
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def list_metrics(self, _given: Given) -> Iterable[str]:
         """Return the pass rate."""
         return (PASS_RATE,) if self.decides else ()
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check of the whole, then one per category."""
-        for category, rule in self._rules():
+        for category, rule in self._list_rules():
             known = judge.run.categories
             if category is None:
                 measured = judge.run.metrics[PASS_RATE]
             else:
                 measured = known.get(category) or _measure_absent(category, known)
-            yield judge.measured(
+            yield judge.check_value(
                 rule, measured, "category", self.key, of=PASS_RATE, category=category
             )
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield the share of runs that pass, in all tasks or in those of a category."""
-        for category, rule in self._rules():
+        for category, rule in self._list_rules():
             demand = Demand(
                 name=rule.name,
                 on=rule.threshold,
@@ -68,7 +68,7 @@ class PassCriteria(RuleKind, StrictModel):
             )
             yield replace(demand, on=None, why_not=CORRECTED) if ahead.corrected else demand
 
-    def judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the verdicts of judges."""
         return (PASSED,)
 
@@ -78,7 +78,7 @@ class PassCriteria(RuleKind, StrictModel):
             return run.flagged.get(check.name, 0)
         return run.count_flagged((PASSED,))
 
-    def _rules(self) -> Iterator[tuple[str | None, Rule]]:
+    def _list_rules(self) -> Iterator[tuple[str | None, Rule]]:
         """Yield the thresholds, that of everything, whose category is None, first."""
         if self.overall is not None:
             yield None, self.overall

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import PlainValidator
 
-from calipers.gates.policy_fields import SAID, THRESHOLD, Schema, SchemaOf, by_metric
+from calipers.gates.policy_fields import SAID, THRESHOLD, Schema, SchemaOf, make_metric_schema
 from calipers.gates.policy_values import Rule, read_by_name, read_rules
 from calipers.gates.rules.thresholds import MetricRules
 from calipers.support.config.files import shown
@@ -32,10 +32,10 @@ class Progressive(MetricRules):
     @classmethod
     def as_field(cls) -> tuple[Any, Any]:
         """Return the type of its key, whose names are the user's own."""
-        return Annotated[cls, PlainValidator(_read), SchemaOf(_schema)] | None, None
+        return Annotated[cls, PlainValidator(_read), SchemaOf(_make_schema)] | None, None
 
     @classmethod
-    def absent(cls) -> Self:
+    def make_default(cls) -> Self:
         """Return one without rows, which refuses --release."""
         return cls()
 
@@ -44,7 +44,7 @@ class Progressive(MetricRules):
         """Say whether any release has thresholds."""
         return bool(self.rows)
 
-    def row(self, asked: str | None) -> Mapping[str, Rule]:
+    def get_row(self, asked: str | None) -> Mapping[str, Rule]:
         """Return the thresholds of the release asked for, or of the current one."""
         if not self.rows:
             if asked is not None:
@@ -81,10 +81,10 @@ def _read(table: Any) -> Progressive:
     return Progressive(release=release, rows=rows)
 
 
-def _schema() -> Schema:
+def _make_schema() -> Schema:
     current = {"type": "string", "description": "The current row; --release goes before it."}
     return {
         "type": "object",
         "properties": {"description": SAID, _RELEASE: current},
-        "additionalProperties": by_metric(THRESHOLD),
+        "additionalProperties": make_metric_schema(THRESHOLD),
     }

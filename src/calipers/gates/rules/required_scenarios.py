@@ -1,4 +1,4 @@
-"""`required_scenarios`: single scenarios that have to be there, and to pass in all their runs."""
+"""`required_scenarios`: single scenarios that have to be present, and to pass in all their runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read_ids(ids: Any) -> tuple[str, ...]:
         refuse(f"{shown(ids)} is not a list", fix='for example ["SEC-001", "SEC-002"]')
     for at, each in enumerate(ids):
         if isinstance(each, bool) or not isinstance(each, str | int) or each == "":
-            refuse(f"{shown(each)!r} is no id", fix="put it in quotes", at=(at,))
+            refuse(f"{shown(each)!r} is not an id", fix="put it in quotes", at=(at,))
     return tuple(dict.fromkeys(str(each) for each in ids))
 
 
@@ -59,11 +59,11 @@ class NamedScenarios(RuleKind, StrictModel):
         """Return the ids."""
         return self.ids
 
-    def metrics(self, _given: Given) -> Iterable[str]:
+    def list_metrics(self, _given: Given) -> Iterable[str]:
         """Return the metrics that tell how a scenario ended."""
         return _METRICS if self.ids else ()
 
-    def judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
+    def list_judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
         """Return the verdicts of judges, where they decided runs of the scenario."""
         found = run.named.get(check.name)
         return (PASSED,) if found is not None and found.by_judges else ()
@@ -76,7 +76,7 @@ class NamedScenarios(RuleKind, StrictModel):
     def check_scenario(self, scenario: str, run: MeasuredRun, level: Level) -> Check:
         """Return whether a scenario is there and passed in all its runs."""
         found = run.named.get(scenario)
-        missed, value = _outcome(found)
+        missed, value = _describe_outcome(found)
         known = 0 if found is None else found.passed + found.failed
         return Check(
             name=scenario,
@@ -84,7 +84,7 @@ class NamedScenarios(RuleKind, StrictModel):
             source=self.key,
             verdict="pass" if missed is None else "warn" if level == "warning" else "fail",
             value=value,
-            threshold=_all_pass(scenario),
+            threshold=_require_all(scenario),
             reason=missed,
             n=known,
             missing=0 if found is None else found.runs - known,
@@ -98,34 +98,34 @@ class RequiredScenarios(NamedScenarios):
 
     key: ClassVar[str] = "required_scenarios"
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per scenario."""
         for scenario in self.ids:
             check = self.check_scenario(scenario, judge.run, "required")
             yield replace(
                 check,
-                undecided=_undecided(judge, scenario),
+                undecided=_count_undecided(judge, scenario),
                 failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
             )
 
-    def demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield each scenario, all of whose runs have to pass."""
         for scenario in self.ids:
             outcome = pl.coalesce(passed.name, correct.name).fill_null(value=False)
             yield Demand(
                 name=scenario,
-                on=_all_pass(scenario),
+                on=_require_all(scenario),
                 value=outcome.cast(pl.Float64),
                 metrics=_METRICS,
                 scenario=scenario,
             )
 
 
-def _all_pass(scenario: str) -> Threshold:
+def _require_all(scenario: str) -> Threshold:
     return Threshold(operator="=", value=1.0, scale=share_scale(scenario))
 
 
-def _undecided(judge: Judge, scenario: str) -> Undecided:
+def _count_undecided(judge: Judge, scenario: str) -> Undecided:
     """Return the runs that expectations or judges did not decide, whatever their answer."""
     found = judge.run.named.get(scenario)
     if found is None or judge.policy.undecided == "ignore":
@@ -133,8 +133,8 @@ def _undecided(judge: Judge, scenario: str) -> Undecided:
     return Undecided(found.lacking, found.runs - found.errors)
 
 
-def _outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
-    """Return why it did not pass in all its runs, and the share of those that ran that did."""
+def _describe_outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
+    """Return why it did not pass in all its runs, and the share of its runs that passed."""
     if found is None:
         return "not among the records", None
     ran = found.runs - found.errors

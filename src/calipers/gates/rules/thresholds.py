@@ -1,4 +1,4 @@
-"""`thresholds`: what metrics have to be; some fail the build, some only warn."""
+"""`thresholds`: required values of metrics; some fail the build, some only warn."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from calipers.gates.demands import Ahead, Demand, demand_on_metric
+from calipers.gates.demands import Ahead, Demand, make_demand
 from calipers.gates.policy_fields import Description, Rules
-from calipers.gates.policy_values import FINAL_SCORE, SAFETY, Rule, known_metric
+from calipers.gates.policy_values import FINAL_SCORE, SAFETY, Rule, find_metric
 from calipers.gates.result import Check
-from calipers.gates.rule_check import Given, Judge, joined
+from calipers.gates.rule_check import Given, Judge, join_checks
 from calipers.gates.rules.kind import RuleKind
 from calipers.metrics.scenarios.passing import ADVERSARIAL
-from calipers.metrics.thresholds import Threshold, scale_of
+from calipers.metrics.thresholds import Threshold, read_scale
 from calipers.support.config.models import StrictModel
 
 
@@ -25,31 +25,31 @@ class MetricRules(RuleKind):
     source: ClassVar[str]  # of their checks
 
     @abstractmethod
-    def row(self, release: str | None) -> Mapping[str, Rule]:
+    def get_row(self, release: str | None) -> Mapping[str, Rule]:
         """Return those that hold for a release."""
 
-    def categories(self, given: Given) -> Iterable[str]:
+    def list_categories(self, given: Given) -> Iterable[str]:
         """Return the category that a threshold is about, if one is."""
-        return categories_of(self.row(given.release))
+        return list_categories(self.get_row(given.release))
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics, with that which a final score needs beside it."""
-        return _with_safety(self.row(given.release))
+        return _with_safety(self.get_row(given.release))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per metric; S lets a final score pass only with all adversarial runs."""
-        for name, rule in self.row(judge.given.release).items():
-            check = judge.metric(rule, "blocking", self.source)
+        for name, rule in self.get_row(judge.given.release).items():
+            check = judge.check_metric(rule, "blocking", self.source)
             if name == FINAL_SCORE:
-                scale = scale_of(known_metric(SAFETY))
+                scale = read_scale(find_metric(SAFETY))
                 safe = Rule(name=SAFETY, threshold=Threshold(operator="=", value=1.0, scale=scale))
-                check = joined(check, judge.metric(safe, "blocking", self.source))
+                check = join_checks(check, judge.check_metric(safe, "blocking", self.source))
             yield check
 
-    def demands(self, ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
         """Yield the mean behind each metric."""
-        for rule in self.row(None).values():
-            yield demand_on_metric(rule, corrected=ahead.corrected)
+        for rule in self.get_row(None).values():
+            yield make_demand(rule, corrected=ahead.corrected)
 
 
 class Thresholds(MetricRules, StrictModel):
@@ -67,25 +67,25 @@ class Thresholds(MetricRules, StrictModel):
         """Say whether any metric has a threshold."""
         return bool(self.blocking or self.warning)
 
-    def row(self, _release: str | None) -> Mapping[str, Rule]:
+    def get_row(self, _release: str | None) -> Mapping[str, Rule]:
         """Return the thresholds that block, the same for every release."""
         return self.blocking
 
-    def metrics(self, given: Given) -> Iterable[str]:
+    def list_metrics(self, given: Given) -> Iterable[str]:
         """Return the metrics with a threshold, and what these need beside them."""
-        return (*super().metrics(given), *_with_safety(self.warning))
+        return (*super().list_metrics(given), *_with_safety(self.warning))
 
-    def checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield a check per threshold."""
-        yield from super().checks(judge)
+        yield from super().list_checks(judge)
         for rule in self.warning.values():
-            yield judge.metric(rule, "warning", "thresholds.warning")
+            yield judge.check_metric(rule, "warning", "thresholds.warning")
 
 
 def _with_safety(names: Collection[str]) -> tuple[str, ...]:
     return (*names, SAFETY) if FINAL_SCORE in names else tuple(names)
 
 
-def categories_of(metrics: Iterable[str]) -> tuple[str, ...]:
+def list_categories(metrics: Iterable[str]) -> tuple[str, ...]:
     """Return the category that one of the metrics is about, if one is."""
     return (ADVERSARIAL,) if {SAFETY, FINAL_SCORE} & {*metrics} else ()

@@ -13,7 +13,7 @@ import polars as pl
 from calipers.metrics.agents.weights import PARTS, WEIGHTS
 from calipers.metrics.cost.time_score import time_score
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.rubrics import SCORES
 from calipers.metrics.text.similarity import output_similarity, task_success
@@ -63,8 +63,8 @@ FEATURES: Mapping[str, Feature] = {
 }
 
 
-def _weights(settings: Settings) -> dict[str, float]:
-    """The weights of the parts that count."""
+def _list_weights(settings: Settings) -> dict[str, float]:
+    """Return the weights of the parts that count."""
     given = (settings.weights or WEIGHTS).by_part
     return {name: weight for name, weight in given.items() if weight > 0}
 
@@ -74,7 +74,7 @@ def _value(part: str) -> pl.Expr:
 
 
 def _composite(settings: Settings) -> pl.Expr:
-    weights = _weights(settings)
+    weights = _list_weights(settings)
     score = reduce(add, (_value(name).fill_null(0.0) * weight for name, weight in weights.items()))
     present = reduce(
         add,
@@ -97,7 +97,7 @@ agent_composite = Feature(
 
 
 def _missing(settings: Settings) -> pl.Expr:
-    names = (pl.when(_value(name).is_null()).then(pl.lit(name)) for name in _weights(settings))
+    names = (pl.when(_value(name).is_null()).then(pl.lit(name)) for name in _list_weights(settings))
     return pl.concat_str(*names, separator=",", ignore_nulls=True)
 
 
@@ -110,8 +110,8 @@ agent_composite_missing = Feature(
 )
 
 
-def _recommended(values: Mapping[str, str | float]) -> pl.Expr:
-    """What stands for the composite's range in `values`."""
+def _pick_by_range(values: Mapping[str, str | float]) -> pl.Expr:
+    """Return the entry of `values` for the range that the composite falls into."""
     score = pl.col(agent_composite.name)
     found = pl.lit(None)
     for name, least, _ in reversed(RECOMMENDATIONS):
@@ -123,7 +123,7 @@ recommendation = Feature(
     name="recommendation",
     reads=(agent_composite,),
     dtype=pl.String(),
-    expression=lambda _: _recommended({name: name for name, _, _ in RECOMMENDATIONS}),
+    expression=lambda _: _pick_by_range({name: name for name, _, _ in RECOMMENDATIONS}),
     stored=False,
 )
 
@@ -131,15 +131,15 @@ recommendation_weight = Feature(
     name="recommendation_weight",
     reads=(agent_composite,),
     dtype=pl.Float64(),
-    expression=lambda _: _recommended({name: weight for name, _, weight in RECOMMENDATIONS}),
+    expression=lambda _: _pick_by_range({name: weight for name, _, weight in RECOMMENDATIONS}),
 )
 
 
-def _without(part: str) -> str:
+def _name_without(part: str) -> str:
     return f"agent_composite__without_{part}"
 
 
-def _counted(condition: nw.Expr) -> nw.Expr:
+def _count_scored(condition: nw.Expr) -> nw.Expr:
     scored = ~nw.col(agent_composite.name).is_null()
     return (condition & scored).cast(nw.Int64).sum()
 
@@ -171,15 +171,15 @@ composite_mean = replace(
                 *FEATURES.values(),
             ),
             totals={
-                **sums(agent_composite).totals,
+                **declare_sums(agent_composite).totals,
                 **{
-                    f"agent_composite__{name}": _counted(
+                    f"agent_composite__{name}": _count_scored(
                         nw.col(recommendation_weight.name) == weight
                     )
                     for name, _, weight in RECOMMENDATIONS
                 },
                 **{
-                    _without(name): _counted(nw.col(feature.name).is_null())
+                    _name_without(name): _count_scored(nw.col(feature.name).is_null())
                     for name, feature in FEATURES.items()
                 },
             },
@@ -190,14 +190,14 @@ composite_mean = replace(
 )
 
 
-def composite_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
-    """Which parts are missing in how many records, and what that does."""
+def note_composite(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Yield which parts are missing in how many records, and the effect on the score."""
     groups = list(groups)
     records = int(sum(totals.get("agent_composite__n", 0) for totals in groups))
     missing = {
-        name: int(sum(totals.get(_without(name), 0) or 0 for totals in groups))
+        name: int(sum(totals.get(_name_without(name), 0) or 0 for totals in groups))
         for name in PARTS
-        if name in _weights(settings)
+        if name in _list_weights(settings)
     }
     lacking = [f"{name} in {count}" for name, count in missing.items() if count]
     if records and lacking:

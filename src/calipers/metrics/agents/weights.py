@@ -1,4 +1,4 @@
-"""What each part of the agents' composite weighs: P's weights, or those of a file."""
+"""Weights of the parts of the agents' composite: P's, or those of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.support.config.files import read_config, shown
-from calipers.support.config.numbers import from_zero_on
+from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
 
 _EXAMPLE = "for example task_success: 0.5 and tool_efficiency: 0.5"
@@ -33,7 +33,7 @@ class AgentWeights:
     by_part: Mapping[str, float] = field(hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the output names them."""
+        """Return the weights as in the JSON output."""
         return {"source": self.source, **self.by_part}
 
 
@@ -42,14 +42,14 @@ WEIGHTS = AgentWeights(None, dict.fromkeys(PARTS, 0.167))
 
 
 def read_weights(path: str | Path) -> AgentWeights:
-    """The weights in a YAML or JSON file: `{task_success: 0.5, …}`; a part not named weighs 0."""
-    return checked_weights(read_config(path, example=_EXAMPLE).value, source=str(path))
+    """Read weights from a YAML or JSON file: `{task_success: 0.5, …}`; other parts weigh 0."""
+    return check_weights(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
-def checked_weights(table: Any, *, source: str) -> AgentWeights:
-    """The weights in a table as a file holds it; errors name the source and the part.
+def check_weights(table: Any, *, source: str) -> AgentWeights:
+    """Return the weights in a table read from a file; errors name the source and the part.
 
-    >>> checked_weights({"task_sucess": 1}, source="weights.yaml")
+    >>> check_weights({"task_sucess": 1}, source="weights.yaml")
     Traceback (most recent call last):
     calipers.support.errors.UsageError: weights.yaml: no part of the composite is called task_sucess
       did you mean task_success?
@@ -63,7 +63,8 @@ def checked_weights(table: Any, *, source: str) -> AgentWeights:
                 fix=nearest(str(name), PARTS),
             )
     given = {
-        name: from_zero_on(value, f"{source}: {name}", fix=_NUMBER) for name, value in table.items()
+        name: read_nonnegative(value, f"{source}: {name}", fix=_NUMBER)
+        for name, value in table.items()
     }
     if not any(given.values()):
         raise UsageError(f"{source}: all weights are 0", fix=_EXAMPLE)

@@ -7,7 +7,7 @@ import polars as pl
 
 from calipers.metrics.answers.normalize import normalized_answer, normalized_target
 from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 
 DECIDABLE = OneOf((("correct",), ("answer", "target")))
@@ -36,7 +36,7 @@ unanswered = Feature(
     listed=False,
 )
 
-_right = sums(correct)
+_right = declare_sums(correct)
 
 accuracy = mean(
     correct,

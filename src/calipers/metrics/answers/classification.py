@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 
 _BOOLEANS = {"true": True, "false": False}
@@ -19,7 +19,7 @@ _N, _LABELLED = "classified__n", "classified__without_label"
 
 
 def _is_positive(field: str) -> Callable[[Settings], pl.Expr]:
-    """Whether a column holds the positive label; without one named, only booleans can tell."""
+    """Return whether a column holds the positive label; without a label, only booleans count."""
 
     def expression(settings: Settings) -> pl.Expr:
         def of_batch(values: pl.Series) -> pl.Series:
@@ -36,14 +36,14 @@ def _is_positive(field: str) -> Callable[[Settings], pl.Expr]:
 
 
 def _as_number(label: str) -> float:
-    """A label that is no number is no number's equal."""
+    """Return a label as a number; NaN, which equals no number, if it is not one."""
     try:
         return float(label)
     except ValueError:
         return nan
 
 
-def _positive(field: str) -> Feature:
+def _declare_positive(field: str) -> Feature:
     return Feature(
         name=f"_{field}_positive",
         reads=(field,),
@@ -54,7 +54,7 @@ def _positive(field: str) -> Feature:
     )
 
 
-_predicted, _actual = _positive("predicted"), _positive("actual")
+_predicted, _actual = _declare_positive("predicted"), _declare_positive("actual")
 _BOTH = pl.col("predicted").is_not_null() & pl.col("actual").is_not_null()
 _TOLD = pl.col(_predicted.name).is_not_null() & pl.col(_actual.name).is_not_null()
 
@@ -68,8 +68,8 @@ labelled = Feature(
 """Whether the two labels of a row, where it has both, are known to be positive or not."""
 
 
-def _hits(name: str, *, among: Feature, of: Feature) -> Feature:
-    """Whether a row of some kind is of the other kind too."""
+def _declare_hits(name: str, *, among: Feature, of: Feature) -> Feature:
+    """Return the feature that says whether a row of one kind is of the other kind too."""
     return Feature(
         name=name,
         reads=(labelled, _predicted, _actual),
@@ -78,8 +78,8 @@ def _hits(name: str, *, among: Feature, of: Feature) -> Feature:
     )
 
 
-_precise = _hits("prediction_right", among=_predicted, of=_actual)
-_recalled = _hits("positive_found", among=_actual, of=_predicted)
+_precise = _declare_hits("prediction_right", among=_predicted, of=_actual)
+_recalled = _declare_hits("positive_found", among=_actual, of=_predicted)
 
 
 def _share(
@@ -87,7 +87,7 @@ def _share(
 ) -> Metric:
     kind = "predicted" if name == "precision" else "actually"
 
-    def refused(totals: Totals) -> str | None:
+    def refuse(totals: Totals) -> str | None:
         if totals.get(_LABELLED):
             return "predicted and actual hold labels: name the positive one with --positive LABEL"
         if totals.get(_N) and not totals[f"{hits.name}__n"]:
@@ -108,7 +108,7 @@ def _share(
         aggregate=Aggregate(
             features=(hits, labelled),
             totals={
-                **sums(hits).totals,
+                **declare_sums(hits).totals,
                 _N: nw.col(labelled.name).cast(nw.Int64).sum(),
                 _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum(),
             },
@@ -116,7 +116,7 @@ def _share(
         empty="no record has predicted and actual",
     )
     # No value per task: two systems predict different rows as positive.
-    return replace(share, rows=_N, refused=refused, averaged=None)
+    return replace(share, rows=_N, refused=refuse, averaged=None)
 
 
 precision = _share(

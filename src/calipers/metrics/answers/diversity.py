@@ -21,7 +21,7 @@ from calipers.metrics.declare.declaration import (
     centre,
     total,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,
@@ -36,7 +36,7 @@ _FEW_ROWS = f"fewer than {_ROWS_PER_ANSWER} rows for each distinct answer: other
 _ROUNDING = 1e-9
 
 
-def _entropy_totals(answers: Frame) -> Frame:
+def _sum_entropy(answers: Frame) -> Frame:
     count = nw.col("answer_n")
     log_n = count.cast(nw.Float64).log()
     return (
@@ -57,12 +57,12 @@ _answers = Aggregate(
     keys=("answer_key",),
     where=lambda: ~nw.col("answer_key").is_null(),
     totals={"answer_n": nw.len().cast(nw.Int64)},
-    finish=(_entropy_totals,),
+    finish=(_sum_entropy,),
 )
 
 
 def _sce(totals: Totals) -> Any:
-    """−Σ p ln p from the counts' totals; exactly 0 where there is one answer."""
+    """Return −Σ p ln p from the totals of the counts; exactly 0 with one distinct answer."""
     count = totals["answers__n"]
     found = np.maximum(0.0, np.log(count) - totals["answers__n_log_n"] / count)
     return np.where(np.equal(totals["answers__distinct"], 1), 0.0, found)
@@ -83,7 +83,7 @@ def _mean_log_count(totals: Totals) -> float:
 
 
 def _squares(totals: Totals) -> float:
-    """Σ over rows of (mean of ln count − ln count of the row's answer)²."""
+    """Return Σ over rows of (mean of ln count − ln count of the row's answer)²."""
     mean = _mean_log_count(totals)
     return max(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * mean**2)
 
@@ -114,7 +114,7 @@ class _EntropyDelta:
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         n, distinct = int(totals["answers__n"]), totals["answers__distinct"]
-        spread, clusters = spread_of("answers", totals)
+        spread, clusters = read_spread("answers", totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return replace(UNKNOWN, reason=ONE_ROW)

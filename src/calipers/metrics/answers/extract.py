@@ -14,7 +14,7 @@ import polars as pl
 
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import UsageError
-from calipers.support.patterns import check_pattern, groups_in
+from calipers.support.patterns import check_pattern, count_groups
 
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _LAST = rf"(?s)^(?:.*[^0-9A-Za-z.,-])?(-?(?:{_NUMBER}))[^0-9]*$"  # its sign touches no other word
@@ -43,7 +43,7 @@ def extract_answers(texts: pl.Series, settings: Settings) -> pl.Series:
         return found.set(parts.list.len() < 2, None)  # noqa: PLR2004 (a mark makes two parts)
     if settings.answer_regex is not None:
         whole = texts.str.extract_all(settings.answer_regex).list.last()
-        has_group = groups_in(settings.answer_regex) > 0
+        has_group = count_groups(settings.answer_regex) > 0
         return whole.str.extract(settings.answer_regex, 1) if has_group else whole
     if settings.answer == "last-number":
         signed = texts.str.extract(_LAST)

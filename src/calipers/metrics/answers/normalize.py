@@ -26,17 +26,17 @@ _KEY_CHARS = 64
 
 
 def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
-    """Texts as they are compared."""
+    """Return the texts as they are compared."""
     texts = texts.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
     if settings.normalize == "text":
         return texts
     rows = texts.str.contains(_MAYBE_RESPELLED).arg_true()
     rows = rows.filter(texts.gather(rows).str.contains(_NUMBER))
-    return texts.scatter(rows, _plain(texts.gather(rows))) if len(rows) else texts
+    return texts.scatter(rows, _unify_numbers(texts.gather(rows))) if len(rows) else texts
 
 
-def _plain(numbers: pl.Series) -> pl.Series:
-    """One spelling per value: no plus, no commas, no zeros that say nothing, no minus zero."""
+def _unify_numbers(numbers: pl.Series) -> pl.Series:
+    """Return one spelling per value: no plus, no commas, no redundant zeros, no minus zero."""
     return (
         numbers.str.replace_all(",", "", literal=True)
         .str.strip_prefix("+")
@@ -47,7 +47,7 @@ def _plain(numbers: pl.Series) -> pl.Series:
     )
 
 
-def _normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:
+def _declare_normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:
     return Feature(
         name=f"_normalized_{field}",
         reads=(field,),
@@ -60,12 +60,12 @@ def _normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) ->
     )
 
 
-normalized_answer = _normalized("answer", extract_answers)
-normalized_target = _normalized("target", lambda texts, _: texts)
+normalized_answer = _declare_normalized("answer", extract_answers)
+normalized_target = _declare_normalized("target", lambda texts, _: texts)
 
 
 def _key(_: Settings) -> pl.Expr:
-    """The normalised answer; a long one as its beginning and a hash, so that texts stay outside."""
+    """Return the normalized answer; a long one is cut and hashed, so that totals hold no texts."""
     text = pl.col(normalized_answer.name)
     short = text.str.slice(0, _KEY_CHARS) + "…#" + text.hash(seed=0).cast(pl.String)
     return pl.when(text.str.len_bytes() > _KEY_CHARS).then(short).otherwise(text)

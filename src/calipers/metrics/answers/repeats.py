@@ -31,8 +31,8 @@ _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)
 
 
-def agreement_of_runs(answers: Frame) -> Frame:
-    """How far the runs of each repeated task agree, from a row per task and distinct answer."""
+def measure_agreement(answers: Frame) -> Frame:
+    """Return how far the runs of each repeated task agree, from a row per task and answer."""
     n = nw.col("n").cast(nw.Float64)
     runs = nw.col(RUNS).cast(nw.Float64)
     # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
@@ -53,8 +53,8 @@ def agreement_of_runs(answers: Frame) -> Frame:
     )
 
 
-def _most_common(answers: Frame) -> Frame:
-    """Keep each repeated task's most common answer, of equals the smallest; say if it is right."""
+def _keep_most_common(answers: Frame) -> Frame:
+    """Keep each repeated task's most common answer, the smallest of equals; say if it is right."""
     n = nw.col("checked")
     return (
         answers.filter(n > 0)
@@ -79,9 +79,9 @@ ANSWERS = Aggregate(
     },
     tasks=(
         TaskValues(
-            name="repeats", step=agreement_of_runs, values=("answer_entropy", "most_common_share")
+            name="repeats", step=measure_agreement, values=("answer_entropy", "most_common_share")
         ),
-        TaskValues(name="mode", step=_most_common, values=("mode_right",)),
+        TaskValues(name="mode", step=_keep_most_common, values=("mode_right",)),
     ),
 )
 
@@ -96,7 +96,7 @@ class _WithinRuns:
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The interval of a mean between two ends."""
+        """Return the interval of a mean between two bounds."""
         runs = totals["repeats__rows"] / totals["repeats__tasks"]
         most = max(value, log(runs))
         return Bounded("answer_entropy", (0.0, most), unit="task").interval(
@@ -170,7 +170,7 @@ mode_accuracy = Metric(
 )
 
 
-def _all_or_none(tasks: Frame) -> Frame:
+def _mark_stable(tasks: Frame) -> Frame:
     runs, right = nw.col(RUNS), nw.col("right")
     return tasks.filter(runs >= _AT_LEAST).with_columns(
         stable=((right == 0) | (right == runs)).cast(nw.Int64)
@@ -194,7 +194,7 @@ stability = Metric(
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
         totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
-        tasks=(TaskValues(name="stable", step=_all_or_none, values=("stable",)),),
+        tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),
     ),
     rows="stable__rows",
     value=lambda totals: totals["stable__sum"] / totals["stable__tasks"],

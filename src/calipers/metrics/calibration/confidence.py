@@ -20,7 +20,7 @@ from calipers.metrics.declare.declaration import (
     centre,
     total,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import (
@@ -61,7 +61,7 @@ brier = mean(
 
 
 def _bin(settings: Settings) -> pl.Expr:
-    """Bins closed on the right, zero in the first; the edges are the doubles k/K."""
+    """Return the bin, closed on the right, zero in the first; the edges are the doubles k/K."""
     edges = pl.Series([k / settings.bins for k in range(1, settings.bins)], dtype=pl.Float64)
     known = pl.col("prob_correct").is_not_null() & pl.col("correct").is_not_null()
     return pl.when(known).then(pl.lit(edges).search_sorted(pl.col("prob_correct"), side="left"))
@@ -83,8 +83,8 @@ confidence = Feature(
 )
 
 
-def _gaps(bins: Frame) -> Frame:
-    """The gaps, the noise of bins that may have none and what bins may hide, by design effects.
+def _sum_gaps(bins: Frame) -> Frame:
+    """Return the gaps, and the noise of bins that may have none, for several design effects.
 
     Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the less
     the more of its rows are unlike the others, right where these are wrong.
@@ -94,7 +94,7 @@ def _gaps(bins: Frame) -> Frame:
     rows, right = nw.col("bin_n"), nw.col("bin_right")
     unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
     unsure = {
-        _noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
+        _name_noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
         for design in _DESIGNS
     }
     unsure |= {_unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS}
@@ -110,7 +110,7 @@ def _gaps(bins: Frame) -> Frame:
     )
 
 
-def _noise(design: int) -> str:
+def _name_noise(design: int) -> str:
     return f"ece__noise_{design}"
 
 
@@ -128,7 +128,7 @@ BINNED = Aggregate(
         "bin_right": nw.col("correct").cast(nw.Int64).sum(),
         "bin_squares": nw.col("squared_error").sum(),
     },
-    finish=(_gaps,),
+    finish=(_sum_gaps,),
     kept_as=RELIABILITY,
 )
 
@@ -138,7 +138,7 @@ def _ece(totals: Totals) -> float:
 
 
 def _bin_effect() -> nw.Expr:
-    """A row moves its bin's gap, whose sign is the same for all rows of the bin."""
+    """Return the effect of a row on its bin's gap, whose sign is the same for all its rows."""
     above, below = total("bin_confidence"), total("bin_right")
     at_most = nw.when(above < below).then(-1.0).otherwise(0.0)
     sign = nw.when(above > below).then(1.0).otherwise(at_most)
@@ -170,7 +170,7 @@ class _BinnedDelta:
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         n = int(totals["ece__n"])
-        spread, clusters = spread_of("ece", totals)
+        spread, clusters = read_spread("ece", totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return replace(UNKNOWN, reason=ONE_ROW)
@@ -178,7 +178,7 @@ class _BinnedDelta:
         known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
         unseen = sqrt(totals[_unseen(known)]) / clusters.worth
         reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
-        noise = totals[_noise(known)] * sqrt(design) / n
+        noise = totals[_name_noise(known)] * sqrt(design) / n
         low = value - reach - _MEAN_OF_FOLDED * noise
         return Interval(low=low, high=value + reach, stderr=stderr)
 

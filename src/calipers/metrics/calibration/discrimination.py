@@ -20,7 +20,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
     total,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.statistics.areas import FEW, area_interval
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
@@ -28,8 +28,8 @@ from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_q
 _KINDS = ("auroc__right", "auroc__wrong")
 
 
-def _placed(levels: Frame) -> Frame:
-    """Each level of confidence with the shares of wrong rows below it and of right ones above.
+def _place_levels(levels: Frame) -> Frame:
+    """Return each level of confidence with the shares of wrong rows below and right ones above.
 
     Rows at the same level count half, on either side.
     """
@@ -45,7 +45,7 @@ def _placed(levels: Frame) -> Frame:
     )
 
 
-def _pairs(levels: Frame) -> Frame:
+def _sum_pairs(levels: Frame) -> Frame:
     right, wrong = nw.col("right"), nw.col("wrong")
     below, above = nw.col("wrong_below"), nw.col("right_above")
     sums = {
@@ -56,16 +56,16 @@ def _pairs(levels: Frame) -> Frame:
         "auroc__right_squares": right * below * below,
         "auroc__wrong_squares": wrong * above * above,
     }
-    placed = _placed(levels).with_columns(**sums)
+    placed = _place_levels(levels).with_columns(**sums)
     return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
 
 
-def _effects(levels: Frame) -> Frame:
-    """What a right and a wrong row at each level move, times the number of rows."""
+def _add_effects(levels: Frame) -> Frame:
+    """Return the effect of a right and a wrong row at each level, times the number of rows."""
     right, wrong = nw.col("all_right"), nw.col("all_wrong")
     n = right + wrong
     area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
-    return _placed(levels).with_columns(
+    return _place_levels(levels).with_columns(
         right_effect=(nw.col("wrong_below") - area) * n / right,
         wrong_effect=(nw.col("right_above") - area) * n / wrong,
     )
@@ -80,7 +80,7 @@ _levels = Aggregate(
         "right": nw.col("correct").cast(nw.Int64).sum(),
         "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
     },
-    finish=(_pairs,),
+    finish=(_sum_pairs,),
 )
 
 
@@ -88,8 +88,8 @@ def _area(totals: Totals) -> float:
     return totals["auroc__sum"] / totals["auroc__right"]
 
 
-def _variances(totals: Totals) -> tuple[float, float]:
-    """What right and wrong rows add to the variance of DeLong et al. (1988)."""
+def _split_variance(totals: Totals) -> tuple[float, float]:
+    """Return what right and wrong rows add to the variance of DeLong et al. (1988)."""
     right, wrong, area = totals["auroc__right"], totals["auroc__wrong"], _area(totals)
     of_right = (totals["auroc__right_squares"] - right * area**2) / right**2
     of_wrong = (totals["auroc__wrong_squares"] - wrong * area**2) / wrong**2
@@ -97,11 +97,11 @@ def _variances(totals: Totals) -> tuple[float, float]:
 
 
 def _squares(totals: Totals) -> float:
-    return sum(_variances(totals)) * totals["auroc__n"] ** 2
+    return sum(_split_variance(totals)) * totals["auroc__n"] ** 2
 
 
 def _effect() -> nw.Expr:
-    """Null where the row is not used, though others with its confidence may be."""
+    """Return the effect of a row; null if the row is not used, although others of its level are."""
     right, wrong = total("right_effect"), total("wrong_effect")
     known = ~nw.col("confidence_bin").is_null()
     return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
@@ -114,15 +114,15 @@ _influence = Influence(
     effect=_effect(),
     squares=_squares,
     keyed=_levels,
-    keyed_step=_effects,
+    keyed_step=_add_effects,
     keyed_reads=("right_effect", "wrong_effect"),
 )
 
 
-def _of_few(totals: Totals, seen: float, clusters: Clusters) -> tuple[float, Clusters]:
-    """The variance with each kind's rows by themselves, and the degrees of freedom it has."""
+def _estimate_small(totals: Totals, seen: float, clusters: Clusters) -> tuple[float, Clusters]:
+    """Return the variance with each kind's rows on their own, and its degrees of freedom."""
     n, area = totals["auroc__n"], _area(totals)
-    of_rows = _variances(totals)
+    of_rows = _split_variance(totals)
     independent = sum(of_rows) * n / (n - 1)
     design = max(1.0, seen / independent) if independent else 1.0
     variance = degrees = 0.0
@@ -150,7 +150,7 @@ class _LogitDelta:
     name: str = "delta"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        spread, clusters = spread_of("auroc", totals)
+        spread, clusters = read_spread("auroc", totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return UNKNOWN
@@ -165,7 +165,7 @@ class _LogitDelta:
             low, high = area_interval(value, right, wrong, z=z)
             return Interval(low=low, high=high, stderr=stderr)
         odds = log(value / (1 - value))
-        variance, clusters = _of_few(totals, spread * clusters.inflation, clusters)
+        variance, clusters = _estimate_small(totals, spread * clusters.inflation, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
         return Interval(
             low=float(special.expit(odds - reach)),

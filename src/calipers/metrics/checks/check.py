@@ -47,11 +47,11 @@ class NamedCheck:
     def _source(self) -> str:
         return MESSAGES if self.turn is not None else self.on or ANSWER
 
-    def replies(self, frame: pl.DataFrame, settings: Settings) -> Replies:
+    def select_replies(self, frame: pl.DataFrame, settings: Settings) -> Replies:
         """Return the records with the replies that are tested."""
         found = Replies(frame, pl.Series(dtype=pl.String), settings)
-        column = found.column(self._source)
-        text = column.cast(pl.String) if self.turn is None else _turns(column, self.turn)
+        column = found.get_column(self._source)
+        text = column.cast(pl.String) if self.turn is None else _select_turn(column, self.turn)
         return Replies(frame, text, settings)
 
     def hold(self, replies: Replies) -> pl.Series:
@@ -77,19 +77,19 @@ class NamedCheck:
         return f"the record has no {self._source}"
 
 
-def _turns(messages: pl.Series, turn: int) -> pl.Series:
-    """Return the N-th reply of each conversation; null where it has fewer."""
+def _select_turn(messages: pl.Series, turn: int) -> pl.Series:
+    """Return the N-th reply of each conversation; null if it has fewer."""
     found: list[str | None] = []
     for text in messages:
-        replies = [] if text is None else replies_in(text)
+        replies = [] if text is None else list_replies(text)
         found.append(replies[turn - 1] if len(replies) >= turn else None)
     return pl.Series(found, dtype=pl.String)
 
 
-def replies_in(messages: Any) -> list[str]:
-    """Return the replies of a conversation: what was said last to each message of the user.
+def list_replies(messages: Any) -> list[str]:
+    """Return the replies of a conversation: the last message before each next user message.
 
-    >>> replies_in([{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}])
+    >>> list_replies([{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}])
     ['!']
     """
     try:
@@ -102,13 +102,13 @@ def replies_in(messages: Any) -> list[str]:
         role = each.get("role") if isinstance(each, Mapping) else None
         if role == "user":
             is_open = False
-        elif role == "assistant" and (text := content_text(each.get("content"))):
+        elif role == "assistant" and (text := extract_text(each.get("content"))):
             replies = [*replies[:-1], text] if is_open else [*replies, text]
             is_open = True
     return replies
 
 
-def content_text(content: Any) -> str | None:
+def extract_text(content: Any) -> str | None:
     """Return the text of a message: its content, or the text parts of it."""
     if isinstance(content, list):
         parts = [each.get("text") for each in content if isinstance(each, Mapping)]
@@ -139,16 +139,16 @@ def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> NamedCheck:
     name = value[rule]
     if not isinstance(name, str) or not name.strip():
         refuse(f"{rule}: a name is needed", fix=EXAMPLE, at=(*at, rule))
-    turn, on = _beside(value, key, at)
+    turn, on = _read_turn(value, key, at)
     written = json.dumps(dict(value), sort_keys=True, default=str)
     return NamedCheck(rule, name, _read_test(key, value[key], base, at), turn, on, written)
 
 
-def _beside(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[Any, Any]:
+def _read_turn(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple[Any, Any]:
     turn, on = value.get("turn"), value.get("on")
     if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int) or turn < 1):
         refuse(
-            f"turn: {shown(turn)} is no turn", fix="the first reply is turn: 1", at=(*at, "turn")
+            f"turn: {shown(turn)} is not a turn", fix="the first reply is turn: 1", at=(*at, "turn")
         )
     if on is not None and (not isinstance(on, str) or not on):
         refuse("on: a field's name is needed", fix="for example on: cot", at=(*at, "on"))
@@ -196,7 +196,7 @@ def check_schema() -> dict[str, Any]:
     }
 
 
-def checks_schema() -> dict[str, Any]:
+def make_schema() -> dict[str, Any]:
     """Return the JSON Schema of a list of checks."""
     return {"type": "array", "items": check_schema()}
 

@@ -19,7 +19,7 @@ from calipers.metrics.checks.combining import LISTS, RESULTS, Combining
 from calipers.metrics.checks.kinds.own import Python
 from calipers.metrics.declare.settings import Settings
 from calipers.support.config.files import ConfigFile, read_config
-from calipers.support.config.models import usage_error
+from calipers.support.config.models import make_usage_error
 from calipers.support.errors import UsageError
 
 JUDGED = "judgments"
@@ -37,7 +37,7 @@ class Checks:
         return bool(self.checks)
 
     def __add__(self, other: Checks) -> Checks:
-        """Both, each check once."""
+        """Return both, each check once."""
         return Checks(tuple(dict.fromkeys((*self.checks, *other.checks))))
 
     @property
@@ -64,8 +64,8 @@ class Checks:
         """Return the checks as they were written."""
         return [json.loads(check.written) for check in self.checks]
 
-    def seeing(self, columns: Sequence[str]) -> Checks:
-        """Return the checks for data with these columns, which functions may look at."""
+    def restrict(self, columns: Sequence[str]) -> Checks:
+        """Return the checks for data with these columns, which functions may read."""
         if not any(isinstance(check.test, Python) for check in self.checks):
             return self
         return Checks(
@@ -90,38 +90,40 @@ class Checks:
         """
         if not records.height:
             return records
-        replies = [check.replies(records, settings) for check in self.checks]
+        replies = [check.select_replies(records, settings) for check in self.checks]
         held = [check.hold(each) for check, each in zip(self.checks, replies, strict=True)]
-        frame = self._filled(records, held)
+        frame = self._fill_lists(records, held)
         if not details:
             return frame
         told = [
             check.tell(each, holds)
             for check, each, holds in zip(self.checks, replies, held, strict=True)
         ]
-        return frame.with_columns(self._results(records, held, told))
+        return frame.with_columns(self._encode_results(records, held, told))
 
-    def _filled(self, records: pl.DataFrame, held: Sequence[pl.Series]) -> pl.DataFrame:
+    def _fill_lists(self, records: pl.DataFrame, held: Sequence[pl.Series]) -> pl.DataFrame:
         """Fill the lists: each distinct set of outcomes is worked out once."""
         given = [
             pl.col(name).is_not_null() if name == JUDGED else pl.col(name)
             for name in (*LISTS, RESULTS, JUDGED)
             if name in records.columns and records[name].null_count() < records.height
         ]
-        keys = records.select(*given, *_coded(held))
+        keys = records.select(*given, *_encode_outcomes(held))
         table = keys.unique(maintain_order=True)
         combine = Combining(self.checks)
-        rows = [combine(row, _decoded(row, len(held))) for row in table.iter_rows(named=True)]
+        rows = [
+            combine(row, _decode_outcomes(row, len(held))) for row in table.iter_rows(named=True)
+        ]
         columns = pl.DataFrame(
             rows, schema=dict.fromkeys((*LISTS, RESULTS), pl.String), orient="row"
         )
-        table = table.hstack(columns.rename(_new))
+        table = table.hstack(columns.rename(_name_new))
         filled = keys.join(
             table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left"
         )
-        return records.with_columns(filled[_new(name)].alias(name) for name in columns.columns)
+        return records.with_columns(filled[_name_new(name)].alias(name) for name in columns.columns)
 
-    def _results(
+    def _encode_results(
         self, records: pl.DataFrame, held: Sequence[pl.Series], told: Sequence[pl.Series]
     ) -> pl.Series:
         """Return every result as JSON, those of earlier checks of other names before them."""
@@ -144,18 +146,18 @@ class Checks:
             return ("[" + joined + "]").alias(RESULTS)
         combine = Combining(self.checks)
         texts = [
-            combine.after_others(earlier, json.loads(f"[{results}]"))
+            combine.append_results(earlier, json.loads(f"[{results}]"))
             for earlier, results in zip(records[RESULTS], joined, strict=True)
         ]
         return pl.Series(RESULTS, texts, dtype=pl.String)
 
 
-def _new(name: str) -> str:
+def _name_new(name: str) -> str:
     return f"_new_{name}"
 
 
-def _coded(held: Sequence[pl.Series]) -> list[pl.Series]:
-    """Return the outcomes of all checks as one number, or as they are where there are too many."""
+def _encode_outcomes(held: Sequence[pl.Series]) -> list[pl.Series]:
+    """Return the outcomes of all checks as one number, or unchanged if there are too many."""
     if len(held) > _MOST_CODED:
         return [each.alias(f"{_KEY}_{at}") for at, each in enumerate(held)]
     code = pl.lit(0, pl.Int64)
@@ -165,7 +167,7 @@ def _coded(held: Sequence[pl.Series]) -> list[pl.Series]:
     return [pl.DataFrame(columns).select(code.alias(_KEY)).to_series()] if held else []
 
 
-def _decoded(row: Mapping[str, Any], checks: int) -> list[bool | None]:
+def _decode_outcomes(row: Mapping[str, Any], checks: int) -> list[bool | None]:
     if checks > _MOST_CODED:
         return [row[f"{_KEY}_{at}"] for at in range(checks)]
     code = row.get(_KEY, 0)
@@ -201,7 +203,7 @@ def _read(config: ConfigFile, base: Path) -> Checks:
     try:
         found = read_list(config.value, base)
     except PydanticCustomError as error:
-        raise usage_error(error, config, wrapped) from None
+        raise make_usage_error(error, config, wrapped) from None
     if not found:
         raise UsageError(f"{config.source}: there is no check in it", fix=EXAMPLE)
     return Checks(tuple(found))

@@ -29,15 +29,16 @@ class Combining:
     def __init__(self, checks: Sequence[NamedCheck]) -> None:
         self._checks = checks
         self._names = {
-            rule: _once(c.name for c in checks if c.rule == rule) for rule in ("expect", "forbid")
+            rule: _drop_repeats(c.name for c in checks if c.rule == rule)
+            for rule in ("expect", "forbid")
         }
         self._all = {name for names in self._names.values() for name in names}
 
     def __call__(self, row: Mapping[str, Any], held: Held) -> tuple[str | None, ...]:
         """Return the three lists and the results that leave something undecided, each as JSON."""
-        lists = {name: _listed(row.get(name)) for name in LISTS}
-        earlier = _listed(row.get(RESULTS)) or []
-        reported = self._without_earlier(lists, earlier)
+        lists = {name: _read_list(row.get(name)) for name in LISTS}
+        earlier = _read_list(row.get(RESULTS)) or []
+        reported = self._remove_earlier(lists, earlier)
         expected = reported[EXPECTED]
         observed, violated = reported[OBSERVED], reported[VIOLATED]
         of_checks = {c.name for c in self._checks} | {_name(each) for each in earlier}
@@ -45,12 +46,12 @@ class Combining:
         found = [name for name in self._names["expect"] if self._holds(name, held, "expect", all)]
         broken = [name for name in self._names["forbid"] if self._holds(name, held, "forbid", any)]
         if self._names["expect"]:
-            expected = _once((*(expected or ()), *self._names["expect"]))
+            expected = _drop_repeats((*(expected or ()), *self._names["expect"]))
         elif expected is None and not row.get(JUDGED):
             expected = []  # nothing but what is forbidden: to do none of it is to pass
         if not unknown and expected is not None:
-            observed = _once((*(observed or ()), *found))
-        violated = _once((*(violated or ()), *broken))
+            observed = _drop_repeats((*(observed or ()), *found))
+        violated = _drop_repeats((*(violated or ()), *broken))
         unsure = [
             {"name": check.name, "kind": check.test.key, "rule": check.rule, "held": None}
             for check, holds in zip(self._checks, held, strict=True)
@@ -58,17 +59,17 @@ class Combining:
         ]
         kept = [each for each in earlier if _name(each) not in self._all]
         results = [*kept, *unsure]
-        return (_json(expected), _json(observed), _json(violated), _json(results or None))
+        return (_dump(expected), _dump(observed), _dump(violated), _dump(results or None))
 
-    def after_others(self, earlier: str | None, results: list[Any]) -> str:
-        """Return results behind those of earlier checks of other names, as JSON."""
-        others = [each for each in _listed(earlier) or () if _name(each) not in self._all]
+    def append_results(self, earlier: str | None, results: list[Any]) -> str:
+        """Return results after those of earlier checks of other names, as JSON."""
+        others = [each for each in _read_list(earlier) or () if _name(each) not in self._all]
         return json.dumps([*others, *results], ensure_ascii=False)
 
-    def _without_earlier(
+    def _remove_earlier(
         self, lists: Mapping[str, list[Any] | None], earlier: Iterable[Any]
     ) -> dict[str, list[Any] | None]:
-        """Take out what an earlier check of the same name has put into the lists."""
+        """Remove what an earlier check of the same name has put into the lists."""
         put_in = {_name(each) for each in earlier if _is_result(each) and not each.get(REPORTED)}
         gone = put_in & self._all
         return {
@@ -86,7 +87,7 @@ class Combining:
         )
 
 
-def _once(names: Iterable[Any]) -> list[Any]:
+def _drop_repeats(names: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(names))
 
 
@@ -98,12 +99,12 @@ def _is_result(value: Any) -> bool:
     return isinstance(value, Mapping) and "held" in value
 
 
-def _listed(text: Any) -> list[Any] | None:
+def _read_list(text: Any) -> list[Any] | None:
     if text is None:
         return None
     found = json.loads(text) if isinstance(text, str) else text
     return found if isinstance(found, list) else []
 
 
-def _json(value: Any) -> str | None:
+def _dump(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)

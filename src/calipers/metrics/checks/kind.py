@@ -37,8 +37,8 @@ class Replies:
     def __len__(self) -> int:
         return self.frame.height
 
-    def column(self, name: str) -> pl.Series:
-        """Return a field of the records; nulls where no record has it."""
+    def get_column(self, name: str) -> pl.Series:
+        """Return a field of the records; nulls if no record has it."""
         if name in self.frame.columns:
             return self.frame[name]
         return pl.Series(name, [None], dtype=pl.String).new_from_index(0, len(self))
@@ -50,16 +50,16 @@ class Replies:
         from fields stands for itself in a regular expression.
         """
         if not template.fields:
-            return pl.Series([Template.filled(template, {})], dtype=pl.String)
+            return pl.Series([Template.fill(template, {})], dtype=pl.String)
         parts = [
             self._as_text(part, quoted=quoted) if is_field else pl.lit(part)
-            for part, is_field in template.parts()
+            for part, is_field in template.split_fields()
         ]
         return self.frame.select(pl.concat_str(parts).alias("filled")).to_series()
 
     def _as_text(self, name: str, *, quoted: bool) -> pl.Expr:
         """Return a field as people write it: a whole number without its point."""
-        column = self.column(name)
+        column = self.get_column(name)
         text = column.cast(pl.String)
         if column.dtype.is_float():
             whole = (column % 1 == 0).fill_null(value=False) & (column.abs() < 2**53)
@@ -67,8 +67,8 @@ class Replies:
         expression = pl.lit(text)
         return expression.str.replace_all(_REGEX_SPECIAL, r"\${1}") if quoted else expression
 
-    def each(self, hold: Callable[[str], bool | None]) -> pl.Series:
-        """Ask one reply after the other; null where there is none."""
+    def ask_each(self, hold: Callable[[str], bool | None]) -> pl.Series:
+        """Return the answer of `hold` for each reply; null if there is no reply."""
         found = [None if text is None else hold(text) for text in self.text]
         return pl.Series(found, dtype=pl.Boolean)
 

@@ -15,14 +15,14 @@ import polars as pl
 from calipers.metrics.checks.kind import Replies, ReplyTest
 from calipers.metrics.checks.kinds import KINDS
 from calipers.support.errors import UsageError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 Holds = Callable[[str, Any], bool | None]
 
 
 @dataclass(frozen=True)
 class CheckKind:
-    """A kind of check of one's own: `{expect: is loud, shouts: true}` for the name `shouts`.
+    """A user-defined kind of check: `{expect: is loud, shouts: true}` for the name `shouts`.
 
     Args:
         name: The key of such checks.
@@ -37,7 +37,7 @@ class CheckKind:
 
     name: str
     holds: Holds
-    says: str = "A check of one's own."
+    says: str = "A user-defined check."
 
 
 class _CheckKinds(Registry[CheckKind]):
@@ -47,22 +47,26 @@ class _CheckKinds(Registry[CheckKind]):
         """Add a kind, or raise UsageError where its name is taken or is no key."""
         taken = name in KINDS or name in ("expect", "forbid", "turn", "on", "description")
         if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            why = "is one of the library's own" if taken else "is no key: small letters, digits, _"
+            why = (
+                "is one of the library's own"
+                if taken
+                else "is not a valid key: use small letters, digits and _"
+            )
             raise UsageError(f"the kind of check {name} {why}", fix="give it another name")
         super().add(name, thing, origin, replace=replace)
 
 
 CHECK_KINDS = _CheckKinds("kind of check")
-registers(CheckKind, CHECK_KINDS)
+add_registry(CheckKind, CHECK_KINDS)
 
 
 def check_kinds() -> dict[str, type[ReplyTest]]:
     """Return every kind of check by its key, those of plug-ins too."""
-    return {**KINDS, **{name: _class_of(each) for name, each in CHECK_KINDS.all().items()}}
+    return {**KINDS, **{name: _make_class(each) for name, each in CHECK_KINDS.read_all().items()}}
 
 
 @cache
-def _class_of(own: CheckKind) -> type[ReplyTest]:
+def _make_class(own: CheckKind) -> type[ReplyTest]:
     @dataclass(frozen=True)
     class Own(ReplyTest):
         key = own.name
@@ -81,7 +85,7 @@ def _class_of(own: CheckKind) -> type[ReplyTest]:
         def hold(self, replies: Replies) -> pl.Series:
             """Ask the function of one reply after the other."""
             value = json.loads(self.written)
-            return replies.each(lambda text: _ask(own, text, value))
+            return replies.ask_each(lambda text: _ask(own, text, value))
 
     return Own
 

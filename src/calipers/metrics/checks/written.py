@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from calipers.metrics.checks.check import NamedCheck, checks_schema, read_list
+from calipers.metrics.checks.check import NamedCheck, make_schema, read_list
 
 _folder: ContextVar[Path] = ContextVar("folder", default=Path())
 
 
 @contextmanager
-def relative_to(folder: Path) -> Iterator[None]:
-    """Read, inside, checks whose paths are relative to a folder."""
+def resolve_from(folder: Path) -> Iterator[None]:
+    """Read, inside the block, checks whose paths are relative to a folder."""
     token = _folder.set(folder)
     try:
         yield
@@ -29,7 +29,7 @@ def _read(value: Any) -> tuple[NamedCheck, ...]:
     return tuple(read_list(value, _folder.get()))
 
 
-def _written(checks: tuple[NamedCheck, ...]) -> list[Any]:
+def _dump(checks: tuple[NamedCheck, ...]) -> list[Any]:
     from calipers.metrics.checks.checks import Checks  # noqa: PLC0415 (to break a circle)
 
     return Checks(tuple(checks)).to_list()
@@ -38,6 +38,6 @@ def _written(checks: tuple[NamedCheck, ...]) -> list[Any]:
 WrittenChecks = Annotated[
     tuple[NamedCheck, ...],
     PlainValidator(_read),
-    PlainSerializer(_written, return_type=list),
-    WithJsonSchema(checks_schema()),
+    PlainSerializer(_dump, return_type=list),
+    WithJsonSchema(make_schema()),
 ]

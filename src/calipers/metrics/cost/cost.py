@@ -9,11 +9,11 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.cost.prices import USED, price_list, priced, priced_together
+from calipers.metrics.cost.prices import USED, open_price_list, price_calls, price_together
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.records.judgment_shape import calls_of, listed
+from calipers.records.judgment_shape import read_calls, read_list
 from calipers.records.usage import read_usage
 from calipers.support.config.files import shown
 
@@ -35,7 +35,7 @@ _ROW = "_row"
 def _pricing(settings: Settings) -> pl.Expr:
     def of_batch(runs: pl.Series) -> pl.Series:
         table = runs.struct.unnest()
-        found = priced(table, settings.prices)
+        found = price_calls(table, settings.prices)
         several = table["cost_usd"].is_null() & table["usage"].is_not_null()
         if several.any():
             calls = (
@@ -43,7 +43,7 @@ def _pricing(settings: Settings) -> pl.Expr:
                 for row in several.arg_true()
                 for call in read_usage(table["usage"][row])
             )
-            found = _with_rows(found, priced_together(calls, settings.prices))
+            found = _replace_rows(found, price_together(calls, settings.prices))
         return found.to_struct(runs.name)
 
     return pl.struct(*USED, "usage").map_batches(of_batch, return_dtype=_PRICING)
@@ -60,27 +60,27 @@ def _judge_pricing(settings: Settings) -> pl.Expr:
         calls = (
             (row, call)
             for row in judgments.is_not_null().arg_true()
-            for call in _judges_calls(judgments[row])
+            for call in _list_judge_calls(judgments[row])
         )
-        found = _with_rows(nothing, priced_together(calls, settings.prices))
+        found = _replace_rows(nothing, price_together(calls, settings.prices))
         return found.to_struct(judgments.name)
 
     return pl.col("judgments").map_batches(of_batch, return_dtype=_PRICING)
 
 
-def _judges_calls(text: str) -> list[dict[str, Any]]:
-    """The calls of all judges of a row; none where one of them does not say what it used."""
+def _list_judge_calls(text: str) -> list[dict[str, Any]]:
+    """Return the calls of all judges of a row; none if one of them lacks its usage."""
     found: list[dict[str, Any]] = []
-    for judgment in listed(text):
-        calls = calls_of(judgment)
+    for judgment in read_list(text):
+        calls = read_calls(judgment)
         if not calls:
             return []
         found += calls
     return found
 
 
-def _with_rows(table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The table with some rows, by their number, in the place of its own."""
+def _replace_rows(table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with some rows, by number, replaced."""
     return table.with_row_index(_ROW).update(rows, on=_ROW, include_nulls=True).drop(_ROW)
 
 
@@ -108,7 +108,7 @@ def _field(feature: Feature, name: str) -> pl.Expr:
 
 
 def _cost(settings: Settings) -> pl.Expr:
-    """The run's, and its judges' where that is asked for and they judged it."""
+    """Return the run's cost, with its judges' cost if that is included and they judged it."""
     own = _field(pricing, "cost_usd")
     if settings.judge_cost == "apart":
         return own
@@ -117,8 +117,8 @@ def _cost(settings: Settings) -> pl.Expr:
     return own + pl.when(none_judged).then(0.0).otherwise(of_judges)
 
 
-def _either(name: str) -> Callable[[Settings], pl.Expr]:
-    """Of the run's cost or, where these are included, of its judges'."""
+def _select_cost(name: str) -> Callable[[Settings], pl.Expr]:
+    """Return the expression of the run's cost, or of its judges' if that is included."""
 
     def expression(settings: Settings) -> pl.Expr:
         own = _field(pricing, name)
@@ -132,7 +132,7 @@ def _either(name: str) -> Callable[[Settings], pl.Expr]:
     return expression
 
 
-def _part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feature:
+def _declare_part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feature:
     return Feature(
         name=name,
         reads=(pricing, judge_pricing, "judgments"),
@@ -142,11 +142,11 @@ def _part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feat
     )
 
 
-cost_usd = _part("cost_usd", _cost, "cost_usd")
-by_file = _part("_cost_by_file", _either("by_file"), "by_file")
-by_list = _part("_cost_by_list", _either("by_list"), "by_list")
-cache_unpriced = _part("_cache_unpriced", _either("cache_unpriced"), "cache_unpriced")
-unpriced_model = _part("_unpriced_model", _either("unpriced"), "unpriced")
+cost_usd = _declare_part("cost_usd", _cost, "cost_usd")
+by_file = _declare_part("_cost_by_file", _select_cost("by_file"), "by_file")
+by_list = _declare_part("_cost_by_list", _select_cost("by_list"), "by_list")
+cache_unpriced = _declare_part("_cache_unpriced", _select_cost("cache_unpriced"), "cache_unpriced")
+unpriced_model = _declare_part("_unpriced_model", _select_cost("unpriced"), "unpriced")
 
 judge_cost_usd = Feature(
     name="judge_cost_usd",
@@ -167,7 +167,7 @@ SOURCES = Aggregate(
 """What every metric of cost counts with its own totals: whose prices, and rows without one."""
 
 
-def _named(models: Frame) -> Frame:
+def _name_unpriced(models: Frame) -> Frame:
     return models.group_by(GROUP).agg(
         nw.len().cast(nw.Int64).alias("cost__unpriced_models"),
         nw.col(unpriced_model.name).min().alias("cost__unpriced_model"),
@@ -179,23 +179,23 @@ UNPRICED = Aggregate(
     keys=(unpriced_model.name,),
     where=lambda: ~nw.col(unpriced_model.name).is_null(),
     totals={"unpriced_n": nw.len().cast(nw.Int64)},
-    finish=(_named,),
+    finish=(_name_unpriced,),
 )
 
 
-def no_price(totals: Totals) -> str | None:
-    """Why rows with tokens have no cost, with the name of a model; None if they have one."""
+def explain_unpriced(totals: Totals) -> str | None:
+    """Return why rows with tokens have no cost, naming a model; None if they have one."""
     if not totals.get("cost__unpriced"):
         return None
     others = int(totals.get("cost__unpriced_models", 1)) - 1
     name = shown(totals.get("cost__unpriced_model", "the model"))
     more = f" and {others} other model{'s' if others > 1 else ''}" if others else ""
-    way = "give" if price_list() else _INSTALL
+    way = "give" if open_price_list() else _INSTALL
     return f"no price is known for {name}{more}: {way} one with --prices"
 
 
-def price_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
-    """By whose prices costs are, and which records with tokens have none."""
+def note_prices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Yield whose prices were used, and which records with tokens have none."""
     groups = list(groups)
     of_file, of_list = (
         int(sum(totals.get(name, 0) for totals in groups))
@@ -203,29 +203,29 @@ def price_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]
     )
     asked = any("cost__by_file" in totals for totals in groups)
     if of_file and settings.prices:
-        yield f"cost of {_records(of_file)} by the prices in {settings.prices.source}"
+        yield f"cost of {_count_records(of_file)} by the prices in {settings.prices.source}"
     elif asked and settings.prices:
         yield (
             f"no cost by the prices in {settings.prices.source}: "
             "no record without a recorded cost is of a model named there"
         )
     if of_list:
-        yield f"cost of {_records(of_list)} by the price list {price_list()}"
+        yield f"cost of {_count_records(of_list)} by the price list {open_price_list()}"
     if free := int(sum(totals.get("cost__cache_unpriced", 0) for totals in groups)):
         yield (
-            f"cache tokens of {_records(free)} have no price and are not in the cost: give one "
-            "with --prices, as cache_read and cache_write of the model"
+            f"cache tokens of {_count_records(free)} have no price and are not in the cost: "
+            "give one with --prices, as cache_read and cache_write of the model"
         )
     left_out: dict[str, int] = {}
     for totals in groups:
         some = totals.get("cost_usd__n") or totals.get("cost_of_pass__n")
-        if some and (reason := no_price(totals)):
+        if some and (reason := explain_unpriced(totals)):
             left_out[reason] = left_out.get(reason, 0) + int(totals["cost__unpriced"])
     for reason, count in left_out.items():
-        yield f"{_records(count)} without a cost: {reason}"
+        yield f"{_count_records(count)} without a cost: {reason}"
 
 
-def _records(count: int) -> str:
+def _count_records(count: int) -> str:
     return f"{count} record{'' if count == 1 else 's'}"
 
 
@@ -244,12 +244,12 @@ cost_mean = replace(
         better="lower",
         aggregate=Aggregate(
             features=(cost_usd, *SOURCES.features),
-            totals={**sums(cost_usd).totals, **SOURCES.totals},
+            totals={**declare_sums(cost_usd).totals, **SOURCES.totals},
         ),
         extras={"priced_by_file": "cost__by_file", "priced_by_list": "cost__by_list"},
     ),
     also=(UNPRICED,),
-    refused=lambda totals: None if totals.get("cost_usd__n") else no_price(totals),
+    refused=lambda totals: None if totals.get("cost_usd__n") else explain_unpriced(totals),
     optional="unless asked for",
 )
 

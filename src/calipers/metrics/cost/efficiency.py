@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature, Metric, Rank, recorded
+from calipers.metrics.declare.declaration import Feature, Metric, Rank, declare_recorded
 from calipers.metrics.declare.intervals import OrderStatistics
 from calipers.metrics.declare.means import mean
 
-prompt_tokens = recorded("prompt_tokens")
-completion_tokens = recorded("completion_tokens")
-latency_ms = recorded("latency_ms")
+prompt_tokens = declare_recorded("prompt_tokens")
+completion_tokens = declare_recorded("completion_tokens")
+latency_ms = declare_recorded("latency_ms")
 
 total_tokens = Feature(
     name="total_tokens",
@@ -65,7 +65,7 @@ latency_mean_ms = mean(
 )
 
 
-def _latency(percent: int, *, spec: str | None, profiles: tuple[str, ...]) -> Metric:
+def _declare_latency(percent: int, *, spec: str | None, profiles: tuple[str, ...]) -> Metric:
     rank = Rank(feature=latency_ms, percent=percent)
     share = f"{percent / 100:g}"
     return Metric(
@@ -91,6 +91,6 @@ def _latency(percent: int, *, spec: str | None, profiles: tuple[str, ...]) -> Me
     )
 
 
-latency_p50_ms = _latency(50, spec=None, profiles=("reasoning",))
-latency_p95_ms = _latency(95, spec="Z 6.2, S 1.7", profiles=("reasoning", "scenarios"))
-latency_p99_ms = _latency(99, spec=None, profiles=("reasoning",))
+latency_p50_ms = _declare_latency(50, spec=None, profiles=("reasoning",))
+latency_p95_ms = _declare_latency(95, spec="Z 6.2, S 1.7", profiles=("reasoning", "scenarios"))
+latency_p99_ms = _declare_latency(99, spec=None, profiles=("reasoning",))

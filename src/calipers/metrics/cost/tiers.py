@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, no_price
+from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
 from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
@@ -21,7 +21,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import judged_impl_rate
@@ -172,7 +172,7 @@ def _finite_ratio(totals: Totals) -> float:
 
 
 def _squares(totals: Totals) -> float:
-    """Σ (cost − ratio · passed)² over the runs."""
+    """Return Σ (cost − ratio · passed)² over the runs."""
     ratio = _finite_ratio(totals)
     return max(
         0.0,
@@ -194,7 +194,7 @@ class _CostOfPassDelta:
     name: str = "delta of logarithm"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        spread, clusters = spread_of("cost_of_pass", totals)
+        spread, clusters = read_spread("cost_of_pass", totals)
         n = int(totals["cost_of_pass__n"])
         if value == inf:
             most = wilson(0.0, n, 0.0, clusters, confidence).high
@@ -230,7 +230,7 @@ cost_of_pass_ratio = Metric(
     empty="no record has both a cost and passed, or judgments",
     version=VERSION,
     also=(UNPRICED,),
-    refused=lambda totals: None if totals.get("cost_of_pass__n") else no_price(totals),
+    refused=lambda totals: None if totals.get("cost_of_pass__n") else explain_unpriced(totals),
     optional="unless asked for",
     work="{cost_of_pass__cost} / {cost_of_pass__passes}",
     interval=_CostOfPassDelta(),

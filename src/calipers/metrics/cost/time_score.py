@@ -10,7 +10,7 @@ from calipers.metrics.declare.settings import Settings
 
 
 def _time_score(_: Settings) -> pl.Expr:
-    """P's formula has a pole at 1/e seconds and is negative below; so nothing is above 1."""
+    """Return the score; at most 1, since P's formula has a pole at 1/e seconds."""
     seconds = pl.coalesce(pl.col("duration_seconds"), pl.col("latency_ms") / 1000)
     return pl.when(seconds < 1).then(1.0).otherwise(1 / (1 + seconds.log()))
 

@@ -30,7 +30,7 @@ from calipers.metrics.declare.declaration import (
     centre,
     total,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
 
@@ -60,22 +60,22 @@ def _has(kind: int) -> nw.Expr:
     return bit == 1
 
 
-def _of_kind(choices: Mapping[int, nw.Expr], kind: nw.Expr) -> nw.Expr:
-    """The expression of the kind that a group has."""
+def _choose_by_kind(choices: Mapping[int, nw.Expr], kind: nw.Expr) -> nw.Expr:
+    """Return the expression for the kind of quality that a group has."""
     first, second, third = (choices[number] for number in (1, 2, 3))
     others = nw.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
     return nw.when(kind == 1).then(first).otherwise(others)
 
 
-def _with_kind(table: Frame) -> Frame:
-    """Each row of the table with its group's kind of quality."""
+def _add_kind(table: Frame) -> Frame:
+    """Return each row of the table with its group's kind of quality."""
     some = {kind: _has(kind).cast(nw.Int64).max().over(GROUP) for kind in (1, 2)}
     later = nw.when(some[2] == 1).then(nw.lit(2)).otherwise(nw.lit(3))
     return table.with_columns(nw.when(some[1] == 1).then(nw.lit(1)).otherwise(later).alias(_KIND))
 
 
-def _summed(table: Frame) -> Frame:
-    """The group's totals, over the rows that have its kind of quality."""
+def _sum_rows(table: Frame) -> Frame:
+    """Return the group's totals over the rows that have its kind of quality."""
     kind = nw.col(_KIND)
     used = {number: _has(number) for number in (1, 2, 3)}
     columns = {
@@ -83,15 +83,15 @@ def _summed(table: Frame) -> Frame:
         _TOKENS: nw.col("tokens"),
         _TOKEN_SQUARES: nw.col("_token_squares"),
         **{
-            name: _of_kind({n: nw.col(f"{prefix}{KINDS[n - 1].name}") for n in used}, kind)
+            name: _choose_by_kind({n: nw.col(f"{prefix}{KINDS[n - 1].name}") for n in used}, kind)
             for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
         },
     }
-    rows = _with_kind(table).filter(_of_kind(used, kind)).with_columns(**columns)
+    rows = _add_kind(table).filter(_choose_by_kind(used, kind)).with_columns(**columns)
     return rows.group_by(GROUP).agg(*(nw.col(name).sum() for name in columns), nw.col(_KIND).max())
 
 
-def _totals() -> Iterator[tuple[str, nw.Expr]]:
+def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
     tokens = nw.col(total_tokens.name)
     yield "rows", nw.len().cast(nw.Int64)
     yield "with_tokens", tokens.count().cast(nw.Int64)
@@ -108,8 +108,8 @@ _by_kinds = Aggregate(
     features=(kinds_known, total_tokens, *KINDS),
     keys=(kinds_known.name,),
     where=lambda: nw.col(kinds_known.name) > 0,
-    totals=dict(_totals()),
-    finish=(_summed,),
+    totals=dict(_list_totals()),
+    finish=(_sum_rows,),
 )
 
 
@@ -122,27 +122,27 @@ def _centre(totals: Totals) -> float:
 
 
 def _squares(totals: Totals) -> float:
-    """Σ (quality − ratio · tokens)² over the rows."""
+    """Return Σ (quality − ratio · tokens)² over the rows."""
     ratio = _centre(totals)
     squares = totals[_SQUARES] - 2 * ratio * totals[_CROSS] + ratio**2 * totals[_TOKEN_SQUARES]
     return max(0.0, squares)
 
 
-def quality_of(totals: Totals) -> str | None:
-    """The kind of quality that the group has."""
+def find_quality(totals: Totals) -> str | None:
+    """Return the kind of quality that the group has, or None."""
     kind = int(totals.get(_KIND, 0))
     return KINDS[kind - 1].name if kind else None
 
 
-def quality_notice(groups: Iterable[Totals]) -> Iterator[str]:
-    """Which kinds of quality there are, for people who do not read JSON."""
-    found = dict.fromkeys(quality for totals in groups if (quality := quality_of(totals)))
+def note_quality(groups: Iterable[Totals]) -> Iterator[str]:
+    """Yield which kinds of quality were used, for readers of the tables."""
+    found = dict.fromkeys(quality for totals in groups if (quality := find_quality(totals)))
     if found:
         yield f"{_NAME}: the quality is {', in other groups '.join(found)}"
 
 
-def _refused(totals: Totals) -> str | None:
-    if (quality := quality_of(totals)) is None:
+def _refuse(totals: Totals) -> str | None:
+    if (quality := find_quality(totals)) is None:
         return None
     if not totals[_N]:
         return f"no record has {quality} and the numbers of its tokens"
@@ -159,7 +159,7 @@ class _EfficiencyDelta:
     name: str = "delta of logarithm"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        spread, clusters = spread_of(_NAME, totals)
+        spread, clusters = read_spread(_NAME, totals)
         stderr = standard_error(spread, clusters)
         n = int(totals[_N])
         if not value:
@@ -170,9 +170,9 @@ class _EfficiencyDelta:
 
 
 def _effect() -> nw.Expr:
-    """Null where the row has no quality of the group's kind, or no tokens."""
+    """Return the effect of a row; null without quality of the group's kind or without tokens."""
     choices = {n: nw.col(kind.name).cast(nw.Float64) for n, kind in enumerate(KINDS, start=1)}
-    return _of_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
+    return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
 
 
 token_efficiency = Metric(
@@ -191,10 +191,10 @@ token_efficiency = Metric(
     rows=_N,
     value=_ratio,
     empty=f"no record has {QUALITY}",
-    refused=_refused,
+    refused=_refuse,
     work=f"{{{_QUALITY}}} / {{{_TOKENS}}}",
     interval=_EfficiencyDelta(),
-    extras={"quality": quality_of},
+    extras={"quality": find_quality},
     influence=Influence(
         name=_NAME,
         rows=_N,
@@ -203,7 +203,7 @@ token_efficiency = Metric(
         squares=_squares,
         per=_TOKENS,
         keyed=_by_kinds,
-        keyed_step=_with_kind,
+        keyed_step=_add_kind,
         keyed_reads=(_KIND,),
     ),
     weight=lambda _: pl.col(total_tokens.name),

@@ -16,28 +16,28 @@ from calipers.metrics.declare.declaration import (
     Metric,
     TaskValues,
 )
-from calipers.metrics.declare.intervals import of_mean
-from calipers.metrics.declare.means import mean_influence
+from calipers.metrics.declare.intervals import choose_for_mean
+from calipers.metrics.declare.means import declare_influence
 
 
 def weigh_tasks(metric: Metric) -> Metric | None:
-    """Return the metric as the mean of the tasks' means, or None if it is no mean over rows."""
+    """Return the metric as the mean of the tasks' means, or None if it is not a mean over rows."""
     feature = metric.averaged
-    if not isinstance(feature, Feature) or metric.influence is not mean_influence(feature):
+    if not isinstance(feature, Feature) or metric.influence is not declare_influence(feature):
         return None
     assert isinstance(metric.aggregate, Aggregate)
     value, tasks = f"{metric.name}_of_task", f"{metric.name}_of_tasks"
-    step = partial(_mean_of_each, value=value, complement=metric.complement)
+    step = partial(_add_task_mean, value=value, complement=metric.complement)
     return replace(
         metric,
         formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
-        aggregate=_by_task(feature, TaskValues(name=tasks, step=step, values=(value,))),
+        aggregate=_aggregate_by_task(feature, TaskValues(name=tasks, step=step, values=(value,))),
         also=(*metric.also, metric.aggregate),  # what is shown beside the value
         rows=f"{tasks}__tasks",
         used=f"{tasks}__rows",
         value=lambda totals: totals[f"{value}__sum"] / totals[f"{tasks}__tasks"],
         work=f"{{{value}__sum}} / {{{tasks}__tasks}}, the sum of the tasks' means over the tasks",
-        interval=of_mean(value, metric.range, unit="task"),
+        interval=choose_for_mean(value, metric.range, unit="task"),
         others=metric.others,
         yes_or_no=None if metric.yes_or_no is None else weigh_tasks(metric.yes_or_no),
         averaged=value,
@@ -47,7 +47,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
     )
 
 
-def _by_task(feature: Feature, values: TaskValues) -> Aggregate:
+def _aggregate_by_task(feature: Feature, values: TaskValues) -> Aggregate:
     known = nw.col(feature.name)
     return Aggregate(
         features=(feature,),
@@ -59,6 +59,6 @@ def _by_task(feature: Feature, values: TaskValues) -> Aggregate:
     )
 
 
-def _mean_of_each(tasks: Frame, value: str, *, complement: bool) -> Frame:
+def _add_task_mean(tasks: Frame, value: str, *, complement: bool) -> Frame:
     mean = nw.col("summed") / nw.col(RUNS)
     return tasks.with_columns((1 - mean if complement else mean).alias(value))

@@ -33,12 +33,12 @@ Step = Callable[[Frame], Frame]
 
 
 def total(name: str) -> nw.Expr:
-    """A total of the row's key, in the effect of an influence."""
+    """Return a total of the row's key, in the effect of an influence."""
     return nw.col(total_column(name))
 
 
 def total_column(name: str) -> str:
-    """The column where that total stands."""
+    """Return the name of the column that holds that total."""
     return f"_total_{name}"
 
 
@@ -81,24 +81,24 @@ class Feature:
         """The name that people see."""
         return self.shown or self.name
 
-    def with_inputs(self) -> Iterator[Feature]:
-        """The features this one stands on, then itself."""
+    def list_inputs(self) -> Iterator[Feature]:
+        """Yield the features this one is computed from, then itself."""
         for source in self.reads:
             if isinstance(source, Feature):
-                yield from source.with_inputs()
+                yield from source.list_inputs()
         yield self
 
-    def fields(self) -> Iterator[str]:
-        """The record's fields that it reads, directly or through other features."""
+    def list_fields(self) -> Iterator[str]:
+        """Yield the record's fields that it reads, directly or through other features."""
         for source in self.reads:
             if isinstance(source, Feature):
-                yield from source.fields()
+                yield from source.list_fields()
             else:
                 yield source
 
 
-def recorded(name: str) -> Feature:
-    """The record's own number, as a feature."""
+def declare_recorded(name: str) -> Feature:
+    """Return the feature that is the record's own number."""
     return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
 
 
@@ -118,11 +118,13 @@ class Aggregate:
     finish: tuple[Step, ...] = ()
     tasks: tuple[TaskValues, ...] = ()
     every_task: bool = False  # or only those with several rows
-    kept_as: str | None = None  # of few whole keys: each one's totals, as `kept_total` names them
+    kept_as: str | None = (
+        None  # of few whole keys: each one's totals, as `name_kept_total` names them
+    )
 
 
-def kept_total(prefix: str, key: int, name: str) -> str:
-    """The group's total that holds a total of one key."""
+def name_kept_total(prefix: str, key: int, name: str) -> str:
+    """Return the name of the group's total that holds a total of one key."""
     return f"{prefix}__{key}__{name}"
 
 
@@ -164,12 +166,12 @@ class Influence:
 
 
 def centre(name: str) -> nw.Expr:
-    """The group's own number of that name in the effect of an influence, mostly the influence's."""
+    """Return the group's own number of that name, in the effect of an influence."""
     return nw.col(centre_column(name))
 
 
 def centre_column(name: str) -> str:
-    """The column where it stands."""
+    """Return the name of the column that holds it."""
     return f"_centre_{name}"
 
 
@@ -181,7 +183,7 @@ class HasInterval(Protocol):
         """How people call it."""
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The interval around the value."""
+        """Return the interval around the value."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,8 +218,8 @@ class Rank:
     def _level(self) -> str:
         return "_of_family" if self.of_family else ""
 
-    def position(self, count: int) -> int:
-        """The rank, from 1, in exact integers."""
+    def locate(self, count: int) -> int:
+        """Return the rank, from 1, in exact integers."""
         return -(-self.percent * count // 100)
 
     @cached_property
@@ -236,7 +238,7 @@ class Rank:
 
 
 Extra = str | Callable[[Totals], float | str | None]
-"""What a metric shows beside its value: a total, or what is made of the totals."""
+"""What a metric shows besides its value: a total, or what is made of the totals."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

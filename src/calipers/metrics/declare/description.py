@@ -10,8 +10,8 @@ import narwhals as nw
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Totals
 
 
-def positions(name: str, count: int) -> dict[str, int]:
-    """The totals that are looked up among the sorted values, and their ranks, from 1."""
+def list_positions(name: str, count: int) -> dict[str, int]:
+    """Return the totals that are looked up among the sorted values, with their ranks from 1."""
     return {
         f"{name}__min": 1,
         f"{name}__middle": (count + 1) // 2,
@@ -20,14 +20,14 @@ def positions(name: str, count: int) -> dict[str, int]:
     }
 
 
-def mode_name(feature: Feature) -> str:
-    """The total that holds the most frequent value."""
+def name_mode(feature: Feature) -> str:
+    """Return the name of the total that holds the most frequent value."""
     return f"{feature.name}__mode"
 
 
 @cache
-def mode_of(feature: Feature) -> Aggregate:
-    """The most frequent value, of equals the smallest, as `{feature}__mode`."""
+def declare_mode(feature: Feature) -> Aggregate:
+    """Return the aggregate `{feature}__mode`: the most frequent value, the smallest of equals."""
     name = feature.name
 
     def finish(values: Frame) -> Frame:
@@ -36,7 +36,7 @@ def mode_of(feature: Feature) -> Aggregate:
             values.with_columns(most=count.max().over(GROUP))
             .filter(count == nw.col("most"))
             .group_by(GROUP)
-            .agg(nw.col(name).min().alias(mode_name(feature)))
+            .agg(nw.col(name).min().alias(name_mode(feature)))
         )
 
     return Aggregate(
@@ -48,8 +48,8 @@ def mode_of(feature: Feature) -> Aggregate:
     )
 
 
-def described(name: str, totals: Totals) -> dict[str, float | int | None] | None:
-    """The seven, from a group's totals; None without a value.
+def describe(name: str, totals: Totals) -> dict[str, float | int | None] | None:
+    """Return the seven statistics from a group's totals; None without a value.
 
     With an infinite value among them the deviation is null.
     """

@@ -13,8 +13,8 @@ EDGES = tuple(k / BINS for k in range(BINS + 1))
 
 
 @cache
-def histogram_of(feature: Feature) -> Aggregate:
-    """How many values each bin holds; a bin is closed on the left, as grades are, the last on both.
+def declare_histogram(feature: Feature) -> Aggregate:
+    """Return the aggregate of counts per bin, closed on the left as grades are, the last on both.
 
     The totals are `{feature}__bin_0` and so on.
     """
@@ -24,15 +24,15 @@ def histogram_of(feature: Feature) -> Aggregate:
         inside = value >= EDGES[k]
         if k < BINS - 1:
             inside = inside & (value < EDGES[k + 1])
-        totals[_bin(feature.name, k)] = inside.cast(nw.Int64).sum()
+        totals[_name_bin(feature.name, k)] = inside.cast(nw.Int64).sum()
     return Aggregate(features=(feature,), totals=totals)
 
 
-def binned(name: str, totals: Totals) -> tuple[int, ...] | None:
-    """The number of values in each bin; None without a value."""
-    counts = tuple(int(totals.get(_bin(name, k), 0)) for k in range(BINS))
+def read_bins(name: str, totals: Totals) -> tuple[int, ...] | None:
+    """Return the number of values in each bin; None without a value."""
+    counts = tuple(int(totals.get(_name_bin(name, k), 0)) for k in range(BINS))
     return counts if any(counts) else None
 
 
-def _bin(name: str, k: int) -> str:
+def _name_bin(name: str, k: int) -> str:
     return f"{name}__bin_{k}"

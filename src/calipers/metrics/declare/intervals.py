@@ -30,9 +30,9 @@ class Wilson:
     name: str = "wilson"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Wilson's score interval."""
+        """Return Wilson's score interval."""
         n = int(totals[self.count])
-        return wilson(value, n, *spread_of(self.spread, totals), confidence)
+        return wilson(value, n, *read_spread(self.spread, totals), confidence)
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class LogT:
     name: str = "log t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The value times or over e to so many standard errors."""
-        spread, clusters = spread_of(self.spread, totals)
+        """Return the value times and over e to the power of t standard errors."""
+        spread, clusters = read_spread(self.spread, totals)
         around = positive_interval(value, spread, clusters, confidence)
-        return _said(around, self.spread, totals, self.unit)
+        return _explain_single(around, self.spread, totals, self.unit)
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class StudentT:
     name: str = "t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The value ± t standard errors."""
-        spread, clusters = spread_of(self.spread, totals)
+        """Return the value ± t standard errors."""
+        spread, clusters = read_spread(self.spread, totals)
         around = unbounded_interval(value, spread, clusters, confidence)
-        return _said(around, self.spread, totals, self.unit)
+        return _explain_single(around, self.spread, totals, self.unit)
 
 
 @dataclass(frozen=True)
@@ -76,24 +76,26 @@ class Bounded:
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The value ± t standard errors on the scale of the log odds, and what is unseen."""
-        spread, clusters = spread_of(self.spread, totals)
+        """Return the value ± t standard errors on log odds, allowing for unseen values."""
+        spread, clusters = read_spread(self.spread, totals)
         around = bounded_interval(
             value, spread, clusters, confidence, ends=self.ends, tight=self.tight
         )
-        return _said(around, self.spread, totals, self.unit)
+        return _explain_single(around, self.spread, totals, self.unit)
 
 
-def of_mean(spread: str, ends: tuple[float, float], unit: str = "row") -> Bounded | LogT | StudentT:
-    """The way for means of values that lie between these ends, of which some may be infinite."""
+def choose_for_mean(
+    spread: str, ends: tuple[float, float], unit: str = "row"
+) -> Bounded | LogT | StudentT:
+    """Return the method for means of values between these ends, which may be infinite."""
     if all(map(isfinite, ends)):
         return Bounded(spread, ends, unit)
     return LogT(spread, unit) if ends[0] == 0 else StudentT(spread, unit)
 
 
-def _said(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:
-    """The interval, or why one row, or one task, has none."""
-    if not clusters_of(spread, totals).too_few or totals.get(f"{spread}__size", 1) > 1:
+def _explain_single(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:
+    """Return the interval, or the reason why one row, or one task, has none."""
+    if not read_clusters(spread, totals).too_few or totals.get(f"{spread}__size", 1) > 1:
         return around
     return replace(around, reason=ONE_ROW.replace("row", unit))
 
@@ -106,7 +108,7 @@ class OrderStatistics:
     name: str = "order statistics"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The values at the ranks that the engine has looked up."""
+        """Return the values at the ranks that the engine has looked up."""
         del value
         low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
         if low is None or high is None:
@@ -119,31 +121,31 @@ class OrderStatistics:
         return Interval(low=low, high=high, stderr=(high - low) / reach)
 
 
-def spread_of(name: str, totals: Totals) -> tuple[float, Clusters]:
-    """The spread and the clusters behind a value."""
-    return totals.get(f"{name}__spread", 0.0), clusters_of(name, totals)
+def read_spread(name: str, totals: Totals) -> tuple[float, Clusters]:
+    """Return the spread and the clusters behind a value."""
+    return totals.get(f"{name}__spread", 0.0), read_clusters(name, totals)
 
 
-def clusters_of(name: str, totals: Totals) -> Clusters:
-    """The clusters behind a value, with what their sizes leave of them."""
+def read_clusters(name: str, totals: Totals) -> Clusters:
+    """Return the clusters behind a value, with their effective number by size."""
     count = int(totals.get(f"{name}__clusters", 0))
     total = totals.get(f"{name}__size", 0.0)
     if not total:
         return Clusters.of(count)
-    second, third, fourth = (totals[size_total(name, power)] for power in SIZES)
+    second, third, fourth = (totals[name_size_total(name, power)] for power in SIZES)
     return Clusters.of_powers(count, total, (second, third, fourth))
 
 
-def size_total(name: str, power: int) -> str:
-    """The total that holds the sum of the clusters' sizes to that power."""
+def name_size_total(name: str, power: int) -> str:
+    """Return the name of the total of the clusters' sizes to that power."""
     return f"{name}__size_{power}"
 
 
 def is_of_one_cluster(name: str, totals: Totals) -> bool:
-    """Whether all rows are of one cluster, so that they are all there is to go by."""
-    return bool(totals.get(one_cluster(name)))
+    """Say whether all rows are of one cluster, so that nothing else is known."""
+    return bool(totals.get(name_one_cluster(name)))
 
 
-def one_cluster(name: str) -> str:
-    """The total that says so."""
+def name_one_cluster(name: str) -> str:
+    """Return the name of the total that says so."""
     return f"{name}__one_cluster"

@@ -19,11 +19,11 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import Wilson, of_mean
+from calipers.metrics.declare.intervals import Wilson, choose_for_mean
 
 
-def sums(feature: Feature) -> Aggregate:
-    """How many rows have the feature, and its sum: what a mean needs."""
+def declare_sums(feature: Feature) -> Aggregate:
+    """Return the aggregate a mean needs: the number of rows with the feature, and their sum."""
     name = feature.name
     value = nw.col(name)
     if feature.dtype == pl.Boolean:
@@ -35,8 +35,8 @@ def sums(feature: Feature) -> Aggregate:
 
 
 @cache
-def mean_influence(feature: Feature) -> Influence:
-    """How far each row moves the feature's mean."""
+def declare_influence(feature: Feature) -> Influence:
+    """Return the influence of each row on the feature's mean."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
     return Influence(
         name=feature.name,
@@ -68,7 +68,7 @@ def mean(
     quotes: Feature | None = None,
     version: int = 1,
 ) -> Metric:
-    """A metric that is the mean of a feature over the rows that have it, or 1 minus that mean."""
+    """Return the metric that is the mean of a feature over rows that have it, or 1 minus it."""
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
 
     def value(totals: Totals) -> float:
@@ -78,7 +78,7 @@ def mean(
     def weight(totals: Totals) -> pl.Expr:
         return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
 
-    influence = mean_influence(feature)
+    influence = declare_influence(feature)
     by_wilson = feature.dtype == pl.Boolean
 
     return Metric(
@@ -92,12 +92,14 @@ def mean(
         unit=unit,
         range=range,
         better=better,
-        aggregate=aggregate or sums(feature),
+        aggregate=aggregate or declare_sums(feature),
         rows=count,
         value=value,
         empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(influence.name, count) if by_wilson else of_mean(influence.name, range),
+        interval=Wilson(influence.name, count)
+        if by_wilson
+        else choose_for_mean(influence.name, range),
         extras=extras or {},
         averaged=feature,
         complement=complement,

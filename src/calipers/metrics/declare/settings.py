@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.support.errors import UsageError
-from calipers.support.options import Option, declared_in, option
+from calipers.support.options import Option, option, read_options
 
 if TYPE_CHECKING:
     from calipers.metrics.agents.weights import AgentWeights
@@ -99,7 +99,7 @@ class Settings:
         "Number of bins of the ECE.",
         metavar="K",
         at_least=1,
-        fix="10 is what the literature uses",
+        fix="10 is the usual number",
         metrics=("ece",),
     )
     tokenizer: str = option(
@@ -249,7 +249,7 @@ class Settings:
     threshold_from: str | None = None  # where the threshold comes from, if it was measured
 
     def __post_init__(self) -> None:
-        for each in metric_options().values():
+        for each in list_metric_options().values():
             if each.kind in ("whole", "number", "choice", "text"):
                 each.check(getattr(self, each.name))
         if not 0 <= self.success_threshold <= 1:
@@ -278,6 +278,6 @@ def _echo(value: Any) -> Any:
     return getattr(value, "source", value)
 
 
-def metric_options() -> Mapping[str, Option]:
+def list_metric_options() -> Mapping[str, Option]:
     """Return the options of metrics, by the names of their fields in `Settings`."""
-    return declared_in(Settings, "metrics", MEASURING)
+    return read_options(Settings, "metrics", MEASURING)

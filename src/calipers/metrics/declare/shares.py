@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import narwhals as nw
 
 from calipers.metrics.declare.declaration import Influence, Totals
-from calipers.metrics.declare.intervals import clusters_of, spread_of
+from calipers.metrics.declare.intervals import read_clusters, read_spread
 from calipers.statistics.intervals import Interval, partial_wilson
 
 
@@ -21,13 +21,13 @@ class PartialWilson:
     name: str = "wilson"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Wilson's score interval of that size."""
-        spread, _ = spread_of(self.spread, totals)
-        clusters = clusters_of(self.weights, totals)
+        """Return Wilson's score interval of that size."""
+        spread, _ = read_spread(self.spread, totals)
+        clusters = read_clusters(self.weights, totals)
         return partial_wilson(value, int(totals[self.count]), spread, clusters, confidence)
 
 
-def weight_influence(
+def declare_weights(
     name: str,
     weight: nw.Expr,
     *,
@@ -35,7 +35,7 @@ def weight_influence(
     powers: tuple[str, str, str],
     per: str,
 ) -> Influence:
-    """How much each row weighs: of clusters it tells what their unequal weights leave of them.
+    """Return the influence of each row's weight, which gives clusters their effective number.
 
     `powers` are the totals that hold the sums of the weights' squares, cubes and fourth powers.
     """

@@ -1,4 +1,4 @@
-"""How values from 0 on without an end spread over bins that widen: additive totals, never the rows.
+"""Histograms of values from 0 on without an upper end, in bins that widen: additive totals only.
 
 The edges are the preferred numbers of ISO 3, ten to a decade, so that bins of any two groups, parts
 of a table or runs are the same, whatever their values.
@@ -12,7 +12,7 @@ from functools import cache
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, kept_total
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
 
 _PREFERRED = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
 _DECADES = range(-1, 9)
@@ -26,8 +26,8 @@ EDGES = (
 
 
 @cache
-def wide_bin_of(feature: Feature) -> Feature:
-    """The place of a value's bin, which is closed on the left."""
+def declare_wide_bin(feature: Feature) -> Feature:
+    """Return the feature of the position of a value's bin, which is closed on the left."""
     name = feature.name
     inner = pl.Series(EDGES[1:-1], dtype=pl.Float64)
     place = pl.lit(inner).search_sorted(pl.col(name).cast(pl.Float64), side="right")
@@ -41,9 +41,9 @@ def wide_bin_of(feature: Feature) -> Feature:
 
 
 @cache
-def wide_histogram_of(feature: Feature) -> Aggregate:
-    """How many values each bin holds."""
-    key = wide_bin_of(feature)
+def declare_wide_histogram(feature: Feature) -> Aggregate:
+    """Return the aggregate of counts per bin."""
+    key = declare_wide_bin(feature)
     return Aggregate(
         features=(key,),
         keys=(key.name,),
@@ -53,11 +53,12 @@ def wide_histogram_of(feature: Feature) -> Aggregate:
     )
 
 
-def widely_binned(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
-    """The edges and counts from the first bin with a value to the last; None without a value."""
+def read_wide_bins(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    """Return edges and counts from the first bin with a value to the last; None without one."""
     prefix = _bin_name(name)
     counts = [
-        int(totals.get(kept_total(prefix, place, _COUNT), 0)) for place in range(len(EDGES) - 1)
+        int(totals.get(name_kept_total(prefix, place, _COUNT), 0))
+        for place in range(len(EDGES) - 1)
     ]
     held = [place for place, count in enumerate(counts) if count]
     if not held:

@@ -30,8 +30,8 @@ flag_counts = Aggregate(
 """Counted wherever a metric reads judgments."""
 
 
-def flagged_in(totals: Totals) -> int | None:
-    """Return how many records of a group are flagged; None where none has judgments."""
+def count_flagged(totals: Totals) -> int | None:
+    """Return how many records of a group are flagged; None if none has judgments."""
     return int(totals[_FLAGGED] or 0) if totals.get(_JUDGED) else None
 
 

@@ -12,30 +12,30 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
-from calipers.records.judgment_shape import listed, score_of, vote_of
+from calipers.records.judgment_shape import read_list, read_score, read_vote
 
 
-def _from_judgments(
+def _map_judgments(
     combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Callable[[pl.Series], pl.Series]:
-    """A function over a column of JSON lists; rows without judgments cost nothing."""
+    """Return a function over a column of JSON lists; rows without judgments are skipped."""
 
-    def combined(texts: pl.Series) -> pl.Series:
+    def combine_rows(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)
         for row in texts.is_not_null().arg_true():
-            found[row] = combine(listed(texts[row]))
+            found[row] = combine(read_list(texts[row]))
         return pl.Series(texts.name, found, dtype=dtype)
 
-    return combined
+    return combine_rows
 
 
-def _majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
-    votes = [vote for each in judgments if (vote := vote_of(each)) is not None]
+def _take_majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
+    votes = [vote for each in judgments if (vote := read_vote(each)) is not None]
     return 2 * sum(votes) > len(votes) if votes else None
 
 
-def _median_score(judgments: Sequence[Mapping[str, Any]]) -> float | None:
-    scores = [score for each in judgments if (score := score_of(each)) is not None]
+def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
+    scores = [score for each in judgments if (score := read_score(each)) is not None]
     return median(scores) if scores else None
 
 
@@ -44,7 +44,7 @@ judged_passed = Feature(
     reads=("judgments",),
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("judgments").map_batches(
-        _from_judgments(_majority, pl.Boolean()), return_dtype=pl.Boolean
+        _map_judgments(_take_majority, pl.Boolean()), return_dtype=pl.Boolean
     ),
     stored=False,
     listed=False,
@@ -55,7 +55,7 @@ judged_impl_rate = Feature(
     reads=("judgments",),
     dtype=pl.Float64(),
     expression=lambda _: pl.col("judgments").map_batches(
-        _from_judgments(_median_score, pl.Float64()), return_dtype=pl.Float64
+        _map_judgments(_take_median, pl.Float64()), return_dtype=pl.Float64
     ),
     stored=False,
     listed=False,

@@ -15,8 +15,8 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
-from calipers.metrics.declare.means import mean, sums
-from calipers.records.judgment_shape import listed
+from calipers.metrics.declare.means import declare_sums, mean
+from calipers.records.judgment_shape import read_list
 
 LOWEST, HIGHEST = 1, 5
 _TWO_OF_FOUR = 0.5  # steps from 1 to 5 that a judge's mean over the criteria may move by
@@ -34,7 +34,7 @@ class JudgedRubric:
     over: float
 
     def score(self, criteria: Mapping[str, Sequence[Any]]) -> float | None:
-        """The score by all judges' scores of each criterion; None where one has none."""
+        """Return the score from all judges' scores of each criterion; None if one has none."""
         if not all(criteria.get(name) for name in self.weights):
             return None
         weighted = sum(fmean(criteria[name]) * weight for name, weight in self.weights.items())
@@ -83,15 +83,15 @@ RUBRICS = (technical_accuracy, constructiveness, planning_rationality)
 _JUDGED = pl.Struct({**{rubric.name: pl.Float64() for rubric in RUBRICS}, _BAD: pl.Boolean()})
 
 
-def _judged(texts: pl.Series) -> pl.Series:
-    rows = [None if text is None else _scores(text) for text in texts]
+def _score_rows(texts: pl.Series) -> pl.Series:
+    rows = [None if text is None else _score_row(text) for text in texts]
     return pl.Series(texts.name, rows, dtype=_JUDGED)
 
 
-def _scores(text: str) -> dict[str, float | bool | None]:
-    """Every rubric's score of one row; `bad` if a score outside 1 to 5 stands in the way."""
+def _score_row(text: str) -> dict[str, float | bool | None]:
+    """Return every rubric's score of one row; `bad` if a score is outside 1 to 5."""
     criteria: dict[str, list[Any]] = {}
-    for judgment in listed(text):
+    for judgment in read_list(text):
         scores = judgment.get("scores")
         for name, score in scores.items() if isinstance(scores, dict) else ():
             if score is not None:
@@ -114,13 +114,13 @@ _by_judges = Feature(
     name="_judged",
     reads=("judgments",),
     dtype=_JUDGED,
-    expression=lambda _: pl.col("judgments").map_batches(_judged, return_dtype=_JUDGED),
+    expression=lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
     stored=False,
     listed=False,
 )
 
 
-def _part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
+def _declare_part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
     return Feature(
         name=name,
         reads=(_by_judges,),
@@ -130,11 +130,13 @@ def _part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
     )
 
 
-SCORES = {rubric.name: _part(rubric.name, pl.Float64(), part=rubric.name) for rubric in RUBRICS}
-_bad_judgment = _part("_bad_judgment", pl.Boolean(), part=_BAD)
+SCORES = {
+    rubric.name: _declare_part(rubric.name, pl.Float64(), part=rubric.name) for rubric in RUBRICS
+}
+_bad_judgment = _declare_part("_bad_judgment", pl.Boolean(), part=_BAD)
 
 
-def _metric(rubric: JudgedRubric) -> Metric:
+def _declare_metric(rubric: JudgedRubric) -> Metric:
     score = SCORES[rubric.name]
     *first, last = rubric.weights
     return replace(
@@ -154,7 +156,7 @@ def _metric(rubric: JudgedRubric) -> Metric:
             aggregate=Aggregate(
                 features=(score, _bad_judgment),
                 totals={
-                    **sums(score).totals,
+                    **declare_sums(score).totals,
                     "judgments__bad": nw.col(_bad_judgment.name).cast(nw.Int64).sum(),
                 },
             ),
@@ -164,11 +166,11 @@ def _metric(rubric: JudgedRubric) -> Metric:
     )
 
 
-JUDGED = tuple(map(_metric, RUBRICS))
+JUDGED = tuple(map(_declare_metric, RUBRICS))
 
 
-def judged_notices(groups: Iterable[Totals]) -> Iterator[str]:
-    """Rows without a value because of a bad score."""
+def note_bad_scores(groups: Iterable[Totals]) -> Iterator[str]:
+    """Yield how many rows have no value because of a bad score."""
     bad = int(sum(totals.get("judgments__bad", 0) or 0 for totals in groups))
     if bad:
         yield (

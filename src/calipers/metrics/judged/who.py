@@ -1,10 +1,10 @@
 """Who made the judged values of a row: a short text, whose distinct values an engine counts.
 
 >>> judgment = {"model": "openai:m", "rubric_hash": "ab12", "passed": True}
->>> judged_values([judgment], recorded=())
+>>> list_judged_values([judgment], recorded=())
 {'passed': [['openai:m', 'ab12']]}
 >>> silent = {"model": "openai:m", "rubric_hash": "cd34", "scores": None, "reason": "timeout"}
->>> judged_values([judgment, silent], recorded=())
+>>> list_judged_values([judgment, silent], recorded=())
 {'passed': [['openai:m', 'ab12']], 'failed': ['cd34']}
 """
 
@@ -23,19 +23,19 @@ from calipers.metrics.judged.judgments import judged_impl_rate, judged_passed
 from calipers.metrics.judged.rubrics import RUBRICS, SCORES
 from calipers.metrics.scenarios.passing import passed, told_passed
 from calipers.records.judgment_shape import (
-    listed,
+    identify_judge,
+    identify_rubric,
+    is_empty,
+    read_list,
+    read_score,
+    read_vote,
     record_hash,
-    rubric_key,
-    says_nothing,
-    score_of,
-    vote_of,
-    who_judged,
 )
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
 # What the text says beside the values.
 FAILED, OTHER, RUBRICS_OF, RATED = "failed", "other", "rubrics", "rated"
-FLAGGED = "flagged"  # the values that rest on judgments with flags
+FLAGGED = "flagged"  # the values that are based on judgments with flags
 
 JUDGED_VALUES: Mapping[str, Feature] = {
     PASSED: judged_passed,
@@ -51,16 +51,16 @@ ASPECTS: Mapping[str, str] = {name: name for name in JUDGED_VALUES} | {IMPL_RATE
 """Which aspect of a calibration speaks of which judged value."""
 
 
-def judged_parts(metric: Metric) -> tuple[str, ...]:
-    """Which judged values a metric may stand on."""
-    stands_on = {each for feature in metric.features for each in feature.with_inputs()}
+def list_judged_parts(metric: Metric) -> tuple[str, ...]:
+    """Return the judged values that a metric may be based on."""
+    stands_on = {each for feature in metric.features for each in feature.list_inputs()}
     return tuple(name for name, feature in JUDGED_VALUES.items() if feature in stands_on)
 
 
-def judged_values(
+def list_judged_values(
     judgments: Sequence[Mapping[str, Any]], recorded: Collection[str]
 ) -> dict[str, Any]:
-    """Return who made each judged value that is not recorded, and which rubrics said nothing.
+    """Return who made each judged value that is not recorded, and which rubrics gave none.
 
     `failed` names the rubrics of judgments that say nothing, unless another judge said something by
     the same rubric; `other` those that are for none of these values. `rubrics` names a value's
@@ -70,14 +70,14 @@ def judged_values(
     rubrics: dict[str, set[str]] = {}
     flagged: set[str] = set()
     for judgment in judgments:
-        for name in _values(judgment):
+        for name in _list_values(judgment):
             if name not in recorded:
-                found.setdefault(name, set()).add(who_judged(judgment))
-                rubrics.setdefault(name, set()).add(rubric_key(judgment))
+                found.setdefault(name, set()).add(identify_judge(judgment))
+                rubrics.setdefault(name, set()).add(identify_rubric(judgment))
                 flagged |= {name} if judgment.get("flags") else set()
-    told = {rubric_key(each) for each in judgments if not says_nothing(each)}
-    other = told - {rubric_key(each) for each in judgments if _values(each)}
-    failed = {rubric_key(each) for each in judgments if says_nothing(each)} - told
+    told = {identify_rubric(each) for each in judgments if not is_empty(each)}
+    other = told - {identify_rubric(each) for each in judgments if _list_values(each)}
+    failed = {identify_rubric(each) for each in judgments if is_empty(each)} - told
     named = {
         name: sorted(keys)
         for name, keys in rubrics.items()
@@ -92,13 +92,13 @@ def judged_values(
     }
 
 
-def _values(judgment: Mapping[str, Any]) -> list[str]:
+def _list_values(judgment: Mapping[str, Any]) -> list[str]:
     scores = judgment.get("scores")
     pairs = scores.items() if isinstance(scores, Mapping) else ()
     named = {name for name, score in pairs if score is not None}
     return [
-        *([PASSED] if vote_of(judgment) is not None else []),
-        *([IMPL_RATE] if score_of(judgment) is not None else []),
+        *([PASSED] if read_vote(judgment) is not None else []),
+        *([IMPL_RATE] if read_score(judgment) is not None else []),
         *(rubric.name for rubric in RUBRICS if not named.isdisjoint(rubric.weights)),
     ]
 
@@ -115,7 +115,7 @@ _impl_rate_told = Feature(
 JUDGED_BY = "_judged_by"
 
 
-def judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
+def declare_judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
     """Return the feature that says who made a row's judged values.
 
     `rated` holds the hashes of the records that each calibration was made from: the text then
@@ -144,7 +144,7 @@ def _of_rows(rows: pl.Series, rated: Sequence[Collection[str]]) -> pl.Series:
     told = {name: frame[name] for name in (PASSED, IMPL_RATE)}
     for row in frame["judgments"].is_not_null().arg_true():
         recorded = [name for name, is_told in told.items() if is_told[row]]
-        values = judged_values(listed(frame["judgments"][row]), recorded)
+        values = list_judged_values(read_list(frame["judgments"][row]), recorded)
         if rated and values:
             own = record_hash(frame["id"][row], frame["answer"][row])
             if places := [at for at, hashes in enumerate(rated) if own in hashes]:

@@ -1,1 +1,1 @@
-"""Metrics of one's own: of a field, of an expression, of a function; registered or in a file."""
+"""User-defined metrics: of a field, of an expression, of a function; registered or in a file."""

@@ -1,4 +1,4 @@
-"""What a metric of one's own is about: a field, an expression, or a function of the record."""
+"""The subject of a user's metric: a field, an expression, or a function of the record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_field(field: str) -> str:
     """Return the name of a field that can be measured, or raise UsageError."""
     if not field or len(field) > _LONGEST or not field.isprintable():
         raise UsageError(
-            f"{field[:60]!r} is no name of a field", fix="for example mean(score_toxicity)"
+            f"{field[:60]!r} is not a name of a field", fix="for example mean(score_toxicity)"
         )
     known = FIELDS.get(field)
     if known is not None and known.kind not in _MEASURED:
@@ -55,7 +55,7 @@ class Measurable:
     definition: Hashable
 
 
-def measurable(of: Of, name: str | None) -> Measurable:
+def as_measurable(of: Of, name: str | None) -> Measurable:
     """Return what is measured; a metric of an expression or a function needs a name."""
     if isinstance(of, str):
         return _of_field(check_field(of))
@@ -75,7 +75,7 @@ def _of_field(field: str) -> Measurable:
     known = FIELDS.get(field)
     is_typed = known is not None and known.kind in (Kind.NUMBER, Kind.BOOLEAN)
     feature = Feature(
-        name=_column(field),
+        name=_name_column(field),
         reads=(field,),
         dtype=pl.Float64(),
         expression=lambda _: pl.col(field).cast(pl.Float64),
@@ -90,7 +90,7 @@ def _of_expression(expression: pl.Expr, name: str) -> Measurable:
     if not fields:
         raise UsageError(f"{name}: the expression reads no field", fix='for example pl.col("x")')
     feature = Feature(
-        name=_column(name),
+        name=_name_column(name),
         reads=fields,
         dtype=pl.Float64(),
         expression=lambda _: expression.cast(pl.Float64),
@@ -98,19 +98,21 @@ def _of_expression(expression: pl.Expr, name: str) -> Measurable:
         numbers=tuple(each for each in fields if _must_be_number(expression, each)),
     )
     definition = expression.meta.serialize(format="json")
-    return Measurable(feature, _one_line(expression), fields, definition)
+    return Measurable(feature, _print_short(expression), fields, definition)
 
 
 def _must_be_number(expression: pl.Expr, field: str) -> bool:
-    """Say whether an expression makes sense of a field of one's own only if it holds numbers."""
+    """Say whether an expression makes sense of a user's field only if it holds numbers."""
     if field in FIELDS:
         return False
     others = expression.meta.root_names()
     known = {each: FIELDS[each].dtype if each in FIELDS else pl.Float64() for each in others}
-    return _fits(expression, known) and not _fits(expression, {**known, field: pl.String()})
+    return _is_numeric(expression, known) and not _is_numeric(
+        expression, {**known, field: pl.String()}
+    )
 
 
-def _fits(expression: pl.Expr, types: Mapping[str, pl.DataType]) -> bool:
+def _is_numeric(expression: pl.Expr, types: Mapping[str, pl.DataType]) -> bool:
     try:
         frame = pl.DataFrame(schema=dict(types)).select(expression.cast(pl.Float64))
     except pl.exceptions.PolarsError:
@@ -120,10 +122,10 @@ def _fits(expression: pl.Expr, types: Mapping[str, pl.DataType]) -> bool:
 
 def _of_function(function: Callable[[Mapping[str, Any]], Any], name: str) -> Measurable:
     feature = Feature(
-        name=_column(name),
+        name=_name_column(name),
         reads=(),
         dtype=pl.Float64(),
-        expression=_computed,
+        expression=_refuse_expression,
         shown=name,
         of_record=function,
     )
@@ -136,16 +138,16 @@ def _of_function(function: Callable[[Mapping[str, Any]], Any], name: str) -> Mea
     return Measurable(feature, f"{name}(record)", (), said)
 
 
-def _computed(_: object) -> pl.Expr:
+def _refuse_expression(_: object) -> pl.Expr:
     raise AssertionError("a function of the record is applied before expressions are")
 
 
-def _column(name: str) -> str:
-    """Return a column's name that no field, feature or engine takes for something else."""
+def _name_column(name: str) -> str:
+    """Return a column name that no field, feature or engine uses otherwise."""
     return f"own_{re.sub(r'[^A-Za-z0-9]', '_', name)[:40]}_{crc32(name.encode()):08x}"
 
 
-def _one_line(expression: pl.Expr) -> str:
+def _print_short(expression: pl.Expr) -> str:
     return " ".join(str(expression).split())[:_LONGEST]
 
 
@@ -155,14 +157,14 @@ def name_of(name: str | None, statistic: str, measured: Measurable) -> str:
         return f"{statistic}({measured.text})"
     if not (_NAME.fullmatch(name) or SCORE.fullmatch(name) or WRITTEN.fullmatch(name)):
         raise UsageError(
-            f"{name[:60]!r} is no name of a metric",
+            f"{name[:60]!r} is not a name of a metric",
             fix="letters, digits and underscores, a letter first: politeness_mean",
         )
     return name
 
 
-def range_of(name: str, given: Range | None, of: Of) -> Range:
-    """Return the range that was given, or that of the record's field; else there is no end."""
+def choose_range(name: str, given: Range | None, of: Of) -> Range:
+    """Return the range that was given, or that of the record's field; otherwise unbounded."""
     if given is None:
         known = FIELDS.get(of) if isinstance(of, str) else None
         if known is None:
@@ -174,8 +176,8 @@ def range_of(name: str, given: Range | None, of: Of) -> Range:
     return low, high
 
 
-def direction_of(name: str, better: Better, of: Of) -> Better:
-    """Return which values are better, as given, or as the record's field has it."""
+def choose_direction(name: str, better: Better, of: Of) -> Better:
+    """Return which values are better: as given, or as for the record's field."""
     if better not in ("higher", "lower", None):
         raise UsageError(f"{name}: better is {better!r}", fix='"higher", "lower" or None')
     if better is not None or not isinstance(of, str) or of not in FIELDS:
@@ -185,7 +187,7 @@ def direction_of(name: str, better: Better, of: Of) -> Better:
     return "lower" if _LOWER.fullmatch(of) else "higher"
 
 
-def unit_of(of: Of) -> str | None:
+def find_unit(of: Of) -> str | None:
     """Return the unit that a field of the record has."""
     if not isinstance(of, str) or of not in FIELDS:
         return None

@@ -28,7 +28,7 @@ def apply_function(feature: Feature, records: pl.DataFrame, failed: pl.Series) -
     """
     assert feature.of_record is not None
     values = [
-        None if skip else _value_of(feature.of_record, _as_record(row), feature.label)
+        None if skip else _compute(feature.of_record, _as_record(row), feature.label)
         for row, skip in zip(records.iter_rows(named=True), failed, strict=True)
     ]
     return pl.Series(feature.name, values, dtype=pl.Float64)
@@ -36,10 +36,10 @@ def apply_function(feature: Feature, records: pl.DataFrame, failed: pl.Series) -
 
 def _as_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record as Python values: lists and objects are held as JSON text."""
-    return {name: _decoded(name, value) for name, value in row.items() if not name.startswith("_")}
+    return {name: _decode(name, value) for name, value in row.items() if not name.startswith("_")}
 
 
-def _decoded(name: str, value: Any) -> Any:
+def _decode(name: str, value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(_STARTS):
         return value
     if name not in FIELDS or FIELDS[name].kind in _AS_JSON:
@@ -48,12 +48,12 @@ def _decoded(name: str, value: Any) -> Any:
     return value
 
 
-def _value_of(function: MetricFunction, record: dict[str, Any], name: str) -> float | None:
+def _compute(function: MetricFunction, record: dict[str, Any], name: str) -> float | None:
     try:
         value = function(record)
     except Exception as error:
         raise DataError(
-            f"{name}: the function fails for {_shown(record)}: {type(error).__name__}: {error}",
+            f"{name}: the function fails for {_describe(record)}: {type(error).__name__}: {error}",
             fix="return None for a record that it does not apply to, or fix the function",
         ) from error
     if isinstance(value, np.generic):
@@ -62,13 +62,13 @@ def _value_of(function: MetricFunction, record: dict[str, Any], name: str) -> fl
         return None
     if not isinstance(value, int | float) or not math.isfinite(value):
         raise DataError(
-            f"{name}: the function returns {str(value)[:60]!r} for {_shown(record)}",
+            f"{name}: the function returns {str(value)[:60]!r} for {_describe(record)}",
             fix="return a finite number, True, False, or None where it does not apply",
         )
     return float(value)
 
 
-def _shown(record: Mapping[str, Any]) -> str:
+def _describe(record: Mapping[str, Any]) -> str:
     """Return a record's name for a message: its id, or else how it begins."""
     if record.get("id") is not None:
         return f"the record with id {record['id']}"

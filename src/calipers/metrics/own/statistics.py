@@ -26,8 +26,8 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OrderStatistics, Wilson
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.means import mean as mean_of
-from calipers.metrics.declare.means import sums
 from calipers.metrics.own.fields import (
     SCORE,
     STATISTICS,
@@ -35,12 +35,12 @@ from calipers.metrics.own.fields import (
     Better,
     Of,
     Range,
+    as_measurable,
     check_field,
-    direction_of,
-    measurable,
+    choose_direction,
+    choose_range,
+    find_unit,
     name_of,
-    range_of,
-    unit_of,
 )
 from calipers.statistics.intervals import Interval
 from calipers.support.errors import UsageError
@@ -48,13 +48,13 @@ from calipers.support.errors import UsageError
 _ANYWHERE, _SHARE = (-inf, inf), (0, 1)
 
 
-def field_metric(name: str) -> Metric | None:
+def parse_metric(name: str) -> Metric | None:
     """Return the metric that a name such as `mean(meta.confidence)` stands for, or None.
 
     Raises UsageError where the name has that form and its field cannot be measured.
     """
     if SCORE.fullmatch(name):
-        return _written("mean", check_field(name), name)
+        return _make_metric("mean", check_field(name), name)
     match = WRITTEN.fullmatch(name)
     if match is None:
         return None
@@ -62,11 +62,11 @@ def field_metric(name: str) -> Metric | None:
         raise UsageError(
             f"{name[:60]}: no statistic of a field is called {match[1]}", fix=", ".join(STATISTICS)
         )
-    return _written(match[1], check_field(match[2].strip()), None)
+    return _make_metric(match[1], check_field(match[2].strip()), None)
 
 
 @cache
-def _written(statistic: str, field: str, name: str | None) -> Metric:
+def _make_metric(statistic: str, field: str, name: str | None) -> Metric:
     if statistic == "mean":
         return mean(field, name=name)
     return total(field) if statistic == "sum" else quantile(field, int(statistic[1:]))
@@ -97,9 +97,9 @@ def mean(
     Returns:
         A metric, to be added with `calipers.register`.
     """
-    measured = measurable(of, name)
+    measured = as_measurable(of, name)
     name = name_of(name, "mean", measured)
-    ends = range_of(name, range, of)
+    ends = choose_range(name, range, of)
     metric = mean_of(
         measured.feature,
         name=name,
@@ -107,9 +107,9 @@ def mean(
         formula=f"mean({measured.text})",
         needs=measured.needs,
         profiles=(),
-        unit=unit or unit_of(of),
+        unit=unit or find_unit(of),
         range=ends,
-        better=direction_of(name, better, of),
+        better=choose_direction(name, better, of),
         aggregate=_with_others(measured.feature),
         empty=f"no record has a value of {measured.text}",
     )
@@ -141,7 +141,7 @@ def quantile(
         raise UsageError(
             f"a quantile at {percent} percent: not a whole number from 1 to 99", fix="95, say"
         )
-    measured = measurable(of, name)
+    measured = as_measurable(of, name)
     name = name_of(name, f"p{percent}", measured)
     rank = Rank(feature=measured.feature, percent=percent)
     count = rank.count_name
@@ -151,9 +151,9 @@ def quantile(
         formula=f"{measured.text} at position ⌈{percent / 100:g} n⌉ of n sorted (nearest rank)",
         needs=measured.needs,
         nulls="a row without the value is left out",
-        unit=unit or unit_of(of),
-        range=range_of(name, range, of),
-        better=direction_of(name, better, of),
+        unit=unit or find_unit(of),
+        range=choose_range(name, range, of),
+        better=choose_direction(name, better, of),
         aggregate=rank,
         rows=count,
         value=lambda totals: totals[rank.value_name],
@@ -180,7 +180,7 @@ class OfSum:
         return self.of_mean.name
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """The bounds of the mean times the number of rows."""
+        """Return the bounds of the mean times the number of rows."""
         n = totals[self.count]
         around = self.of_mean.interval(value / n, totals, confidence)
         times = {
@@ -203,7 +203,7 @@ def total(
 
     Its interval is that of the mean times the number of rows. Arguments as for `mean`.
     """
-    measured = measurable(of, name)
+    measured = as_measurable(of, name)
     per_row = mean(of, name=name_of(name, "sum", measured), better=better, range=range, unit=unit)
     summed, count = f"{measured.feature.name}__sum", f"{measured.feature.name}__n"
     low, high = per_row.range
@@ -239,7 +239,7 @@ def _with_others(feature: Feature) -> Aggregate:
     """Return what a mean needs, and how many values are neither 0 nor 1."""
     value = nw.col(feature.name)
     other = (value != 0) & (value != 1)
-    plain = sums(feature)
+    plain = declare_sums(feature)
     return replace(plain, totals={**plain.totals, _others(feature): other.cast(nw.Int64).sum()})
 
 

@@ -1,4 +1,4 @@
-"""The shape of a chain of thought: how long, how many steps, how it weighs against the answer."""
+"""The shape of a chain of thought: its length, its steps, its size relative to the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.tokens import tokens
+from calipers.metrics.reasoning.tokens import count_tokens
 from calipers.support.errors import UsageError
 from calipers.support.patterns import check_pattern
 
@@ -48,10 +48,10 @@ def _at_start(pattern: str) -> str:
     return f"^(?:{pattern})"
 
 
-def steps_and_lines(cot: str, settings: Settings | None = None) -> list[tuple[bool, str]]:
-    r"""Return each line of one chain of thought, and whether it begins as a step.
+def mark_steps(cot: str, settings: Settings | None = None) -> list[tuple[bool, str]]:
+    r"""Return each line of one chain of thought, with whether it begins a step.
 
-    >>> steps_and_lines("First:\n1. add")
+    >>> mark_steps("First:\n1. add")
     [(False, 'First:'), (True, '1. add')]
     """
     lines = _LINE_END.split(cot)
@@ -61,7 +61,7 @@ def steps_and_lines(cot: str, settings: Settings | None = None) -> list[tuple[bo
     return list(zip(steps.to_list(), lines, strict=True))
 
 
-def corrections(cot: str, settings: Settings | None = None) -> list[tuple[int, int]]:
+def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[int, int]]:
     """Return where one chain of thought corrects itself: start and end of each phrase."""
     phrases = _CORRECTIONS
     if settings is not None and settings.correction_phrases:
@@ -71,7 +71,7 @@ def corrections(cot: str, settings: Settings | None = None) -> list[tuple[int, i
 
 
 def _steps(settings: Settings) -> pl.Expr:
-    """The first line apart: a pattern that begins with a line's end is searched twice as fast."""
+    """Return the count; the first line apart, which is faster."""
     text = pl.col("cot").str
     if settings.step_pattern is not None:
         lines = text.replace_all(_LINE_END.pattern, "\n").str.split("\n")
@@ -91,7 +91,7 @@ cot_tokens = Feature(
     name="cot_tokens",
     reads=("cot",),
     dtype=pl.Int64(),
-    expression=lambda settings: tokens("cot", settings),
+    expression=lambda settings: count_tokens("cot", settings),
 )
 
 cot_chars = Feature(
@@ -117,7 +117,7 @@ self_correcting = Feature(
 
 
 def _ratio(settings: Settings) -> pl.Expr:
-    return pl.col("cot_tokens") / tokens("answer", settings).clip(lower_bound=1)
+    return pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1)
 
 
 ra_ratio = Feature(

@@ -31,7 +31,7 @@ _LEFT = (
 )
 _RIGHT = rf"^\s*{_NUMBER}(?:(?:\s+|/){_WORD})*\s*(?:$|[.,;:?)]+(?:\s|$)|\s[$]?[0-9])"
 _IN_MARK = rf"^<<{_NUMBER}([-+*/]){_NUMBER}(?:([-+*/]){_NUMBER})?={_NUMBER}>>$"
-# What ends in a variable, or in one and a number, is no side of an equation: `2x =`, `x + 5 =`.
+# What ends in a variable, or in one and a number, is not a side of an equation: `2x =`, `x + 5 =`.
 _ALGEBRA = r"(?:^|[^A-Za-z'’])[b-fi-kn-rt-zB-KM-Z](?:\s*[-+*/]\s*[$]?[0-9][0-9.,]*)?\s*$"
 # LaTeX that can be spelled plainly without a change of meaning.
 _PART = rf"\{{\s*{_NUMBER}({_UNIT})\s*\}}"
@@ -145,7 +145,7 @@ def _settle(pairs: pl.DataFrame) -> pl.DataFrame:
     is_wrong = pl.col("verdict") == _WRONG
     is_sure = told.select(~is_wrong).to_series()
     if not is_sure.all():
-        is_sure |= told.select(_leaves_no_other_reading()).to_series()
+        is_sure |= told.select(_is_wrong_anyway()).to_series()
     told = told.with_columns(is_found=is_sure & told.select(_is_clear()).to_series())
     is_found = pl.col("is_found").fill_null(value=False)
     rest = pl.concat([told.filter(~is_found).drop("is_found"), frame.filter(~has_verdict)])
@@ -173,8 +173,8 @@ def _is_clear() -> pl.Expr:
     )
 
 
-def _leaves_no_other_reading() -> pl.Expr:
-    """Say of a wrong equation whether it is one under every reading."""
+def _is_wrong_anyway() -> pl.Expr:
+    """Say whether a wrong equation is wrong under every reading."""
     expression = pl.col("expression").str
     is_dash = expression.contains("-") & pl.col("word").is_not_null() & pl.col("4").is_not_null()
     return (

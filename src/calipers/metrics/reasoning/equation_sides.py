@@ -24,23 +24,23 @@ _LONGEST = 400  # tokens of a side; a longer one is no equation a person wrote
 _UNIT_WORDS = 8  # the most words of a unit
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # Words that end a clause: what stands before them is not the unit of what follows.
-NO_UNIT = _words(
+NO_UNIT = _split_words(
     "so then and or is are was were be which that this has have had thus therefore hence but"
     " because since if when we he she they it you i gives get gets makes make means equals as than"
     " number"
 )
 # Words after which a number is an amount ("we get 12 = 3 * 4"), not the name of a thing ("Day 2").
-_BEFORE_AMOUNT = _words(
+_BEFORE_AMOUNT = _split_words(
     "so then and or is are was were be thus therefore hence but because since have has had get gets"
     " gives makes means that which to left remaining only"
 )
 # Words that stand for an operator: what follows them is part of more than can be read here.
-SPELLED_OUT = _words("for times by in of over per every plus minus divided multiplied with")
+SPELLED_OUT = _split_words("for times by in of over per every plus minus divided multiplied with")
 _SPELLED_WORDS = 3  # so many words after another number: "8 packs of 5 bags * 4"
 
 

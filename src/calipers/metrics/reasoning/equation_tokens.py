@@ -117,7 +117,7 @@ class _Lexer:
         """Add the match as a token of this kind."""
         self.tokens.append(Token(kind, match[0], match.start(), match.end()))
 
-    def follows(self, *kinds: str) -> Token | None:
+    def get_last(self, *kinds: str) -> Token | None:
         """Return the last token if it is of one of these kinds."""
         return self.tokens[-1] if self.tokens and self.tokens[-1].kind in kinds else None
 
@@ -131,39 +131,39 @@ class _Lexer:
             token._replace(decimals=len(fraction), digits=significant, money=self.money)
         )
 
-    def mixed(self, match: re.Match[str]) -> None:
+    def add_mixed(self, match: re.Match[str]) -> None:
         whole, over, under = (int(part) for part in re.split(r"[ /⁄]", match[0]))
         value = (whole * under + over, under)
         self.tokens.append(Token(NUMBER, match[0], *match.span(), *value))
 
-    def vulgar(self, match: re.Match[str]) -> None:
+    def add_vulgar(self, match: re.Match[str]) -> None:
         whole, (over, under) = int(match[0][:-1] or 0), _VULGAR[match[0][-1]]
         value = (whole * under + over, under)
         self.tokens.append(Token(NUMBER, match[0], *match.span(), *value))
 
-    def percent(self, match: re.Match[str]) -> None:
-        if last := self.follows(NUMBER):
+    def add_percent(self, match: re.Match[str]) -> None:
+        if last := self.get_last(NUMBER):
             self.tokens[-1] = last._replace(percent=True, end=match.end())
         else:
             self.add(BREAK, match)
 
-    def ellipsis(self, match: re.Match[str]) -> None:
-        last = self.follows(NUMBER)
+    def add_ellipsis(self, match: re.Match[str]) -> None:
+        last = self.get_last(NUMBER)
         if last and not self.line[last.end : match.start()].strip():
             self.tokens[-1] = last._replace(inexact=True, end=match.end())
         else:
             self.add(BREAK, match)
 
-    def fraction(self, match: re.Match[str]) -> None:
+    def open_fraction(self, match: re.Match[str]) -> None:
         """Open `((`; a number that touches it makes it a mixed number, a parenthesis a product."""
-        last, (start, end) = self.follows(NUMBER, CLOSE), match.span()
+        last, (start, end) = self.get_last(NUMBER, CLOSE), match.span()
         if last and last.end == start:
             is_mixed = last.kind == NUMBER and last.denominator == 1
             self.tokens.append(Token(OPERATOR, MIXED if is_mixed else "(", start, start))
         self.tokens += [Token(OPEN, "frac", start, end), Token(OPEN, "(", end, end)]
         self.braces.append("numerator")
 
-    def opening_brace(self, match: re.Match[str]) -> None:
+    def open_brace(self, match: re.Match[str]) -> None:
         start, end = match.span()
         if self.braces and self.braces[-1] == "between":
             self.braces[-1] = "denominator"
@@ -171,7 +171,7 @@ class _Lexer:
         else:
             self.braces.append("plain")
 
-    def closing_brace(self, match: re.Match[str]) -> None:
+    def close_brace(self, match: re.Match[str]) -> None:
         start, end = match.span()
         part = self.braces.pop() if self.braces else "plain"
         if part == "numerator":
@@ -187,15 +187,15 @@ class _Lexer:
         self.add(JOIN, match)
         self.tokens[-1] = self.tokens[-1]._replace(inexact=match[0] not in ("=", "=="))
 
-    def stars(self, match: re.Match[str]) -> None:
+    def add_stars(self, match: re.Match[str]) -> None:
         """Keep `**` between two operands, a power; elsewhere it is Markdown's emphasis."""
-        if self.follows(NUMBER, CLOSE) and self._touches_operand(match):
+        if self.get_last(NUMBER, CLOSE) and self._touches_operand(match):
             self.add(FOREIGN, match)
 
-    def operator(self, match: re.Match[str]) -> None:
+    def add_operator(self, match: re.Match[str]) -> None:
         """Add an operator; a sign where no operand stands before it and one touches it."""
         text, before = match[0], self.line[: match.start()][-1:]
-        after_operand = self.follows(NUMBER, CLOSE) or self._follows_unit()
+        after_operand = self.get_last(NUMBER, CLOSE) or self._follows_unit()
         if text in ("x", "X") and not after_operand:
             self.add(FOREIGN, match)
         elif text not in SIGNS or after_operand or before.isalnum():
@@ -208,9 +208,9 @@ class _Lexer:
         words = match[0].partition("{")[2].strip("} ")
         self.tokens[-1] = self.tokens[-1]._replace(text=words)
 
-    def word(self, match: re.Match[str]) -> None:
+    def add_word(self, match: re.Match[str]) -> None:
         """Add a word; what touches a number is a variable (3x, 5m, 2Ann) unless a unit (5km)."""
-        text, last = match[0], self.follows(NUMBER, CLOSE)
+        text, last = match[0], self.get_last(NUMBER, CLOSE)
         touches = last is not None and not _SPACE.search(self.line, last.end, match.start())
         is_variable = len(text) == 1 and (touches or text not in UNIT_LETTERS)
         is_name = touches and (text in _NOT_UNITS or not text.islower())
@@ -219,7 +219,7 @@ class _Lexer:
 
     def open(self, match: re.Match[str]) -> None:
         """Add a parenthesis; one that touches an operand multiplies it."""
-        last = self.follows(NUMBER, CLOSE)
+        last = self.get_last(NUMBER, CLOSE)
         if last and last.end == match.start():
             self.tokens.append(Token(OPERATOR, "(", match.start(), match.start()))
         self.add(OPEN, match)
@@ -241,23 +241,23 @@ def _add_as(kind: str) -> Callable[[_Lexer, re.Match[str]], None]:
 
 
 _READ: dict[str, Callable[[_Lexer, re.Match[str]], None]] = {
-    "fraction": _Lexer.fraction,
+    "fraction": _Lexer.open_fraction,
     "join": _Lexer.join,
     "foreign": _add_as(FOREIGN),
-    "ellipsis": _Lexer.ellipsis,
+    "ellipsis": _Lexer.add_ellipsis,
     "label": _Lexer.label,
-    "percent": _Lexer.percent,
-    "mixed": _Lexer.mixed,
+    "percent": _Lexer.add_percent,
+    "mixed": _Lexer.add_mixed,
     "number": _Lexer.number,
-    "vulgar": _Lexer.vulgar,
-    "stars": _Lexer.stars,
-    "operator": _Lexer.operator,
+    "vulgar": _Lexer.add_vulgar,
+    "stars": _Lexer.add_stars,
+    "operator": _Lexer.add_operator,
     "unit": _add_as(WORD),
-    "word": _Lexer.word,
+    "word": _Lexer.add_word,
     "open": _Lexer.open,
     "close": _add_as(CLOSE),
-    "opening_brace": _Lexer.opening_brace,
-    "closing_brace": _Lexer.closing_brace,
+    "opening_brace": _Lexer.open_brace,
+    "closing_brace": _Lexer.close_brace,
     "break": _add_as(BREAK),
 }
 

@@ -39,7 +39,9 @@ def judge_equation(left: Sequence[Token], right: Sequence[Token], *, inexact: bo
     verdict = _judge(left, right, inexact=inexact, hundredths=False)
     if verdict is Verdict.RIGHT or not any(token.percent for token in (*left, *right)):
         return verdict
-    readings = [(left, right)] + ([(_by_percent(left), right)] if _ends_in_percent(left) else [])
+    readings = [(left, right)] + (
+        [(_expand_percent(left), right)] if _ends_in_percent(left) else []
+    )
     verdicts = [_judge(a, b, inexact=inexact, hundredths=True) for a, b in readings]
     return min(verdict, *verdicts, key=list(Verdict).index)
 
@@ -53,7 +55,7 @@ def _ends_in_percent(tokens: Sequence[Token]) -> bool:
     return kinds == [NUMBER, OPERATOR, NUMBER] and is_sum and of_itself
 
 
-def _by_percent(tokens: Sequence[Token]) -> list[Token]:
+def _expand_percent(tokens: Sequence[Token]) -> list[Token]:
     """Return `75 - 20% * 75` for `75 - 20%`."""
     amount = next(token for token in tokens if token.kind == NUMBER)
     return [*tokens, amount._replace(kind=OPERATOR, text="*"), amount]
@@ -71,7 +73,7 @@ def _judge(
     if distance == 0 or _is_printed_float(left, right, distance, abs(c * b), abs(a * d)):
         return Verdict.RIGHT
     written = left if is_bare(left) and not is_bare(right) else right
-    decimals, is_percent = _precision(written)
+    decimals, is_percent = _read_precision(written)
     if inexact or decimals or any(token.inexact for token in right):
         unit = 10 ** (decimals + 2 * (hundredths and is_percent))
         if distance * unit <= scale:
@@ -99,7 +101,7 @@ def _is_rounded_factor(right: Sequence[Token], distance: int, size: int) -> bool
     )
 
 
-def _precision(tokens: Sequence[Token]) -> tuple[int, bool]:
+def _read_precision(tokens: Sequence[Token]) -> tuple[int, bool]:
     """Return how many decimals are written, and whether the last number is a percentage."""
     numbers = [token for token in tokens if token.kind == NUMBER]
     return max(token.decimals for token in numbers), numbers[-1].percent

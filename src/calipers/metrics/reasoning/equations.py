@@ -22,7 +22,7 @@ from calipers.metrics.reasoning.equation_sides import (
 )
 from calipers.metrics.reasoning.equation_tokens import JOIN, JOIN_SIGN, WORD, Token, tokenize
 from calipers.metrics.reasoning.equation_values import Verdict, is_bare, judge_equation
-from calipers.metrics.reasoning.units import convert, mixes_units
+from calipers.metrics.reasoning.units import convert, has_mixed_units
 
 MARK = re.compile(r"<<([^<>\r\n]*)>>")  # GSM8K's calculator marks
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -55,17 +55,15 @@ def count_equations(text: str) -> EquationCounts:
 
 def count_in_mark(mark: str) -> EquationCounts:
     """Return the counts of what stands in one of GSM8K's marks."""
-    return _counts(mark, _judge_mark(mark))
+    return _count(mark, _judge_mark(mark))
 
 
 def count_in_line(line: str) -> EquationCounts:
     """Return the counts of a line without marks."""
-    return (
-        _counts(line, _judge_line(line)) if JOIN_SIGN.search(line) else EquationCounts(0, 0, 0, 0)
-    )
+    return _count(line, _judge_line(line)) if JOIN_SIGN.search(line) else EquationCounts(0, 0, 0, 0)
 
 
-def _counts(text: str, found: tuple[Equation, ...]) -> EquationCounts:
+def _count(text: str, found: tuple[Equation, ...]) -> EquationCounts:
     verdicts = [equation.verdict for equation in found]
     wrong, rounded = verdicts.count(Verdict.WRONG), verdicts.count(Verdict.ROUNDED)
     return EquationCounts(len(verdicts), wrong, rounded, len(JOIN_SIGN.findall(text)))
@@ -162,6 +160,10 @@ def _judge_pair(
             other = judge_equation(other_left, other_right, inexact=inexact)
             if other is not Verdict.WRONG:
                 return Equation(other_left[0].start, other_right[-1].end, other)
-        if not left_is_sure or mixes_units(left, after) or is_doubtful(before, left, after, right):
+        if (
+            not left_is_sure
+            or has_mixed_units(left, after)
+            or is_doubtful(before, left, after, right)
+        ):
             return None
     return Equation(left[0].start, right[-1].end, verdict)

@@ -6,7 +6,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
 
@@ -23,7 +23,7 @@ _counts = Feature(
 )
 
 
-def _counted(name: str, field: str) -> Feature:
+def _declare_count(name: str, field: str) -> Feature:
     return Feature(
         name=name,
         reads=(_counts,),
@@ -32,10 +32,10 @@ def _counted(name: str, field: str) -> Feature:
     )
 
 
-equations = _counted("equations", "equations")
-wrong_equations = _counted("wrong_equations", "wrong")
-rounded_equations = _counted("rounded_equations", "rounded")
-equals_signs = _counted("equals_signs", "equals_signs")
+equations = _declare_count("equations", "equations")
+wrong_equations = _declare_count("wrong_equations", "wrong")
+rounded_equations = _declare_count("rounded_equations", "rounded")
+equals_signs = _declare_count("equals_signs", "equals_signs")
 
 wrong_share = Feature(
     name="math_usr",
@@ -70,7 +70,7 @@ def _coverage(totals: Totals) -> float | None:
     return totals["equations__sum"] / signs if signs else None
 
 
-_shares = sums(wrong_share)
+_shares = declare_sums(wrong_share)
 _counted_features = (equations, wrong_equations, rounded_equations, equals_signs)
 
 math_usr = mean(

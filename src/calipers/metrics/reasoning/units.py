@@ -69,14 +69,14 @@ def convert(
     left: Sequence[Token], right: Sequence[Token]
 ) -> Iterator[tuple[list[Token], list[Token]]]:
     """Yield both sides in the smallest unit, where they mix units of one dimension."""
-    units = {unit for side in (left, right) for _, unit in _units(side) if unit in _DIMENSION}
-    if mixes_units(left, right) and all(_SIZE[unit] for unit in units):
+    units = {unit for side in (left, right) for _, unit in _find_units(side) if unit in _DIMENSION}
+    if has_mixed_units(left, right) and all(_SIZE[unit] for unit in units):
         yield _scale(left), _scale(right)
 
 
 def _scale(tokens: Sequence[Token]) -> list[Token]:
     """Return the side in the smallest unit; the unit after a fraction is that of the fraction."""
-    sizes = {number.start: _SIZE.get(unit) or 1 for number, unit in _units(tokens)}
+    sizes = {number.start: _SIZE.get(unit) or 1 for number, unit in _find_units(tokens)}
     scaled: list[Token] = []
     for token in tokens:
         size = sizes.get(token.start, 1) if token.kind == NUMBER else 1
@@ -90,13 +90,13 @@ def _scale(tokens: Sequence[Token]) -> list[Token]:
     return scaled
 
 
-def mixes_units(left: Sequence[Token], after: Sequence[Token]) -> bool:
+def has_mixed_units(left: Sequence[Token], after: Sequence[Token]) -> bool:
     """Say whether two sides may be of one quantity in different units.
 
     So where two units of one dimension occur (`6 inches = 6/12 feet`), where things come in dozens,
     and where a sum of one thing is given as another (`7 boxes + 9 boxes = 128 bars`).
     """
-    here, there = [unit for _, unit in _units(left)], [unit for _, unit in _units(after)]
+    here, there = [unit for _, unit in _find_units(left)], [unit for _, unit in _find_units(after)]
     known = {unit for unit in (*here, *there) if unit in _DIMENSION}
     sizes = {(_DIMENSION[unit], _SIZE[unit] or unit) for unit in known}
     if len({dimension for dimension, _ in sizes}) < len(sizes) or "dozen" in known:
@@ -107,7 +107,7 @@ def mixes_units(left: Sequence[Token], after: Sequence[Token]) -> bool:
     return one_thing and bool(there) and there[0] != here[0] and "dollar" not in here
 
 
-def _units(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
+def _find_units(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
     """Return the numbers that have a unit, each with its unit in the singular."""
     found = []
     for number, following in zip(tokens, (*tokens[1:], None), strict=True):

@@ -18,7 +18,7 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.intervals import SIZES
 from calipers.metrics.declare.means import mean
-from calipers.metrics.declare.shares import PartialWilson, weight_influence
+from calipers.metrics.declare.shares import PartialWilson, declare_weights
 
 _LIST = pl.List(pl.String())
 _FEW = 4  # rows for each distinct list
@@ -27,8 +27,8 @@ _UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, a
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
 
 
-def _decoded(texts: pl.Series) -> pl.Series:
-    """Return lists from their JSON; where few differ, each is decoded once."""
+def _decode(texts: pl.Series) -> pl.Series:
+    """Return lists from their JSON; if few differ, each is decoded once."""
     distinct = texts.unique()
     if len(distinct) * _FEW > len(texts):
         return texts.str.json_decode(_LIST)
@@ -39,21 +39,21 @@ def _decoded(texts: pl.Series) -> pl.Series:
     return rows["names"].alias(texts.name)
 
 
-def _names(field: str) -> Feature:
-    """The list in a field."""
+def _declare_names(field: str) -> Feature:
+    """Return the feature of the list in a field."""
     return Feature(
         name=f"_names_{field}",
         reads=(field,),
         dtype=_LIST,
-        expression=lambda _: pl.col(field).map_batches(_decoded, return_dtype=_LIST),
+        expression=lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
         stored=False,
         listed=False,
     )
 
 
-_expected = _names("expected_behaviors")
-_observed = _names("observed_behaviors")
-_violated = _names("violations")
+_expected = _declare_names("expected_behaviors")
+_observed = _declare_names("observed_behaviors")
+_violated = _declare_names("violations")
 
 behaviors_expected = Feature(
     name="behaviors_expected",
@@ -144,8 +144,8 @@ behavior_coverage = mean(
 )
 
 
-def _pooled(value: nw.Expr) -> nw.Expr:
-    """Of the rows that count: something was expected, and what was observed is known."""
+def _pool(value: nw.Expr) -> nw.Expr:
+    """Return the value of rows that count: something was expected, and the observed is known."""
     found, wanted = nw.col("behaviors_observed"), nw.col("behaviors_expected")
     return nw.when(~found.is_null() & (wanted > 0)).then(value)
 
@@ -155,7 +155,7 @@ def _pooled_share(totals: Totals) -> float:
 
 
 def _pooled_squares(totals: Totals) -> float:
-    """Σ (found − share · wanted)² over the rows."""
+    """Return Σ (found − share · wanted)² over the rows."""
     share = _pooled_share(totals)
     return max(
         0.0,
@@ -182,12 +182,12 @@ behavior_coverage_pooled = Metric(
     aggregate=Aggregate(
         features=(behaviors_expected, behaviors_observed),
         totals={
-            "behaviors__n": _pooled(_wanted).count().cast(nw.Int64),
-            "behaviors__found": _pooled(_found).sum(),
-            "behaviors__wanted": _pooled(_wanted).sum(),
-            "behaviors__found_squares": _pooled(_found * _found).sum(),
-            "behaviors__found_wanted": _pooled(_found * _wanted).sum(),
-            **dict(zip(_WANTED, (_pooled(_wanted**power).sum() for power in SIZES), strict=True)),
+            "behaviors__n": _pool(_wanted).count().cast(nw.Int64),
+            "behaviors__found": _pool(_found).sum(),
+            "behaviors__wanted": _pool(_wanted).sum(),
+            "behaviors__found_squares": _pool(_found * _found).sum(),
+            "behaviors__found_wanted": _pool(_found * _wanted).sum(),
+            **dict(zip(_WANTED, (_pool(_wanted**power).sum() for power in SIZES), strict=True)),
         },
     ),
     rows="behaviors__n",
@@ -201,16 +201,16 @@ behavior_coverage_pooled = Metric(
         name="behavior_coverage_pooled",
         rows="behaviors__n",
         centre=_pooled_share,
-        effect=_pooled(
+        effect=_pool(
             _found.cast(nw.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(nw.Float64)
         ),
         squares=_pooled_squares,
         per="behaviors__wanted",
     ),
     further=(
-        weight_influence(
+        declare_weights(
             "behavior_coverage_pooled__weight",
-            _pooled(_wanted.cast(nw.Float64)),
+            _pool(_wanted.cast(nw.Float64)),
             rows="behaviors__n",
             powers=_WANTED,
             per="behaviors__wanted",

@@ -43,7 +43,7 @@ class WeightsByName(Mapping[str, float]):
 
 def _check(name: Any, weight: Any, of: str) -> None:
     if not isinstance(name, str):
-        raise UsageError(f"{of}: {name!r} is no name", fix="put it in quotes")
+        raise UsageError(f"{of}: {name!r} is not a name", fix="put it in quotes")
     if (
         isinstance(weight, bool)
         or not isinstance(weight, int | float)
@@ -72,7 +72,7 @@ class CaseWeights:
             object.__setattr__(self, name, WeightsByName(getattr(self, name), of=f"weights.{name}"))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """As a policy file has them."""
+        """Return the weights as in a policy file."""
         return {"by_category": dict(self.by_category), "by_capability": dict(self.by_capability)}
 
 
@@ -80,7 +80,7 @@ def read_case_weights(given: Any) -> CaseWeights:
     """Return the weights of scenarios that a YAML or JSON file, or a mapping, holds.
 
     Raises:
-        UsageError: A key is not known, or a weight is no number from 0 on.
+        UsageError: A key is not known, or a weight is not a number from 0 on.
     """
     if isinstance(given, CaseWeights):
         return given

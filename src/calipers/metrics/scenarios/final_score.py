@@ -23,7 +23,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import behavior_coverage
 from calipers.metrics.scenarios.passing import VERSION, safety_rate
 from calipers.statistics.intervals import UNKNOWN, Interval, normal_quantile, standard_error
@@ -65,11 +65,11 @@ class _Part:
         return nw.col(self.feature.name).cast(nw.Float64)
 
     def mean(self, totals: Totals) -> float:
-        """Its value in the group; 0 where there is none, and no score."""
+        """Return its value in the group; 0 without one, where there is no score either."""
         return float(self.metric.value(totals)) if totals[self.metric.rows] else 0.0
 
     def scale(self, totals: Totals) -> float:
-        """How much a row that has it weighs in the score, were all rows alike."""
+        """Return how much a row that has it weighs in the score, were all rows alike."""
         n = totals[self.metric.rows]
         return self.share * totals[_SHARED] / n if n else 0.0
 
@@ -86,12 +86,12 @@ def _lacks(*columns: nw.Expr) -> nw.Expr:
     return reduce(and_, (column.is_null() for column in columns))
 
 
-def _both(one: _Part, other: _Part, what: str) -> str:
+def _name_both(one: _Part, other: _Part, what: str) -> str:
     return f"{_NAME}__{one.feature.name}_{other.feature.name}__{what}"
 
 
-def _totals() -> Iterator[tuple[str, nw.Expr]]:
-    """Those of the parts, and how they go together in the rows that have two of them."""
+def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
+    """Yield the totals of the parts, and their joint ones in rows that have two of them."""
     for part in _PARTS:
         assert isinstance(part.metric.aggregate, Aggregate)
         yield from part.metric.aggregate.totals.items()
@@ -101,15 +101,15 @@ def _totals() -> Iterator[tuple[str, nw.Expr]]:
     yield _SHARED, (~_lacks(*columns)).cast(nw.Int64).sum()
     for one, other in combinations(_PARTS, 2):
         product = one.column * other.column
-        yield _both(one, other, "n"), product.count().cast(nw.Int64)
-        yield _both(one, other, "product"), product.sum()
+        yield _name_both(one, other, "n"), product.count().cast(nw.Int64)
+        yield _name_both(one, other, "product"), product.sum()
         for part in (one, other):
             values = nw.when(~product.is_null()).then(part.column)
-            yield _both(one, other, part.feature.name), values.sum()
+            yield _name_both(one, other, part.feature.name), values.sum()
 
 
 def _squares(totals: Totals) -> float:
-    """Σ over rows of (Σ over parts of scale · (value − mean))²."""
+    """Return Σ over rows of (Σ over parts of scale · (value − mean))²."""
     found = sum(
         part.scale(totals) ** 2 * totals.get(f"{part.feature.name}__squares", 0.0)
         for part in _PARTS
@@ -117,10 +117,10 @@ def _squares(totals: Totals) -> float:
     for one, other in combinations(_PARTS, 2):
         ours, theirs = one.mean(totals), other.mean(totals)
         cross = (
-            totals[_both(one, other, "product")]
-            - theirs * totals[_both(one, other, one.feature.name)]
-            - ours * totals[_both(one, other, other.feature.name)]
-            + ours * theirs * totals[_both(one, other, "n")]
+            totals[_name_both(one, other, "product")]
+            - theirs * totals[_name_both(one, other, one.feature.name)]
+            - ours * totals[_name_both(one, other, other.feature.name)]
+            + ours * theirs * totals[_name_both(one, other, "n")]
         )
         found += 2 * one.scale(totals) * other.scale(totals) * cross
     return max(0.0, found)
@@ -129,14 +129,14 @@ def _squares(totals: Totals) -> float:
 def _effect() -> nw.Expr:
     moved = (
         nw.when(~part.column.is_null())
-        .then((part.column - centre(_mean(part))) * centre(_scale(part)))
+        .then((part.column - centre(_name_mean(part))) * centre(_scale(part)))
         .otherwise(0.0)
         for part in _PARTS
     )
     return nw.when(~_lacks(*(part.column for part in _PARTS))).then(reduce(add, moved))
 
 
-def _mean(part: _Part) -> str:
+def _name_mean(part: _Part) -> str:
     return f"{_NAME}__{part.metric.name}__mean"
 
 
@@ -144,7 +144,7 @@ def _scale(part: _Part) -> str:
     return f"{_NAME}__{part.metric.name}__scale"
 
 
-def _no_part(totals: Totals) -> str | None:
+def _explain_missing(totals: Totals) -> str | None:
     lacking = {
         part.metric.name: (part.metric.refused and part.metric.refused(totals)) or part.metric.empty
         for part in _PARTS
@@ -166,7 +166,7 @@ class _Mover:
     name: str = "MOVER"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        joint = standard_error(*spread_of(_NAME, totals))
+        joint = standard_error(*read_spread(_NAME, totals))
         if joint is None:
             return UNKNOWN
         below = above = apart = 0.0
@@ -193,8 +193,8 @@ class _Mover:
         )
 
 
-def _of_parts() -> Iterator[Influence]:
-    """What the parts' own intervals are made of."""
+def _list_influences() -> Iterator[Influence]:
+    """Yield the influences that the intervals of the parts need."""
     for part in _PARTS:
         assert part.metric.influence is not None
         yield part.metric.influence
@@ -219,13 +219,13 @@ final_score = Metric(
     better="higher",
     aggregate=Aggregate(
         features=tuple(dict.fromkeys(each for part in _PARTS for each in part.metric.features)),
-        totals=dict(_totals()),
+        totals=dict(_list_totals()),
     ),
     ranks=(_p95,),
     rows=_N,
     value=_score,
     empty="no record has any of its parts",
-    refused=_no_part,
+    refused=_explain_missing,
     version=VERSION,
     optional="unless asked for",
     work=f"{_work} + {_OF_LATENCY} · (1 − {{{_p95.value_name}}})",
@@ -234,12 +234,12 @@ final_score = Metric(
         name=_NAME,
         rows=_SHARED,
         centre=lambda _: 0.0,
-        numbers={_mean(part): part.mean for part in _PARTS}
+        numbers={_name_mean(part): part.mean for part in _PARTS}
         | {_scale(part): part.scale for part in _PARTS},
         effect=_effect(),
         squares=_squares,
     ),
-    further=(*_of_parts(), _p95.influence),
+    further=(*_list_influences(), _p95.influence),
     weight=lambda totals: pl.sum_horizontal(
         (
             part.scale(totals)

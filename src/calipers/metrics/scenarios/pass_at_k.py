@@ -29,8 +29,8 @@ SHOWN = (1, 2, 3, 4, 5, 10)
 _TIGHT = 0.1  # tasks at the far end are common: with 0.02 as elsewhere 92 % hold where 93 % should
 
 
-def _chances(tasks: Frame, k: int) -> Frame:
-    """Of each task: the chances that one of k runs passes and that all do, and if runs lack."""
+def _compute_chances(tasks: Frame, k: int) -> Frame:
+    """Return each task's chances that one of k runs passes and that all do, and if runs lack."""
     runs, right = nw.col(RUNS), nw.col("passes")
     tries = range(k)
     all_fail = reduce(mul, (_share(runs - right - i, runs - i) for i in tries))
@@ -43,7 +43,7 @@ def _chances(tasks: Frame, k: int) -> Frame:
 
 
 def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
-    """Nothing left to draw is a chance of 0; no part is larger than its whole."""
+    """Return the share; 0 if nothing is left to draw."""
     return part.clip(0) / whole.clip(1)
 
 
@@ -58,21 +58,21 @@ _tries = Aggregate(
 
 @cache
 def _aggregate(k: int) -> Aggregate:
-    """The same count for every k, so that one pass serves them all."""
+    """Return the aggregate; the same counts for every k, so that one pass serves them all."""
     values = (f"pass_at_{k}", f"pass_hat_{k}", f"short_of_{k}")
-    chances = TaskValues(name=f"tries_{k}", step=partial(_chances, k=k), values=values)
+    chances = TaskValues(name=f"tries_{k}", step=partial(_compute_chances, k=k), values=values)
     return replace(_tries, tasks=(chances,))
 
 
-def _too_short(totals: Totals, k: int) -> str | None:
+def _explain_short(totals: Totals, k: int) -> str | None:
     short = int(totals.get(f"short_of_{k}__sum", 0))
     tasks = int(totals.get(f"tries_{k}__tasks", 0))
     return f"{short} of {tasks} tasks have fewer than {k} runs" if short else None
 
 
 @cache
-def pass_metric(kind: str, k: int) -> Metric:
-    """`pass_at_K` (one of k runs passes) or `pass_hat_K` (all k pass)."""
+def declare_pass(kind: str, k: int) -> Metric:
+    """Return `pass_at_K` (one of k runs passes) or `pass_hat_K` (all k pass)."""
     one = kind == "at"
     return Metric(
         name=f"pass_{kind}_{k}",
@@ -94,11 +94,11 @@ def pass_metric(kind: str, k: int) -> Metric:
         empty="no task has a run that is known to pass or fail",
         work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
         interval=Bounded(f"pass_{kind}_{k}", unit="task", tight=_TIGHT),
-        refused=partial(_too_short, k=k),
+        refused=partial(_explain_short, k=k),
         optional="unless named",
         averaged=f"pass_{kind}_{k}",
         version=VERSION,
     )
 
 
-SHOWN_METRICS = tuple(pass_metric(kind, k) for kind in ("at", "hat") for k in SHOWN)
+SHOWN_METRICS = tuple(declare_pass(kind, k) for kind in ("at", "hat") for k in SHOWN)

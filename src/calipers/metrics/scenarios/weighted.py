@@ -18,9 +18,9 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import spread_of
+from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.declare.shares import PartialWilson, weight_influence
+from calipers.metrics.declare.shares import PartialWilson, declare_weights
 from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.statistics.intervals import Interval, wilson
 
@@ -70,7 +70,7 @@ case_weight = Feature(
 
 
 def _share(totals: Totals) -> Any:
-    """At most 1, whatever rounding makes of two sums."""
+    """Return the share; at most 1, whatever the rounding of the two sums."""
     return np.minimum(1.0, totals[_PASSED] / totals[_ALL])
 
 
@@ -79,7 +79,7 @@ def _centre(totals: Totals) -> float:
 
 
 def _squares(totals: Totals) -> float:
-    """Σ (weight · (passed − share))² over the rows."""
+    """Return Σ (weight · (passed − share))² over the rows."""
     share, of_passed = _centre(totals), totals[_PASSED_SQUARES]
     return of_passed * (1 - share) ** 2 + (totals[_SQUARES] - of_passed) * share**2
 
@@ -91,7 +91,7 @@ class _WeightedWilson(PartialWilson):
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
         n = int(totals[self.count])
         if abs(totals[_SQUARES] * n / totals[_ALL] ** 2 - 1) < _ROUNDING:
-            return wilson(value, n, *spread_of(self.spread, totals), confidence)
+            return wilson(value, n, *read_spread(self.spread, totals), confidence)
         return super().interval(value, totals, confidence)
 
 
@@ -140,7 +140,7 @@ weighted_pass_rate = Metric(
         per=_ALL,
     ),
     further=(
-        weight_influence(
+        declare_weights(
             "weighted_pass_rate__weight",
             nw.when(_known).then(_w),
             rows=_N,

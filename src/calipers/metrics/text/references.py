@@ -1,4 +1,4 @@
-"""Answers and what they are held against: the pairs of texts, and the best of several references.
+"""Answers and their references: the pairs of texts, and the best of several references.
 
 A reference is a text or a JSON list of texts. Of several, one is chosen for the row, that with the
 highest output similarity, and every similarity of the row is to that one. Where the semantic part
@@ -14,7 +14,7 @@ from operator import add
 import polars as pl
 
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.text.semantic_similarity import FOUND, SEMANTIC, semantic_scores
+from calipers.metrics.text.semantic_similarity import FOUND, SEMANTIC, score_semantic
 from calipers.metrics.text.words import cosine, jaccard
 
 WEIGHTS = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}  # P, task success assessment
@@ -26,49 +26,51 @@ CHOSEN: dict[str, pl.DataType] = {
 }
 
 
-def weighted(semantic: str, cosine: str, jaccard: str) -> pl.Expr:
-    """Output similarity from these columns; null where one is."""
+def weigh_similarity(semantic: str, cosine: str, jaccard: str) -> pl.Expr:
+    """Return the output similarity from these columns; null if one is."""
     parts = zip((semantic, cosine, jaccard), WEIGHTS.values(), strict=True)
     return reduce(add, (pl.col(name) * weight for name, weight in parts))
 
 
-def without_semantic(cosine: str, jaccard: str) -> pl.Expr:
-    """The same without the semantic part: the weights of the others made to sum to 1."""
+def weigh_without_semantic(cosine: str, jaccard: str) -> pl.Expr:
+    """Return it without the semantic part: the other weights rescaled to sum to 1."""
     of_cosine, of_jaccard = WEIGHTS["cosine"], WEIGHTS["jaccard"]
     return (pl.col(cosine) * of_cosine + pl.col(jaccard) * of_jaccard) / (of_cosine + of_jaccard)
 
 
-def chosen(answers: pl.Series, references: pl.Series, settings: Settings) -> pl.DataFrame:
-    """For each row the reference that its answer is held against."""
+def choose_references(
+    answers: pl.Series, references: pl.Series, settings: Settings
+) -> pl.DataFrame:
+    """Return, for each row, the reference that its answer is compared with."""
     if references.null_count() == len(references):
         nothing = pl.DataFrame(schema=CHOSEN)
         return nothing.clear(len(references))
-    pairs = _pairs(answers, references)
+    pairs = _pair_texts(answers, references)
     several = pl.len().over("row") > 1
     best = pl.concat(
-        [pairs.filter(~several), _best(pairs.filter(several), settings)], how="diagonal"
+        [pairs.filter(~several), _pick_best(pairs.filter(several), settings)], how="diagonal"
     )
     rows = pl.DataFrame({"row": pl.int_range(len(answers), eager=True)})
     return rows.join(best, on="row", how="left", maintain_order="left").select(*CHOSEN)
 
 
-def _best(pairs: pl.DataFrame, settings: Settings) -> pl.DataFrame:
-    """Of the pairs of each row the one that is most alike."""
+def _pick_best(pairs: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    """Return the most similar pair of each row."""
     texts = pairs["answer"], pairs["reference"]
     parts = cosine(*texts).alias("cosine"), jaccard(*texts).alias("jaccard")
     alike = pl.coalesce(
-        weighted(SEMANTIC, "cosine", "jaccard"), without_semantic("cosine", "jaccard")
+        weigh_similarity(SEMANTIC, "cosine", "jaccard"), weigh_without_semantic("cosine", "jaccard")
     )
     return (
-        pairs.with_columns(*parts, *semantic_scores(*texts, settings))
+        pairs.with_columns(*parts, *score_semantic(*texts, settings))
         .sort(alike, descending=True, maintain_order=True)
         .unique("row", keep="first", maintain_order=True)
         .drop("cosine", "jaccard")
     )
 
 
-def _pairs(answers: pl.Series, references: pl.Series) -> pl.DataFrame:
-    """A row per answer and reference, those of a row in their order; none where either is null."""
+def _pair_texts(answers: pl.Series, references: pl.Series) -> pl.DataFrame:
+    """Return a row per answer and reference, in order; none if either is null."""
     rows = pl.DataFrame(
         {
             "row": pl.int_range(len(answers), eager=True),
@@ -81,7 +83,7 @@ def _pairs(answers: pl.Series, references: pl.Series) -> pl.DataFrame:
     lists = rows.filter(maybe_lists)
     if lists.is_empty():
         return rows
-    texts = [texts_of(reference) for reference in lists["reference"]]
+    texts = [list_texts(reference) for reference in lists["reference"]]
     lists = lists.with_columns(
         pl.Series("reference", texts, dtype=pl.List(pl.String)),
         pl.Series("index", [range(len(each)) for each in texts], dtype=pl.List(pl.Int64)),
@@ -89,8 +91,8 @@ def _pairs(answers: pl.Series, references: pl.Series) -> pl.DataFrame:
     return pl.concat([rows.filter(~maybe_lists), lists])
 
 
-def texts_of(reference: str) -> list[str]:
-    """The texts in a reference: those of a JSON list of texts, else the text itself."""
+def list_texts(reference: str) -> list[str]:
+    """Return the texts in a reference: those of a JSON list of texts, else the text itself."""
     if reference.startswith("["):
         try:
             found = json.loads(reference)

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.text.words import word_match
+from calipers.metrics.text.words import match_words
 from calipers.support.errors import CalipersError
 
 STAND_IN = "lexical"
@@ -30,46 +30,46 @@ FOUND: dict[str, pl.DataType] = {
 _NOT_INSTALLED = "the model is an extra: pip install 'calipers[semantic]'"
 _LONGEST_REASON = 200
 
-_failed: dict[str, str] = {}  # models that could not be had, and why: each is tried once in a run
+_failed: dict[str, str] = {}  # unavailable models, and why: each is tried once in a run
 # A model keeps all cores busy by itself. Nothing of Polars is called under the lock: it could run
 # another batch meanwhile, in this very thread, which would wait here for ever.
 _one_at_a_time = Lock()
 
 
-def semantic_scores(first: pl.Series, second: pl.Series, settings: Settings) -> pl.DataFrame:
-    """The score of each pair, or the reason why there is none."""
+def score_semantic(first: pl.Series, second: pl.Series, settings: Settings) -> pl.DataFrame:
+    """Return the score of each pair, or the reason why there is none."""
     if settings.semantic_model == STAND_IN:
-        return pl.DataFrame([word_match(first, second).alias(SEMANTIC)]).select(
+        return pl.DataFrame([match_words(first, second).alias(SEMANTIC)]).select(
             SEMANTIC, *(pl.lit(None, FOUND[name]).alias(name) for name in (REASON, CUT))
         )
-    return _by_model(list(zip(first, second, strict=True)), settings)
+    return _score_by_model(list(zip(first, second, strict=True)), settings)
 
 
 def forget_failures() -> None:
-    """Try every model anew: in a notebook the weights may be there by now."""
+    """Try every model again: in a notebook the weights may be there by now."""
     _failed.clear()
 
 
-def _by_model(pairs: Sequence[tuple[str, str]], settings: Settings) -> pl.DataFrame:
+def _score_by_model(pairs: Sequence[tuple[str, str]], settings: Settings) -> pl.DataFrame:
     model = settings.semantic_model
     with _one_at_a_time:
         if not pairs or model in _failed:
-            return _nothing(len(pairs), _failed.get(model))
+            return _fill_nulls(len(pairs), _failed.get(model))
         try:
             semantic: Any = import_module("calipers.metrics.text.semantic")
-            found = semantic.bert_scores(pairs, model=model, cache=settings.semantic_cache)
+            found = semantic.score_pairs(pairs, model=model, cache=settings.semantic_cache)
         except (CalipersError, ImportError, OSError, RuntimeError, ValueError) as error:
-            _failed[model] = _why(error)
-            return _nothing(len(pairs), _failed[model])
+            _failed[model] = _explain(error)
+            return _fill_nulls(len(pairs), _failed[model])
     rows = [(each.f1 if isfinite(each.f1) else None, None, each.cut) for each in found]
     return pl.DataFrame(rows, schema=FOUND, orient="row")
 
 
-def _nothing(rows: int, reason: str | None) -> pl.DataFrame:
+def _fill_nulls(rows: int, reason: str | None) -> pl.DataFrame:
     return pl.DataFrame([(None, reason, None)] * rows, schema=FOUND, orient="row")
 
 
-def _why(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return _NOT_INSTALLED
     if isinstance(error, CalipersError):

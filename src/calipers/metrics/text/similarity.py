@@ -9,16 +9,21 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Metric, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.text.references import CHOSEN, chosen, weighted, without_semantic
+from calipers.metrics.text.references import (
+    CHOSEN,
+    choose_references,
+    weigh_similarity,
+    weigh_without_semantic,
+)
 from calipers.metrics.text.semantic_similarity import (
     CUT,
     FOUND,
     REASON,
     SEMANTIC,
     STAND_IN,
-    semantic_scores,
+    score_semantic,
 )
 from calipers.metrics.text.words import cosine, jaccard
 
@@ -32,7 +37,7 @@ _SEMANTIC = pl.Struct(FOUND)
 def _choose(settings: Settings) -> pl.Expr:
     def of_batch(rows: pl.Series) -> pl.Series:
         answers, references = (rows.struct.field(name) for name in TEXTS)
-        return chosen(answers, references, settings).to_struct(rows.name)
+        return choose_references(answers, references, settings).to_struct(rows.name)
 
     return pl.struct(TEXTS).map_batches(of_batch, return_dtype=_CHOSEN)
 
@@ -47,8 +52,8 @@ chosen_reference = Feature(
 )
 
 
-def _scored(settings: Settings) -> pl.Expr:
-    """By the model, where the choice of a reference has not asked it already."""
+def _score(settings: Settings) -> pl.Expr:
+    """Return the scores by the model, unless choosing a reference has asked it already."""
 
     def of_batch(rows: pl.Series) -> pl.Series:
         found = rows.struct.field(chosen_reference.name).struct.unnest()
@@ -57,7 +62,7 @@ def _scored(settings: Settings) -> pl.Expr:
         )
         at = found.select(unknown).to_series().arg_true()
         answers = rows.struct.field("answer").gather(at)
-        scores = semantic_scores(answers, found["reference"].gather(at), settings)
+        scores = score_semantic(answers, found["reference"].gather(at), settings)
         columns = [found[name].scatter(at, scores[name]) for name in FOUND]
         return pl.DataFrame(columns).to_struct(rows.name)
 
@@ -68,13 +73,13 @@ scored = Feature(
     name="_semantic",
     reads=("answer", chosen_reference),
     dtype=_SEMANTIC,
-    expression=_scored,
+    expression=_score,
     stored=False,
     listed=False,
 )
 
 
-def _part(name: str, *, of: Feature, part: str) -> Feature:
+def _declare_part(name: str, *, of: Feature, part: str) -> Feature:
     return Feature(
         name=name,
         reads=(of,),
@@ -84,8 +89,10 @@ def _part(name: str, *, of: Feature, part: str) -> Feature:
     )
 
 
-def _alike(name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]) -> Feature:
-    """A similarity of the answer and the reference that was chosen."""
+def _declare_similarity(
+    name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]
+) -> Feature:
+    """Return the feature of the similarity of the answer and the chosen reference."""
 
     def of_batch(rows: pl.Series) -> pl.Series:
         against = rows.struct.field(chosen_reference.name).struct.field("reference")
@@ -101,19 +108,19 @@ def _alike(name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]) -
     )
 
 
-best_reference = _part("best_reference", of=chosen_reference, part="index")
-cosine_similarity = _alike("cosine_similarity", cosine)
-jaccard_similarity = _alike("jaccard_similarity", jaccard)
-semantic_similarity = _part("semantic_similarity", of=scored, part=SEMANTIC)
-semantic_reason = _part("_semantic_reason", of=scored, part=REASON)
-semantic_cut = _part("_semantic_cut", of=scored, part=CUT)
+best_reference = _declare_part("best_reference", of=chosen_reference, part="index")
+cosine_similarity = _declare_similarity("cosine_similarity", cosine)
+jaccard_similarity = _declare_similarity("jaccard_similarity", jaccard)
+semantic_similarity = _declare_part("semantic_similarity", of=scored, part=SEMANTIC)
+semantic_reason = _declare_part("_semantic_reason", of=scored, part=REASON)
+semantic_cut = _declare_part("_semantic_cut", of=scored, part=CUT)
 
 
 def _output_similarity(settings: Settings) -> pl.Expr:
     others = (cosine_similarity.name, jaccard_similarity.name)
-    alike = weighted(semantic_similarity.name, *others)
+    alike = weigh_similarity(semantic_similarity.name, *others)
     if settings.missing == "renormalize":
-        return pl.coalesce(alike, without_semantic(*others))
+        return pl.coalesce(alike, weigh_without_semantic(*others))
     return alike
 
 
@@ -146,34 +153,34 @@ WITHOUT_MODEL = Aggregate(
     totals={"lacking_n": nw.len().cast(nw.Int64)},
     finish=(_of_group,),
 )
-"""How many rows have no semantic similarity since the model could not be had, and why."""
+"""How many rows have no semantic similarity since the model was unavailable, and why."""
 
 
-CUT_SHORT = sums(semantic_cut)
+CUT_SHORT = declare_sums(semantic_cut)
 """Of how many rows a text is longer than the model reads."""
 
 
-def no_model(totals: Totals) -> str | None:
-    """The reason, if there is one."""
+def explain_no_model(totals: Totals) -> str | None:
+    """Return the reason why the model could not be used, or None."""
     reason = totals.get("semantic__reason")
     return None if reason is None else str(reason)
 
 
-def _explained(metric: Metric, *, does_without: bool = False) -> Metric:
-    """The metric with the reason why it is null where the model could not be had."""
+def _add_reason(metric: Metric, *, does_without: bool = False) -> Metric:
+    """Return the metric with the reason why it is null if the model is unavailable."""
 
-    def refused(totals: Totals) -> str | None:
-        reason = None if totals.get(metric.rows) else no_model(totals)
+    def refuse(totals: Totals) -> str | None:
+        reason = None if totals.get(metric.rows) else explain_no_model(totals)
         if reason and does_without:
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
         return reason
 
-    return replace(metric, also=(WITHOUT_MODEL, CUT_SHORT), refused=refused)
+    return replace(metric, also=(WITHOUT_MODEL, CUT_SHORT), refused=refuse)
 
 
-def _to_best(feature: Feature) -> Aggregate:
-    """The feature's totals; `--per-sample` names the reference that its values are of."""
-    return Aggregate(features=(feature, best_reference), totals=sums(feature).totals)
+def _sum_with_reference(feature: Feature) -> Aggregate:
+    """Return the feature's totals; `--per-sample` names the reference used."""
+    return Aggregate(features=(feature, best_reference), totals=declare_sums(feature).totals)
 
 
 _NULLS = "a row without an answer or a reference is left out"
@@ -181,7 +188,7 @@ _SEVERAL = "of several references the one with the highest output similarity"
 
 cosine_mean = mean(
     cosine_similarity,
-    aggregate=_to_best(cosine_similarity),
+    aggregate=_sum_with_reference(cosine_similarity),
     name="cosine_similarity",
     says="How far answer and reference use the same words and pairs of words, stop words aside.",
     formula="mean(cos(tfidf(answer), tfidf(reference))), fitted on the pair: words and pairs of "
@@ -196,7 +203,7 @@ cosine_mean = mean(
 
 jaccard_mean = mean(
     jaccard_similarity,
-    aggregate=_to_best(jaccard_similarity),
+    aggregate=_sum_with_reference(jaccard_similarity),
     name="jaccard_similarity",
     says="The share of all words in answer and reference that both have.",
     formula=f"mean(|A ∩ B| / |A ∪ B|), A and B the sets of lower-cased words; {_SEVERAL}",
@@ -208,26 +215,26 @@ jaccard_mean = mean(
     better="higher",
 )
 
-semantic_mean = _explained(
+semantic_mean = _add_reason(
     mean(
         semantic_similarity,
-        aggregate=_to_best(semantic_similarity),
+        aggregate=_sum_with_reference(semantic_similarity),
         name="semantic_similarity",
         says="How close answer and reference are in meaning, by a language model.",
         formula=f"mean(BERTScore F1 of answer and reference); {_SEVERAL}",
         spec="P 1.3, semantic similarity",
         profiles=PROFILES,
         needs=TEXTS,
-        nulls=f"{_NULLS}; null where the model cannot be had",
+        nulls=f"{_NULLS}; null where the model is unavailable",
         range=(0, 1),
         better="higher",
     )
 )
 
-output_mean = _explained(
+output_mean = _add_reason(
     mean(
         output_similarity,
-        aggregate=_to_best(output_similarity),
+        aggregate=_sum_with_reference(output_similarity),
         name="output_similarity",
         says="How alike answer and reference are: in meaning, vocabulary and words.",
         formula="mean(0.5 · semantic + 0.3 · cosine + 0.2 · jaccard), all of one reference; with "
@@ -242,10 +249,10 @@ output_mean = _explained(
     does_without=True,
 )
 
-success_rate = _explained(
+success_rate = _add_reason(
     mean(
         task_success,
-        aggregate=_to_best(task_success),
+        aggregate=_sum_with_reference(task_success),
         name="task_success",
         says="The share of answers that are as similar to the reference as asked for.",
         formula="mean(output_similarity ≥ threshold), threshold = 0.8 or --success-threshold",
@@ -260,8 +267,8 @@ success_rate = _explained(
 )
 
 
-def similarity_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
-    """By which model meanings were compared, and what counted as success."""
+def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Yield which model compared meanings, and the threshold of success."""
     groups = list(groups)
     if _any(groups, "semantic_similarity__n"):
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
@@ -269,19 +276,19 @@ def similarity_notices(groups: Iterable[Totals], settings: Settings) -> Iterator
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
     if cut := int(sum(totals.get(f"{semantic_cut.name}__sum", 0) for totals in groups)):
         yield (
-            f"{_records(cut)} with a text longer than {settings.semantic_model} reads: "
+            f"{_count_records(cut)} with a text longer than {settings.semantic_model} reads: "
             "semantic_similarity is by its beginning"
         )
     lacking = int(sum(totals.get("semantic__lacking", 0) for totals in groups))
     if lacking and settings.missing == "renormalize" and _any(groups, "output_similarity__n"):
-        records = _records(lacking)
+        records = _count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
     if settings.threshold_from is not None and _any(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
 
 
-def _records(number: int) -> str:
+def _count_records(number: int) -> str:
     return f"{number} record{'' if number == 1 else 's'}"
 
 

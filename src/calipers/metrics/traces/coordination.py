@@ -10,36 +10,36 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import highest_centrality
-from calipers.metrics.traces.trace import PROFILES, counted, part, trace
+from calipers.metrics.traces.graphs import find_highest_centrality
+from calipers.metrics.traces.trace import PROFILES, declare_count, part, trace
 
 COORDINATING = ("coordination", "status_update", "handoff")
 PRODUCTIVE = ("task_request", "result_delivery", "data_transfer")
 
 
-def _messages() -> pl.Expr:
+def _count_messages() -> pl.Expr:
     return part("agent_interactions").list.len()
 
 
-def _messages_of(types: Iterable[str]) -> pl.Expr:
+def _count_messages_of(types: Iterable[str]) -> pl.Expr:
     kind = pl.element().struct.field("type")
     return part("agent_interactions").list.eval(kind.is_in(list(types))).list.sum()
 
 
 def _overhead(_: Settings) -> pl.Expr:
-    share = _messages_of(COORDINATING) / _messages()
-    return pl.when(_messages() > 0).then(share).when(_messages() == 0).then(0.0)
+    share = _count_messages_of(COORDINATING) / _count_messages()
+    return pl.when(_count_messages() > 0).then(share).when(_count_messages() == 0).then(0.0)
 
 
 communication_overhead = Feature(
     name="communication_overhead", reads=(trace,), dtype=pl.Float64(), expression=_overhead
 )
 
-_all_messages = counted("_messages", _messages())
-_unknown_messages = counted(
-    "_unknown_messages", _messages() - _messages_of((*COORDINATING, *PRODUCTIVE))
+_all_messages = declare_count("_messages", _count_messages())
+_unknown_messages = declare_count(
+    "_unknown_messages", _count_messages() - _count_messages_of((*COORDINATING, *PRODUCTIVE))
 )
 
 coordination_centrality = Feature(
@@ -47,7 +47,7 @@ coordination_centrality = Feature(
     reads=(trace,),
     dtype=pl.Float64(),
     expression=lambda _: part("agent_interactions").map_batches(
-        highest_centrality, return_dtype=pl.Float64
+        find_highest_centrality, return_dtype=pl.Float64
     ),
 )
 
@@ -81,7 +81,7 @@ overhead_mean = replace(
         aggregate=Aggregate(
             features=(communication_overhead, _all_messages, _unknown_messages),
             totals={
-                **sums(communication_overhead).totals,
+                **declare_sums(communication_overhead).totals,
                 "messages__sum": nw.col(_all_messages.name).sum(),
                 "messages__unknown": nw.col(_unknown_messages.name).sum(),
             },
@@ -129,8 +129,8 @@ balance_mean = replace(
 )
 
 
-def message_notices(groups: Iterable[Totals]) -> Iterator[str]:
-    """Messages of types that count neither as coordination nor as work."""
+def note_messages(groups: Iterable[Totals]) -> Iterator[str]:
+    """Yield how many messages are of types that count neither as coordination nor as work."""
     groups = list(groups)
     messages, unknown = (
         int(sum(totals.get(name, 0) or 0 for totals in groups))

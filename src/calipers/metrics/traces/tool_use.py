@@ -10,11 +10,11 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
-from calipers.metrics.declare.means import mean, sums
+from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import path_convergence as path_convergence_of
-from calipers.metrics.traces.graphs import tool_selection
-from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, counted, part, trace
+from calipers.metrics.traces.graphs import measure_convergence as path_convergence_of
+from calipers.metrics.traces.graphs import measure_selection
+from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, declare_count, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
@@ -32,7 +32,7 @@ path_convergence = Feature(
 def _selection(settings: Settings) -> pl.Expr:
     def of_batch(rows: pl.Series) -> pl.Series:
         calls, own = rows.struct.field("tool_calls"), rows.struct.field(OPTIMAL_TOOLS)
-        return tool_selection(calls, settings.optimal_tools, own).to_struct(rows.name)
+        return measure_selection(calls, settings.optimal_tools, own).to_struct(rows.name)
 
     both = pl.struct(part("tool_calls"), OPTIMAL_TOOLS)
     return both.map_batches(of_batch, return_dtype=_SELECTED)
@@ -62,7 +62,7 @@ _unmapped = Feature(
     listed=False,
 )
 
-_calls = counted("_tool_calls", part("tool_calls").list.len())
+_calls = declare_count("_tool_calls", part("tool_calls").list.len())
 
 path_convergence_mean = replace(
     mean(
@@ -83,7 +83,7 @@ path_convergence_mean = replace(
 )
 
 
-def _no_tools(totals: Totals) -> str | None:
+def _explain_no_tools(totals: Totals) -> str | None:
     if totals.get("tool_selection_accuracy__n") or not totals.get("tool_calls__traces"):
         return None
     return (
@@ -110,7 +110,7 @@ tool_selection_mean = replace(
         aggregate=Aggregate(
             features=(tool_selection_accuracy, _calls, _unmapped),
             totals={
-                **sums(tool_selection_accuracy).totals,
+                **declare_sums(tool_selection_accuracy).totals,
                 "tool_calls__traces": nw.col(_calls.name).count(),
                 "tool_calls__sum": nw.col(_calls.name).sum(),
                 "tool_calls__unmapped": nw.col(_unmapped.name).sum(),
@@ -118,13 +118,13 @@ tool_selection_mean = replace(
         ),
         extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
     ),
-    refused=_no_tools,
+    refused=_explain_no_tools,
     optional="unless asked for",
 )
 
 
-def tool_notices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
-    """Calls that count as wrong because the mapping says nothing about their context."""
+def note_tools(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+    """Yield how many calls count as wrong because the mapping lacks their context."""
     groups = list(groups)
     calls, unmapped = (
         int(sum(totals.get(name, 0) or 0 for totals in groups))

@@ -6,7 +6,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import DECODED, decoded
+from calipers.metrics.traces.graphs import DECODED, decode_traces
 
 PROFILES = ("agents",)
 
@@ -17,7 +17,7 @@ def _decode(settings: Settings) -> pl.Expr:
     def of_batch(rows: pl.Series) -> pl.Series:
         own = rows.struct.field(OPTIMAL_TOOLS)
         contexts = settings.optimal_tools is not None or own.null_count() < len(own)
-        return decoded(rows.struct.field("trace"), contexts=contexts)
+        return decode_traces(rows.struct.field("trace"), contexts=contexts)
 
     return pl.struct("trace", OPTIMAL_TOOLS).map_batches(of_batch, return_dtype=DECODED)
 
@@ -33,12 +33,12 @@ trace = Feature(
 
 
 def part(name: str) -> pl.Expr:
-    """The column of one part of the traces: a list per row, null where the trace has none."""
+    """Return the column of one part of the traces: a list per row, null without it."""
     return pl.col(trace.name).struct.field(name)
 
 
-def counted(name: str, expression: pl.Expr) -> Feature:
-    """How many things there are in a row's trace, for totals only."""
+def declare_count(name: str, expression: pl.Expr) -> Feature:
+    """Return the feature of the number of things in a row's trace, for totals only."""
     return Feature(
         name=name,
         reads=(trace,),

@@ -15,19 +15,27 @@ from typing import Any
 from calipers.records.bytestream import UNREADABLE
 from calipers.records.heads import Head, read_head
 from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
-from calipers.records.logs.parts import whole
+from calipers.records.logs.parts import read_whole
 from calipers.support.errors import DataError
 
-__all__ = ["Log", "LogReader", "log_at", "log_notices", "log_reader", "own_log_at", "readers"]
+__all__ = [
+    "Log",
+    "LogReader",
+    "list_readers",
+    "log_at",
+    "log_notices",
+    "log_reader",
+    "open_own_log",
+]
 
 _DOCUMENT = ".json"
 _HERE = str(Path(__file__).parent)
 
 
-def readers() -> list[LogReader]:
+def list_readers() -> list[LogReader]:
     """Return all readers: those that users added first, then those in this folder."""
     _import_all()
-    return sorted(READERS.all().values(), key=_is_ours)
+    return sorted(READERS.read_all().values(), key=_is_ours)
 
 
 @cache
@@ -37,12 +45,12 @@ def _import_all() -> None:
 
 
 def _is_ours(reader: LogReader) -> bool:
-    return (READERS.origin_of(reader.name) or "").startswith(_HERE)
+    return (READERS.find_origin(reader.name) or "").startswith(_HERE)
 
 
-def own_log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
-    """Return the log in a file, if a reader that users added knows it."""
-    own = [each for each in readers() if not _is_ours(each)]
+def open_own_log(path: Path, suffix: str, head: Head | None = None) -> Log | None:
+    """Return the log in a file if a user-added reader recognizes it, or None."""
+    own = [each for each in list_readers() if not _is_ours(each)]
     return _log_at(path, suffix, own, head) if own else None
 
 
@@ -51,7 +59,7 @@ def log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
 
     Raises DataError for a file that belongs to a log and has no records in it.
     """
-    return _log_at(path, suffix, readers(), head)
+    return _log_at(path, suffix, list_readers(), head)
 
 
 def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) -> Log | None:
@@ -60,13 +68,13 @@ def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) 
     head = head or read_head(path)
     for each in known:
         each.refuse(head.first, path)
-    found = _reader_of(head.first, known)
+    found = _find_reader(head.first, known)
     if found is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
         # What tells the format may stand behind a long beginning.
         with suppress(DataError, *UNREADABLE):
-            found = _reader_of(whole(path), known)
+            found = _find_reader(read_whole(path), known)
     return None if found is None else Log(path, found)
 
 
-def _reader_of(first: Any, known: list[LogReader]) -> LogReader | None:
+def _find_reader(first: Any, known: list[LogReader]) -> LogReader | None:
     return next((each for each in known if each.fits(first)), None)

@@ -13,16 +13,16 @@ from typing import Any
 
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
-    extra_fields,
-    last_text,
-    listed,
-    mapping,
-    number,
-    objects,
-    score_fields,
-    spelled,
-    text,
-    whole,
+    as_list,
+    as_mapping,
+    as_number,
+    find_last_text,
+    keep_extra,
+    list_objects,
+    read_text,
+    read_whole,
+    spell,
+    spread_scores,
 )
 from calipers.support.registry import register
 
@@ -39,12 +39,12 @@ def _fits(document: Any) -> bool:
 
 def _run(document: Any) -> Mapping[str, Any]:
     """Return the test run; the newest one is kept inside an object with a link to it."""
-    found = mapping(document)
-    return _spelled_alike(mapping(found["testRunData"]) if "testRunData" in found else found)
+    found = as_mapping(document)
+    return _spelled_alike(as_mapping(found["testRunData"]) if "testRunData" in found else found)
 
 
 def _cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_spelled_alike(case) for name in _CASES for case in objects(run.get(name))]
+    return [_spelled_alike(case) for name in _CASES for case in list_objects(run.get(name))]
 
 
 def _spelled_alike(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,18 +53,18 @@ def _spelled_alike(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    run = _run(whole(path))
+    run = _run(read_whole(path))
     cases = _cases(run)
     inputs: dict[str | None, set[str | None]] = {}
     for case in cases:
-        inputs.setdefault(text(case.get("name")), set()).add(_input(case))
+        inputs.setdefault(read_text(case.get("name")), set()).add(_input(case))
     runs: Counter[tuple[str | None, str | None]] = Counter()
     shared = {
-        "model": text(mapping(run.get("hyperparameters")).get("model")),
+        "model": read_text(as_mapping(run.get("hyperparameters")).get("model")),
         "identifier": run.get("identifier"),
     }
     for place, case in enumerate(cases, start=1):
-        name, asked = text(case.get("name")), _input(case)
+        name, asked = read_text(case.get("name")), _input(case)
         runs[name, asked] += 1
         is_one_task = len(inputs[name]) == 1
         record = {
@@ -78,35 +78,41 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 def _record(case: Mapping[str, Any]) -> Record:
     metadata = case.get("metadata")
-    measured = [each for each in objects(case.get("metrics_data")) if text(each.get("name"))]
-    reasons = [text(each.get("error") or each.get("reason")) for each in measured if _fails(each)]
+    measured = [
+        each for each in list_objects(case.get("metrics_data")) if read_text(each.get("name"))
+    ]
+    reasons = [
+        read_text(each.get("error") or each.get("reason")) for each in measured if _fails(each)
+    ]
     turns = [
-        {"role": each.get("role"), "content": text(each.get("content"))}
-        for each in objects(case.get("turns"))
+        {"role": each.get("role"), "content": read_text(each.get("content"))}
+        for each in list_objects(case.get("turns"))
     ]
     return {
-        **extra_fields(metadata),
-        "category": text(mapping(metadata).get("category")),
-        "tags": [each for each in listed(case.get("tags")) if isinstance(each, str)] or None,
+        **keep_extra(metadata),
+        "category": read_text(as_mapping(metadata).get("category")),
+        "tags": [each for each in as_list(case.get("tags")) if isinstance(each, str)] or None,
         "input": _input(case),
         "messages": turns or None,
-        "answer": last_text(turns, "assistant") if turns else spelled(case.get("actual_output")),
-        "reference": spelled(case.get("expected_output") or case.get("expected_outcome")),
-        "retrieval_context": spelled(case.get("retrieval_context")),
+        "answer": find_last_text(turns, "assistant") if turns else spell(case.get("actual_output")),
+        "reference": spell(case.get("expected_output") or case.get("expected_outcome")),
+        "retrieval_context": spell(case.get("retrieval_context")),
         "passed": _passed(case, measured),
         "reason": "; ".join(each for each in reasons if each) or None,
-        "cost_usd": number(case.get("token_cost")),
-        "duration_seconds": number(case.get("completion_time")),
+        "cost_usd": as_number(case.get("token_cost")),
+        "duration_seconds": as_number(case.get("completion_time")),
         "trace": _trace(case),
-        **score_fields({_field(each["name"]): number(each.get("score")) for each in measured}),
+        **spread_scores({_field(each["name"]): as_number(each.get("score")) for each in measured}),
     }
 
 
 def _input(case: Mapping[str, Any]) -> str | None:
     if case.get("input") is not None or "turns" not in case:
-        return spelled(case.get("input"))
-    asked = (each for each in objects(case.get("turns")) if each.get("role") == "user")
-    return text(case.get("scenario")) or text(mapping(next(asked, None)).get("content"))
+        return spell(case.get("input"))
+    asked = (each for each in list_objects(case.get("turns")) if each.get("role") == "user")
+    return read_text(case.get("scenario")) or read_text(
+        as_mapping(next(asked, None)).get("content")
+    )
 
 
 def _field(name: str) -> str:
@@ -129,13 +135,13 @@ def _passed(case: Mapping[str, Any], measured: list[Mapping[str, Any]]) -> bool 
 
 def _trace(case: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the tools that were called, in their order; None where nothing is said of any."""
-    turns = [case, *map(_spelled_alike, objects(case.get("turns")))]
-    calls = [call for each in turns for call in objects(each.get("tools_called"))]
+    turns = [case, *map(_spelled_alike, list_objects(case.get("turns")))]
+    calls = [call for each in turns for call in list_objects(each.get("tools_called"))]
     if all(each.get("tools_called") is None for each in turns):
         return None
     return {
         "tool_calls": [
-            {"tool_name": call["name"], "args": mapping(call.get("input_parameters"))}
+            {"tool_name": call["name"], "args": as_mapping(call.get("input_parameters"))}
             for call in map(_spelled_alike, calls)
             if isinstance(call.get("name"), str)
         ]

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.logs.log import Found, LogReader, Record
-from calipers.records.logs.parts import listed, mapping, number, numbered_lines, objects, text
+from calipers.records.logs.parts import (
+    as_list,
+    as_mapping,
+    as_number,
+    list_objects,
+    read_numbered_lines,
+    read_text,
+)
 from calipers.support.registry import register
 
 _EVALUATED = 2  # the status of an attempt that the detectors have seen
@@ -20,59 +27,59 @@ _TYPES = {"start_run setup", "init", "attempt", "eval", "config"}
 
 
 def _fits(line: Any) -> bool:
-    return mapping(line).get("entry_type") in _TYPES
+    return as_mapping(line).get("entry_type") in _TYPES
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     model: str | None = None
     threshold = _THRESHOLD
-    for _number, line, done in numbered_lines(path):
+    for _number, line, done in read_numbered_lines(path):
         kind = line.get("entry_type")
         if kind == "start_run setup":
-            model = _model(line)
-            threshold = number(line.get("run.eval_threshold")) or _THRESHOLD
+            model = _find_model(line)
+            threshold = as_number(line.get("run.eval_threshold")) or _THRESHOLD
         if kind == "attempt" and line.get("status") == _EVALUATED:
             for record in _attempt(line, threshold):
                 yield {"model": model, **record}, done
 
 
-def _model(setup: Mapping[str, Any]) -> str | None:
+def _find_model(setup: Mapping[str, Any]) -> str | None:
     names = (
         "plugins.target_name",
         "plugins.model_name",
         "plugins.target_type",
         "plugins.model_type",
     )
-    return next((text(setup[name]) for name in names if setup.get(name)), None)
+    return next((read_text(setup[name]) for name in names if setup.get(name)), None)
 
 
 def _attempt(line: Mapping[str, Any], threshold: float) -> Iterator[Record]:
-    for place, output in enumerate(listed(line.get("outputs"))):
+    for place, output in enumerate(as_list(line.get("outputs"))):
         scores = {
-            name: listed(found)[place] if place < len(listed(found)) else None
-            for name, found in mapping(line.get("detector_results")).items()
+            name: as_list(found)[place] if place < len(as_list(found)) else None
+            for name, found in as_mapping(line.get("detector_results")).items()
         }
         known = {
-            name: each for name, value in scores.items() if (each := number(value)) is not None
+            name: each for name, value in scores.items() if (each := as_number(value)) is not None
         }
         hits = [name for name, score in known.items() if score >= threshold]
         yield {
             "id": f"{line.get('probe_classname')}/{line.get('seq')}/{line.get('uuid')}",
             "run": place + 1,
-            "category": text(line.get("probe_classname")),
-            "input": _prompt(line.get("prompt")),
-            "answer": text(output),
+            "category": read_text(line.get("probe_classname")),
+            "input": _find_prompt(line.get("prompt")),
+            "answer": read_text(output),
             "passed": not hits if known else None,
             "violations": hits if known else None,
             "error": None if output is not None else "no output",
-            "goal": text(line.get("goal")),
+            "goal": read_text(line.get("goal")),
         }
 
 
-def _prompt(prompt: Any) -> str | None:
-    """The last turn's text; old reports hold a text alone."""
-    turns = list(objects(mapping(prompt).get("turns")))
-    return text(turns[-1].get("content")) if turns else text(prompt)
+def _find_prompt(prompt: Any) -> str | None:
+    """Return the last turn's text; old reports hold a plain text."""
+    turns = list(list_objects(as_mapping(prompt).get("turns")))
+    return read_text(turns[-1].get("content")) if turns else read_text(prompt)
 
 
 register(LogReader(name="garak", fits=_fits, records=_records))

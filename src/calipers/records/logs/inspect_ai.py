@@ -14,23 +14,23 @@ from typing import Any
 
 import zstandard
 
-from calipers.records.bytestream import brief
+from calipers.records.bytestream import shorten_error
 from calipers.records.fields import name_finish_reason
-from calipers.records.limits import current_limits
+from calipers.records.limits import get_limits
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
-    extra_fields,
-    listed,
-    mapping,
-    number,
-    objects,
-    parsed,
-    score_fields,
-    target_fields,
-    text,
-    truth,
-    usage_fields,
-    whole,
+    as_list,
+    as_mapping,
+    as_number,
+    as_truth,
+    keep_extra,
+    list_objects,
+    parse_json,
+    place_target,
+    read_text,
+    read_whole,
+    spread_scores,
+    sum_usage,
 )
 from calipers.support.errors import DataError
 from calipers.support.registry import register
@@ -60,7 +60,7 @@ _COUNTS = {
 
 
 def _fits(document: Any) -> bool:
-    found = mapping(document)
+    found = as_mapping(document)
     return isinstance(found.get("eval"), Mapping) and "status" in found and "version" in found
 
 
@@ -70,43 +70,43 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     if packed:
         yield from _of_zip(path)
         return
-    log = mapping(whole(path))
-    samples = listed(log.get("samples"))
+    log = as_mapping(read_whole(path))
+    samples = as_list(log.get("samples"))
     for place, sample in enumerate(samples, start=1):
-        yield _record(mapping(sample), log), place / len(samples)
+        yield _record(as_mapping(sample), log), place / len(samples)
 
 
-def _unfinished(path: Path) -> bool:
-    """Say whether the log is that of a run which was stopped, failed, or goes on."""
+def _is_unfinished(path: Path) -> bool:
+    """Say whether the log's run was stopped, failed, or is still going on."""
     with path.open("rb") as file:
         start = file.read(_START)
     if start.startswith(_ZIP):
         with zipfile.ZipFile(path) as log:
-            return _header(log, path).get("status") != _FINISHED
+            return _read_header(log, path).get("status") != _FINISHED
     status = re.search(rb'"status":\s*"(\w+)"', start)
     return status is not None and status[1].decode() != _FINISHED
 
 
-def _header(log: zipfile.ZipFile, path: Path) -> Mapping[str, Any]:
+def _read_header(log: zipfile.ZipFile, path: Path) -> Mapping[str, Any]:
     names = set(log.namelist())
     start = "header.json" if "header.json" in names else "_journal/start.json"
-    return mapping(_member(log, path, start)) if start in names else {}
+    return as_mapping(_read_member(log, path, start)) if start in names else {}
 
 
 def _of_zip(path: Path) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(path) as log:
             expanded = sum(info.file_size for info in log.infolist())
-            current_limits().check_expansion(path.stat().st_size, expanded, str(path))
-            header = _header(log, path)
+            get_limits().check_expansion(path.stat().st_size, expanded, str(path))
+            header = _read_header(log, path)
             samples = [each for each in dict.fromkeys(log.namelist()) if _is_sample(each)]
             for place, name in enumerate(samples, start=1):
-                sample = mapping(_member(log, path, name))
+                sample = as_mapping(_read_member(log, path, name))
                 yield _record(sample, header), place / len(samples)
     except _DAMAGE as error:
         raise DataError(
-            f"{path}: a damaged Inspect log: {brief(error)}",
-            fix="copy it again, or have Inspect write it anew: inspect log convert",
+            f"{path}: a damaged Inspect log: {shorten_error(error)}",
+            fix="copy it again, or have Inspect write it again: inspect log convert",
         ) from error
 
 
@@ -114,19 +114,19 @@ def _is_sample(name: str) -> bool:
     return name.startswith("samples/") and name.endswith(".json")
 
 
-def _member(log: zipfile.ZipFile, path: Path, name: str) -> Any:
+def _read_member(log: zipfile.ZipFile, path: Path, name: str) -> Any:
     info = log.getinfo(name)
     where = f"{path}: {name}"
-    limits = current_limits()
+    limits = get_limits()
     if info.file_size > limits.record_bytes:
         raise limits.record_too_large(where)
-    data = _unpacked(log, info) if info.compress_type == _ZSTD else log.read(info)
+    data = _unpack(log, info) if info.compress_type == _ZSTD else log.read(info)
     limits.check_record(data, where)
-    return parsed(data, where)
+    return parse_json(data, where)
 
 
-def _unpacked(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member in zstd, which Python's own module does not know before 3.14."""
+def _unpack(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return a member compressed with zstd, which Python's zipfile does not know before 3.14."""
     stream = log.fp
     assert stream is not None
     stream.seek(info.header_offset)
@@ -143,55 +143,55 @@ def _unpacked(log: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
-    about = mapping(log.get("eval"))
-    attached = mapping(sample.get("attachments"))
-    scores = {name: mapping(score) for name, score in mapping(sample.get("scores")).items()}
-    first = _main_score(log, scores)
-    completion, reasoning = _completion(sample, attached)
+    about = as_mapping(log.get("eval"))
+    attached = as_mapping(sample.get("attachments"))
+    scores = {name: as_mapping(score) for name, score in as_mapping(sample.get("scores")).items()}
+    first = _find_main_score(log, scores)
+    completion, reasoning = _read_completion(sample, attached)
     answer = _text(first.get("answer"), attached) or completion
     said = "\n".join(part for part in (reasoning, completion) if part)
-    correct, error = truth(first.get("value")), _error(sample)
-    judged = error is None and bool(scores or _scorers(log))
+    correct, error = as_truth(first.get("value")), _describe_error(sample)
+    judged = error is None and bool(scores or _list_scorers(log))
     task, name = about.get("task"), sample.get("id")
     return {
-        **_metadata(sample.get("metadata")),
+        **_read_metadata(sample.get("metadata")),
         "id": f"{task}/{name}" if task else name,
         "model": about.get("model"),
         "run": sample.get("epoch"),
         "task": task,
         "tags": about.get("tags") or None,
-        "input": _input(sample.get("input"), attached),
-        **target_fields(_target(sample.get("target")), correct=correct, judged=judged),
+        "input": _read_input(sample.get("input"), attached),
+        **place_target(_read_target(sample.get("target")), correct=correct, judged=judged),
         "answer": answer,
         "cot": said if said.strip() != (answer or "").strip() else None,
         "finish_reason": _finish_reason(sample),
         "correct": correct,
-        "latency_ms": _milliseconds(sample.get("working_time", sample.get("total_time"))),
-        "duration_seconds": number(sample.get("total_time")),
+        "latency_ms": _to_milliseconds(sample.get("working_time", sample.get("total_time"))),
+        "duration_seconds": as_number(sample.get("total_time")),
         "trace": _trace(sample.get("messages")),
         "error": error,
-        **_usage(sample, about),
-        **score_fields({name: score.get("value") for name, score in scores.items()}),
-        "limit": mapping(sample.get("limit")).get("type"),
+        **_sum_usage(sample, about),
+        **spread_scores({name: score.get("value") for name, score in scores.items()}),
+        "limit": as_mapping(sample.get("limit")).get("type"),
     }
 
 
-def _metadata(metadata: Any) -> dict[str, Any]:
-    named = {name: text(mapping(metadata).get(name)) for name in ("category", "capability")}
-    return {**named, **extra_fields(metadata)}
+def _read_metadata(metadata: Any) -> dict[str, Any]:
+    named = {name: read_text(as_mapping(metadata).get(name)) for name in ("category", "capability")}
+    return {**named, **keep_extra(metadata)}
 
 
-def _scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The log's scores and who gave each, the first of which counts."""
-    found = objects(mapping(log.get("results")).get("scores"))
+def _list_scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the log's scores and who gave each, the first of which counts."""
+    found = list_objects(as_mapping(log.get("results")).get("scores"))
     return [(str(each.get("name")), str(each.get("scorer"))) for each in found]
 
 
-def _main_score(
+def _find_main_score(
     log: Mapping[str, Any], scores: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """That of the first scorer; samples may have theirs in another order, or not all of them."""
-    scorers = _scorers(log)
+    """Return the first scorer's score; samples may have theirs in another order, or not all."""
+    scorers = _list_scorers(log)
     for name in scorers[0] if scorers else ():
         if name in scores:
             return scores[name]
@@ -199,14 +199,14 @@ def _main_score(
     return next((score for name, score in scores.items() if name not in others), {})
 
 
-def _completion(
+def _read_completion(
     sample: Mapping[str, Any], attached: Mapping[str, Any]
 ) -> tuple[str | None, str | None]:
-    """What the model said in the end, and what it thought before."""
-    output = mapping(sample.get("output"))
-    choices = listed(output.get("choices"))
-    content = mapping(mapping(choices[0]).get("message")).get("content") if choices else None
-    parts = list(objects(content))
+    """Return the model's final reply, and its reasoning before it."""
+    output = as_mapping(sample.get("output"))
+    choices = as_list(output.get("choices"))
+    content = as_mapping(as_mapping(choices[0]).get("message")).get("content") if choices else None
+    parts = list(list_objects(content))
     thought = [_text(part.get("reasoning"), attached) for part in parts]
     said = (
         [_text(part.get("text"), attached) for part in parts]
@@ -217,76 +217,81 @@ def _completion(
 
 
 def _finish_reason(sample: Mapping[str, Any]) -> str | None:
-    choices = listed(mapping(sample.get("output")).get("choices"))
-    return name_finish_reason(mapping(choices[0]).get("stop_reason")) if choices else None
+    choices = as_list(as_mapping(sample.get("output")).get("choices"))
+    return name_finish_reason(as_mapping(choices[0]).get("stop_reason")) if choices else None
 
 
-def _input(given: Any, attached: Mapping[str, Any]) -> str | None:
+def _read_input(given: Any, attached: Mapping[str, Any]) -> str | None:
     if not isinstance(given, list):
         return _text(given, attached)
-    asked = [each for each in objects(given) if each.get("role") == "user"]
+    asked = [each for each in list_objects(given) if each.get("role") == "user"]
     content = asked[-1].get("content") if asked else None
-    parts = [_text(part, attached) for part in (listed(content) or [content])]
+    parts = [_text(part, attached) for part in (as_list(content) or [content])]
     return "\n".join(filter(None, parts)) or None
 
 
 def _text(value: Any, attached: Mapping[str, Any]) -> str | None:
-    found = text(value)
+    found = read_text(value)
     if found is not None and found.startswith(_ATTACHMENT):
-        return text(attached.get(found.removeprefix(_ATTACHMENT), found))
+        return read_text(attached.get(found.removeprefix(_ATTACHMENT), found))
     return found
 
 
-def _target(target: Any) -> str | None:
-    return text(target[0]) if isinstance(target, list) and target else text(target) or None
+def _read_target(target: Any) -> str | None:
+    return (
+        read_text(target[0]) if isinstance(target, list) and target else read_text(target) or None
+    )
 
 
-def _milliseconds(seconds: Any) -> float | None:
-    found = number(seconds)
+def _to_milliseconds(seconds: Any) -> float | None:
+    found = as_number(seconds)
     return None if found is None else found * 1000
 
 
-def _usage(sample: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the models used, without what a grader did that the log tells apart."""
-    output = mapping(sample.get("output"))
-    used = mapping(sample.get("model_usage")) or {"": output.get("usage")}
-    counts = {model: _counts(each) for model, each in used.items()}
-    grader = str(mapping(mapping(about.get("model_roles")).get("grader")).get("model"))
-    roles = mapping(sample.get("role_usage"))
+def _sum_usage(sample: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the models used, without a grader's usage if the log tells them apart."""
+    output = as_mapping(sample.get("output"))
+    used = as_mapping(sample.get("model_usage")) or {"": output.get("usage")}
+    counts = {model: _read_counts(each) for model, each in used.items()}
+    grader = str(as_mapping(as_mapping(about.get("model_roles")).get("grader")).get("model"))
+    roles = as_mapping(sample.get("role_usage"))
     if grader in counts and "grader" in roles:
-        graded = _counts(roles["grader"])
+        graded = _read_counts(roles["grader"])
         counts[grader] = {
             name: None if count is None else max(0, count - (graded[name] or 0))
             for name, count in counts[grader].items()
         }
     if grader != about.get("model") and not any(counts.get(grader, {}).values()):
         counts.pop(grader, None)
-    return usage_fields(counts)
+    return sum_usage(counts)
 
 
-def _counts(used: Any) -> dict[str, float | None]:
-    return {ours: number(mapping(used).get(theirs)) for ours, theirs in _COUNTS.items()}
+def _read_counts(used: Any) -> dict[str, float | None]:
+    return {ours: as_number(as_mapping(used).get(theirs)) for ours, theirs in _COUNTS.items()}
 
 
 def _trace(messages: Any) -> dict[str, Any] | None:
-    """The tools that were called, and whether each call went well."""
+    """Return the tools that were called, and whether each call succeeded; None without any."""
     failed = {
-        str(each.get("tool_call_id")) for each in objects(messages) if each.get("error") is not None
+        str(each.get("tool_call_id"))
+        for each in list_objects(messages)
+        if each.get("error") is not None
     }
     calls = [
         {"tool_name": call["function"], "success": str(call.get("id")) not in failed}
-        for each in objects(messages)
-        for call in objects(each.get("tool_calls"))
+        for each in list_objects(messages)
+        for call in list_objects(each.get("tool_calls"))
         if isinstance(call.get("function"), str)
     ]
     return {"tool_calls": calls} if calls else None
 
 
-def _error(sample: Mapping[str, Any]) -> str | None:
+def _describe_error(sample: Mapping[str, Any]) -> str | None:
     if sample.get("error"):
-        return text(mapping(sample["error"]).get("message")) or "exception"
+        return read_text(as_mapping(sample["error"]).get("message")) or "exception"
     if sample.get("invalidation"):
-        return f"invalidated: {text(mapping(sample['invalidation']).get('reason')) or 'no reason'}"
+        reason = read_text(as_mapping(sample["invalidation"]).get("reason"))
+        return f"invalidated: {reason or 'no reason'}"
     return None
 
 
@@ -295,7 +300,7 @@ register(
         name="Inspect",
         fits=_fits,
         records=_records,
-        unfinished=_unfinished,
+        unfinished=_is_unfinished,
         suffixes=(".eval",),
         in_folders="*.eval",
     )

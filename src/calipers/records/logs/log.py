@@ -13,7 +13,7 @@ from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
-from calipers.support.registry import Registry, registers
+from calipers.support.registry import Registry, add_registry
 
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
@@ -40,7 +40,7 @@ class LogReader:
 
 
 READERS: Registry[LogReader] = Registry("log reader")
-registers(LogReader, READERS)
+add_registry(LogReader, READERS)
 
 
 def log_reader(
@@ -77,33 +77,37 @@ class Log(MadeLines):
         self._keys: Collection[str] = ()
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """The records in blocks of JSON lines."""
-        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        """Yield the records in blocks of JSON lines."""
+        self._keys = [wanted.get_name(name) for name in wanted.keys]
         return super().chunks(wanted)
 
     def as_lines(self, wanted: Wanted) -> Iterator[str]:
-        """The records as JSON lines, for workers elsewhere."""
-        self._keys = [wanted.theirs(name) for name in wanted.keys]
+        """Yield the records as JSON lines, for workers elsewhere."""
+        self._keys = [wanted.get_name(name) for name in wanted.keys]
         return super().as_lines(wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
         found = iter(self.format.records(Path(self.path), self._keys))
         first = self.left_out = 0
-        while some := self._next(found):
+        while some := self._read_some(found):
             lines = [line for line, _ in some if line is not None]
             yield Block(b"".join(lines), first), some[-1][1]
             first += len(lines)
             self.left_out += len(some) - len(lines)
 
-    def _next(self, found: Iterator[Found]) -> list[tuple[bytes | None, float]]:
-        """Return the next lines, None for a record that is left out: not too many or too large."""
+    def _read_some(self, found: Iterator[Found]) -> list[tuple[bytes | None, float]]:
+        """Return the next lines, None for a record left out; bounded in number and size."""
         some: list[tuple[bytes | None, float]] = []
         size = 0
         try:
             while len(some) < _BATCH and size < BLOCK_BYTES and (each := next(found, None)):
                 record, done = each
-                line = None if record is None else f"{_line(record)}\n".encode("utf-8", "replace")
+                line = (
+                    None
+                    if record is None
+                    else f"{_format_line(record)}\n".encode("utf-8", "replace")
+                )
                 some.append((line, done))
                 size += len(line or b"")
         except RecursionError as error:
@@ -131,6 +135,6 @@ def log_notices(sources: Iterable[Any]) -> Iterator[str]:
             yield f"{left_out} {of.left_out}"
 
 
-def _line(record: Record) -> str:
+def _format_line(record: Record) -> str:
     given = {name: value for name, value in record.items() if value is not None}
     return json.dumps(given, ensure_ascii=False)

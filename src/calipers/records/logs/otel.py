@@ -13,22 +13,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.records.bytestream import decompressed, read_document
+from calipers.records.bytestream import decompress, read_document
 from calipers.records.fields import name_finish_reason
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
-    last_text,
-    listed,
-    number,
-    parsed,
-    score_fields,
-    text,
-    truth,
-    usage_fields,
-    values,
-    whole_number,
+    as_list,
+    as_number,
+    as_truth,
+    find_last_text,
+    parse_json,
+    parse_number,
+    parse_values,
+    read_text,
+    spread_scores,
+    sum_usage,
 )
-from calipers.records.logs.spans import Span, is_spans, spans_in
+from calipers.records.logs.spans import Span, is_spans, list_spans
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
@@ -78,7 +78,7 @@ _ASKED = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt", "input.value")
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     traces: dict[str, list[Span]] = defaultdict(list)
-    for span in _spans(path):
+    for span in _read_spans(path):
         traces[span.trace].append(span)
     for place, (trace, spans) in enumerate(traces.items(), start=1):
         yield _Trace(trace, spans).record(), place / len(traces)
@@ -89,15 +89,15 @@ def record_of(spans: Sequence[Span]) -> Record:
     return _Trace("", spans).record()
 
 
-def _spans(path: Path) -> Iterator[Span]:
-    """One JSON, or one after another."""
+def _read_spans(path: Path) -> Iterator[Span]:
+    """Yield the spans of one JSON document, or of several in a row."""
     with path.open("rb") as file:
-        data = read_document(decompressed(file, str(path)), str(path))
+        data = read_document(decompress(file, str(path)), str(path))
     try:
-        yield from spans_in(parsed(data, str(path)))
+        yield from list_spans(parse_json(data, str(path)))
     except DataError:
-        for value in values(data, str(path)):
-            yield from spans_in(value)
+        for value in parse_values(data, str(path)):
+            yield from list_spans(value)
 
 
 class _Trace:
@@ -112,52 +112,54 @@ class _Trace:
         # Where spans are each other's parents there is no root: the first is taken for it.
         roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
         root = roots[0]
-        calls = self._calls()
-        models = Counter(text(_of(span, _MODELS)) for span in calls)
-        seconds = self._seconds(roots)
+        calls = self._find_calls()
+        models = Counter(read_text(_of(span, _MODELS)) for span in calls)
+        seconds = self._measure_duration(roots)
         asked = [root, *calls]
         said = [root, *reversed(calls)]
         return {
             "id": self._id,
             "model": models.most_common(1)[0][0] if models else None,
-            "input": next(filter(None, (_text(_of(span, _ASKED), "user") for span in asked)), None),
+            "input": next(
+                filter(None, (_read_text(_of(span, _ASKED), "user") for span in asked)), None
+            ),
             "answer": next(
-                filter(None, (_text(_of(span, _SAID), "assistant") for span in said)), None
+                filter(None, (_read_text(_of(span, _SAID), "assistant") for span in said)), None
             ),
             "finish_reason": _finish_reason(calls),
-            **self._usage(calls),
+            **self._sum_usage(calls),
             "latency_ms": None if seconds is None else seconds * 1000,
             "duration_seconds": seconds,
             "trace": self._trace(),
-            **self._judged(),
+            **self._read_evaluations(),
             "error": next((span.message or "error" for span in roots if span.failed), None),
             "name": root.name,
-            "conversation": text(_of(root, ("gen_ai.conversation.id", "session.id"))),
+            "conversation": read_text(_of(root, ("gen_ai.conversation.id", "session.id"))),
             "model_calls": len(calls),
-            **_own_fields(root),
+            **_read_own_fields(root),
         }
 
-    def _calls(self) -> list[Span]:
-        """The calls of models: of spans that count tokens, those inside which none does.
+    def _find_calls(self) -> list[Span]:
+        """Return the calls of models: the innermost spans that count tokens.
 
         An agent counts where nothing else in the trace does: its calls may hang elsewhere.
         """
         counting = [each for each in self._spans if _of(each, _TOKENS) is not None]
         models = [each for each in counting if each.attributes.get(_OPERATION) not in _NOT_CALLS]
         counting = models or counting
-        outer = {above.id for each in counting for above in self._above(each)}
+        outer = {above.id for each in counting for above in self._walk_parents(each)}
         return [each for each in counting if each.id not in outer]
 
-    def _above(self, span: Span) -> Iterator[Span]:
-        """The span's parent, and so on."""
+    def _walk_parents(self, span: Span) -> Iterator[Span]:
+        """Yield the span's parent, its parent, and so on."""
         seen = {span.id}
         while span.parent in self._by_id and span.parent not in seen:
             span = self._by_id[span.parent]
             seen.add(span.id)
             yield span
 
-    def _seconds(self, roots: Sequence[Span]) -> float | None:
-        """From the first root's start to the last one's end."""
+    def _measure_duration(self, roots: Sequence[Span]) -> float | None:
+        """Return the seconds from the first root's start to the last one's end."""
         timed = [
             (span.start, span.seconds)
             for span in roots
@@ -167,24 +169,24 @@ class _Trace:
             return None
         return max(start + seconds for start, seconds in timed) - min(start for start, _ in timed)
 
-    def _usage(self, calls: Sequence[Span]) -> dict[str, Any]:
+    def _sum_usage(self, calls: Sequence[Span]) -> dict[str, Any]:
         counts: dict[str, dict[str, float | None]] = {}
         for span in calls:
-            used = counts.setdefault(text(_of(span, _MODELS)) or "unknown", {})
-            for name, value in _tokens(span).items():
+            used = counts.setdefault(read_text(_of(span, _MODELS)) or "unknown", {})
+            for name, value in _count_tokens(span).items():
                 if value is not None:
                     used[name] = (used.get(name) or 0) + value
-        return usage_fields(counts)
+        return sum_usage(counts)
 
     def _trace(self) -> dict[str, Any] | None:
-        """The tools that were called, who called whom, and how often each agent was at work."""
+        """Return the tools called, who called whom, and how often each agent worked, or None."""
         tools = [span for span in self._spans if _is_tool(span)]
-        agents = {span.id: name for span in self._spans if (name := _agent(span))}
+        agents = {span.id: name for span in self._spans if (name := _name_agent(span))}
         calls = [
             {
-                "tool_name": text(_of(span, _TOOLS)) or span.name,
+                "tool_name": read_text(_of(span, _TOOLS)) or span.name,
                 "args": _arguments(_of(span, _ARGUMENTS)),
-                "agent_id": self._agent_above(span, agents),
+                "agent_id": self._find_agent(span, agents),
                 "success": not span.failed,
                 "duration": span.seconds,
                 "timestamp": span.start,
@@ -195,7 +197,7 @@ class _Trace:
             {"from": caller, "to": agents[span.id], "type": "task_request"}
             for span in self._spans
             if span.id in agents
-            and (caller := self._agent_above(span, agents)) not in (None, agents[span.id])
+            and (caller := self._find_agent(span, agents)) not in (None, agents[span.id])
         ]
         if not calls and not agents:
             return None
@@ -208,11 +210,13 @@ class _Trace:
         }
         return {name: part for name, part in parts.items() if part}
 
-    def _agent_above(self, span: Span, agents: Mapping[str, str]) -> str | None:
-        return next((agents[each.id] for each in self._above(span) if each.id in agents), None)
+    def _find_agent(self, span: Span, agents: Mapping[str, str]) -> str | None:
+        return next(
+            (agents[each.id] for each in self._walk_parents(span) if each.id in agents), None
+        )
 
-    def _judged(self) -> dict[str, Any]:
-        """What evaluations said: their scores, and whether the run passed where one label says."""
+    def _read_evaluations(self) -> dict[str, Any]:
+        """Return the scores of evaluations, and whether the run passed if one label says so."""
         found = [
             attributes
             for span in self._spans
@@ -220,14 +224,14 @@ class _Trace:
             if name == _EVALUATION
         ]
         scores = {
-            text(each.get("gen_ai.evaluation.name")) or "evaluation": number(
+            read_text(each.get("gen_ai.evaluation.name")) or "evaluation": as_number(
                 each.get("gen_ai.evaluation.score.value")
             )
             for each in found
         }
-        labels = {truth(each.get("gen_ai.evaluation.score.label")) for each in found} - {None}
+        labels = {as_truth(each.get("gen_ai.evaluation.score.label")) for each in found} - {None}
         passed = labels.pop() if len(labels) == 1 else False if labels else None
-        return {"passed": passed, **score_fields(scores)}
+        return {"passed": passed, **spread_scores(scores)}
 
 
 def _of(span: Span, names: Sequence[str]) -> Any:
@@ -246,8 +250,8 @@ def _finish_reason(calls: Sequence[Span]) -> str | None:
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
 
 
-def _own_fields(root: Span) -> dict[str, Any]:
-    """What `calipers run` says of a call in the span that it writes."""
+def _read_own_fields(root: Span) -> dict[str, Any]:
+    """Return what `calipers run` records about a call in the span that it writes."""
     names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
     found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
     return {name: value for name, value in found.items() if isinstance(value, str | int)}
@@ -270,16 +274,16 @@ def _arguments(value: Any) -> Any:
     return value
 
 
-def _agent(span: Span) -> str | None:
-    """The agent's name, where the span is one's work."""
+def _name_agent(span: Span) -> str | None:
+    """Return the agent's name, if the span is an agent's work."""
     if span.attributes.get(_OPERATION) == "invoke_agent":
-        return text(_of(span, _AGENTS)) or span.name
+        return read_text(_of(span, _AGENTS)) or span.name
     if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
-        return text(_of(span, _AGENTS)) or span.name
+        return read_text(_of(span, _AGENTS)) or span.name
     return None
 
 
-def _tokens(span: Span) -> dict[str, float | None]:
+def _count_tokens(span: Span) -> dict[str, float | None]:
     read, written = _count(span, _CACHE_READ), _count(span, _CACHE_WRITE)
     prompt = _count(span, _INPUT_TOKENS)
     return {
@@ -292,11 +296,11 @@ def _tokens(span: Span) -> dict[str, float | None]:
 
 
 def _count(span: Span, names: Sequence[str]) -> float | None:
-    return whole_number(_of(span, names))
+    return parse_number(_of(span, names))
 
 
-def _text(value: Any, role: str) -> str | None:
-    """A text, or the last message of a role in a list of messages, which may be JSON text."""
+def _read_text(value: Any, role: str) -> str | None:
+    """Return a text, or the last message of a role in a list, which may be JSON text."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             value = json.loads(value)
@@ -307,11 +311,11 @@ def _text(value: Any, role: str) -> str | None:
     if isinstance(value, list):
         messages = [
             {**each, "content": each.get("parts", each.get("content"))}
-            for each in listed(value)
+            for each in as_list(value)
             if isinstance(each, dict)
         ]
-        return last_text(messages, role) or text(value)
-    return text(value)
+        return find_last_text(messages, role) or read_text(value)
+    return read_text(value)
 
 
 register(LogReader(name="OpenTelemetry", fits=is_spans, records=_records))

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from calipers.records.logs.parts import listed, mapping, number, objects, text, whole_number
+from calipers.records.logs.parts import (
+    as_list,
+    as_mapping,
+    as_number,
+    list_objects,
+    parse_number,
+    read_text,
+)
 
 _VALUES = ("stringValue", "boolValue", "doubleValue")
 _DURATION = re.compile(r"PT(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?")
@@ -39,121 +46,132 @@ def is_spans(document: Any) -> bool:
     """Say whether a JSON holds spans."""
     if isinstance(document, list):
         return bool(document) and is_spans(document[0])
-    found = mapping(document)
+    found = as_mapping(document)
     if "resourceSpans" in found or "resource_spans" in found:
         return True
     if isinstance(found.get("spans"), list):
         return bool(found["spans"]) and is_spans(found["spans"][0])
-    span = _span(found)
+    span = _read_span(found)
     has_attributes = "attributes" in found or "span_attributes" in found
     return bool(has_attributes and span.name and span.id and span.trace)
 
 
-def spans_in(document: Any) -> Iterator[Span]:
-    """All spans of a JSON, parents before children."""
+def list_spans(document: Any) -> Iterator[Span]:
+    """Yield all spans of a JSON document, parents before children."""
     if isinstance(document, list):
         for each in document:
-            yield from spans_in(each)
+            yield from list_spans(each)
         return
-    found = mapping(document)
+    found = as_mapping(document)
     resources = found.get("resourceSpans", found.get("resource_spans"))
     if resources is not None:
-        for resource in objects(resources):
-            for scope in objects(resource.get("scopeSpans", resource.get("scope_spans"))):
-                for span in objects(scope.get("spans")):
-                    yield _span(span)
+        for resource in list_objects(resources):
+            for scope in list_objects(resource.get("scopeSpans", resource.get("scope_spans"))):
+                for span in list_objects(scope.get("spans")):
+                    yield _read_span(span)
     elif isinstance(found.get("spans"), list):
-        yield from spans_in(found["spans"])
+        yield from list_spans(found["spans"])
     elif found:
-        yield _span(found)
-        yield from spans_in(listed(found.get("child_spans")))
+        yield _read_span(found)
+        yield from list_spans(as_list(found.get("child_spans")))
 
 
-def _span(found: Mapping[str, Any]) -> Span:
-    context = mapping(found.get("spanContext") or found.get("context"))
-    start, seconds = _times(found)
-    code, message = _status(found)
+def _read_span(found: Mapping[str, Any]) -> Span:
+    context = as_mapping(found.get("spanContext") or found.get("context"))
+    start, seconds = _read_times(found)
+    code, message = _read_status(found)
     return Span(
-        trace=_id(_either(found, "traceId", "trace_id") or _either(context, "traceId", "trace_id")),
-        id=_id(_either(found, "spanId", "span_id") or _either(context, "spanId", "span_id")),
-        parent=_id(_parent(found)) or None,
-        name=text(_either(found, "name", "span_name")) or "",
+        trace=_read_id(
+            _get_first(found, "traceId", "trace_id") or _get_first(context, "traceId", "trace_id")
+        ),
+        id=_read_id(
+            _get_first(found, "spanId", "span_id") or _get_first(context, "spanId", "span_id")
+        ),
+        parent=_read_id(_find_parent(found)) or None,
+        name=read_text(_get_first(found, "name", "span_name")) or "",
         start=start,
         seconds=seconds,
-        attributes=_attributes(_either(found, "attributes", "span_attributes")),
+        attributes=_read_attributes(_get_first(found, "attributes", "span_attributes")),
         failed=code in _FAILED,
         message=message,
         events=tuple(
-            (text(each.get("name")) or "", _attributes(each.get("attributes")))
-            for each in objects(found.get("events"))
+            (read_text(each.get("name")) or "", _read_attributes(each.get("attributes")))
+            for each in list_objects(found.get("events"))
         ),
     )
 
 
-def _either(found: Mapping[str, Any], *names: str) -> Any:
+def _get_first(found: Mapping[str, Any], *names: str) -> Any:
     return next((found[name] for name in names if found.get(name) is not None), None)
 
 
-def _id(value: Any) -> str:
-    return (text(value) or "").removeprefix("0x").lower()
+def _read_id(value: Any) -> str:
+    return (read_text(value) or "").removeprefix("0x").lower()
 
 
-def _parent(found: Mapping[str, Any]) -> Any:
-    near = _either(found, "parentSpanId", "parent_span_id", "parent_id")
-    return near or mapping(found.get("parentSpanContext")).get("spanId")
+def _find_parent(found: Mapping[str, Any]) -> Any:
+    near = _get_first(found, "parentSpanId", "parent_span_id", "parent_id")
+    return near or as_mapping(found.get("parentSpanContext")).get("spanId")
 
 
-def _status(found: Mapping[str, Any]) -> tuple[str, str | None]:
-    status = mapping(found.get("status"))
-    code = _either(status, "code", "status_code") or found.get("status_code")
-    message = _either(status, "message", "description") or found.get("status_message")
-    return str(code or "").lower(), text(message) or None
+def _read_status(found: Mapping[str, Any]) -> tuple[str, str | None]:
+    status = as_mapping(found.get("status"))
+    code = _get_first(status, "code", "status_code") or found.get("status_code")
+    message = _get_first(status, "message", "description") or found.get("status_message")
+    return str(code or "").lower(), read_text(message) or None
 
 
-def _attributes(found: Any) -> Mapping[str, Any]:
-    """By name; OTLP has them in a list, each value with its type."""
+def _read_attributes(found: Any) -> Mapping[str, Any]:
+    """Return attributes by name; OTLP has them in a list, each value with its type."""
     if isinstance(found, list):
-        return {text(each.get("key")) or "": _value(each.get("value")) for each in objects(found)}
-    return mapping(found)
+        return {
+            read_text(each.get("key")) or "": _read_value(each.get("value"))
+            for each in list_objects(found)
+        }
+    return as_mapping(found)
 
 
-def _value(value: Any) -> Any:
-    typed = mapping(value)
+def _read_value(value: Any) -> Any:
+    typed = as_mapping(value)
     for name in _VALUES:
         if name in typed:
             return typed[name]
     if "intValue" in typed:
-        return whole_number(typed["intValue"])
+        return parse_number(typed["intValue"])
     if "arrayValue" in typed:
-        return [_value(each) for each in listed(mapping(typed["arrayValue"]).get("values"))]
+        return [
+            _read_value(each) for each in as_list(as_mapping(typed["arrayValue"]).get("values"))
+        ]
     if "kvlistValue" in typed:
-        return dict(_attributes(listed(mapping(typed["kvlistValue"]).get("values"))))
+        return dict(_read_attributes(as_list(as_mapping(typed["kvlistValue"]).get("values"))))
     return None
 
 
-def _times(found: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    start = _moment(_either(found, "startTimeUnixNano", "startTime", "start_time", "timestamp"))
-    end = _moment(_either(found, "endTimeUnixNano", "endTime", "end_time"))
+def _read_times(found: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    start = _parse_time(
+        _get_first(found, "startTimeUnixNano", "startTime", "start_time", "timestamp")
+    )
+    end = _parse_time(_get_first(found, "endTimeUnixNano", "endTime", "end_time"))
     if start is not None and end is not None:
         return start, max(0.0, end - start)
-    return start, _duration(found.get("duration"))
+    return start, _parse_duration(found.get("duration"))
 
 
-def _moment(value: Any) -> float | None:
-    """Seconds: nanoseconds since 1970, a pair of seconds and nanoseconds, or a date and time."""
+def _parse_time(value: Any) -> float | None:
+    """Return seconds, from nanoseconds since 1970, a pair of seconds and nanoseconds, or a date."""
     if isinstance(value, list) and len(value) == 2:  # noqa: PLR2004
-        seconds, nano = number(value[0]), number(value[1])
+        seconds, nano = as_number(value[0]), as_number(value[1])
         return None if seconds is None or nano is None else seconds + nano / 1e9
     if isinstance(value, str) and not value.isdecimal():
         try:
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
             return None
-    found = whole_number(value)
+    found = parse_number(value)
     return None if found is None else found / 1e9
 
 
-def _duration(value: Any) -> float | None:
+def _parse_duration(value: Any) -> float | None:
     if isinstance(value, str) and (parts := _DURATION.fullmatch(value)):
         return sum(
             float(part) * size
@@ -161,5 +179,5 @@ def _duration(value: Any) -> float | None:
             if part and part.replace(".", "", 1).isdigit()
         )
     if isinstance(value, list):
-        return _moment(value)
+        return _parse_time(value)
     return None

@@ -9,41 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from calipers.reports.charts.composite import composite_by_tier
-from calipers.reports.charts.cost import cost_pass_rate
-from calipers.reports.charts.distribution import latency, tokens
-from calipers.reports.charts.forest import main_by_group, metric_by_group
-from calipers.reports.charts.reliability import reliability
+from calipers.reports.charts.composite import draw_composite
+from calipers.reports.charts.cost import draw_cost
+from calipers.reports.charts.distribution import draw_latency, draw_tokens
+from calipers.reports.charts.forest import draw_forest, make_forest
+from calipers.reports.charts.reliability import draw_reliability
 from calipers.reports.charts.saving import save_charts
-from calipers.reports.charts.style import Drawing, styled
+from calipers.reports.charts.style import Drawing, apply_style
 
 if TYPE_CHECKING:
     from calipers.scores.results import Score
 
-__all__ = ["FIGURES", "charts_of", "metric_by_group", "save_charts"]
+__all__ = ["FIGURES", "draw_charts", "draw_forest", "save_charts"]
 
 Figure = Callable[["Score"], Drawing | str]
 
 FIGURES: Mapping[str, Mapping[str, Figure]] = {
     "reasoning": {
-        "accuracy": main_by_group("accuracy"),
-        "reliability": reliability,
-        "latency": latency,
-        "tokens": tokens,
+        "accuracy": make_forest("accuracy"),
+        "reliability": draw_reliability,
+        "latency": draw_latency,
+        "tokens": draw_tokens,
     },
     "tiers": {
-        "composite_by_tier": composite_by_tier,
-        "cost_pass_rate": cost_pass_rate,
-        "pass_rate": main_by_group("pass_rate"),
+        "composite_by_tier": draw_composite,
+        "cost_pass_rate": draw_cost,
+        "pass_rate": make_forest("pass_rate"),
     },
-    "scenarios": {"pass_rate": main_by_group("pass_rate"), "latency": latency},
-    "agents": {"agent_composite": main_by_group("agent_composite")},
+    "scenarios": {"pass_rate": make_forest("pass_rate"), "latency": draw_latency},
+    "agents": {"agent_composite": make_forest("agent_composite")},
 }
 """By profile, every figure under the name of its files."""
 
 
-def charts_of(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
-    """Every chart that can be drawn of the score, and why the others cannot."""
+def draw_charts(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
+    """Return every chart that can be drawn of the score, and why the others cannot."""
     charts: dict[str, Drawing] = {}
     left_out: dict[str, str] = {}
     every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
@@ -52,5 +52,5 @@ def charts_of(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
         if isinstance(drawn, str):
             left_out[name] = drawn
         else:
-            charts[name] = styled(drawn)
+            charts[name] = apply_style(drawn)
     return charts, left_out

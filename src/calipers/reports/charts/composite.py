@@ -8,13 +8,13 @@ import altair as alt
 
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.groups import (
-    by_fields,
-    listed,
-    name_of,
-    panel_title,
-    series_of,
+    describe_fields,
+    get_series,
+    join_names,
+    make_panel_title,
+    name_group,
 )
-from calipers.reports.charts.style import FAINT, INK, PALETTE, Drawing, chart_of, titled
+from calipers.reports.charts.style import FAINT, INK, PALETTE, Drawing, add_title, make_chart
 from calipers.scores.tiering import GRADES
 
 if TYPE_CHECKING:
@@ -31,33 +31,33 @@ _HOW_TO_READ = "Share of runs per 0.05 of the score. The line is the median; let
 _HEADROOM = 1.22  # above the highest bar, for the letters
 
 
-def composite_by_tier(score: Score) -> Drawing | str:
-    """A picture per tier: how its runs' composite scores are distributed; or why there is none."""
+def draw_composite(score: Score) -> Drawing | str:
+    """Return a chart per tier of the distribution of composite scores, or why there is none."""
     groups = [group for group in score.groups if group.histograms.get(_SCORE)]
     if not groups:
         return "no run has a composite score, which needs passed and impl_rate"
-    shown, columns = _layout(groups)
-    top = _HEADROOM * max(max(_shares(_histogram(group))) for group in shown)
+    shown, columns = _arrange(groups)
+    top = _HEADROOM * max(max(_compute_shares(_get_histogram(group))) for group in shown)
     last_row = len(shown) - columns
     panels = [
-        _panel(group, top, first=place % columns == 0, last=place >= last_row)
+        _draw_panel(group, top, first=place % columns == 0, last=place >= last_row)
         for place, group in enumerate(shown)
     ]
-    without = [name_of(group, with_series=True) for group in score.groups if group not in groups]
+    without = [name_group(group, with_series=True) for group in score.groups if group not in groups]
     notes = [_HOW_TO_READ]
-    notes += [f"Without a composite score: {listed(without)}."] if without else []
+    notes += [f"Without a composite score: {join_names(without)}."] if without else []
     if len(shown) < len(groups):
         notes.append(f"The first {len(shown)} of {len(groups)} groups.")
     grid = alt.concat(*panels, columns=columns, spacing={"row": 22, "column": 18})
-    return titled(grid, f"Composite score of runs{by_fields(score.groups)}", notes)
+    return add_title(grid, f"Composite score of runs{describe_fields(score.groups)}", notes)
 
 
-def _layout(groups: Sequence[Group]) -> tuple[list[Group], int]:
-    """The panels in order, and how many of them in a row.
+def _arrange(groups: Sequence[Group]) -> tuple[list[Group], int]:
+    """Return the panels in order, and how many of them in a row.
 
     A row per tier and a column per series where every series has every tier.
     """
-    series = list(dict.fromkeys(series_of(group) for group in groups))
+    series = list(dict.fromkeys(get_series(group) for group in groups))
     tiers = list(dict.fromkeys(str(group.by.get(TIER)) for group in groups))
     whole = len(series) * len(tiers) == len(groups)
     if 1 < len(series) <= _MOST_SIDE_BY_SIDE and whole:
@@ -70,20 +70,20 @@ def _layout(groups: Sequence[Group]) -> tuple[list[Group], int]:
     return shown, min((4, 3), key=lambda columns: -len(shown) % columns)
 
 
-def _histogram(group: Group) -> Histogram:
+def _get_histogram(group: Group) -> Histogram:
     found = group.histograms[_SCORE]
     assert found is not None
     return found
 
 
-def _shares(histogram: Histogram) -> list[float]:
+def _compute_shares(histogram: Histogram) -> list[float]:
     runs = sum(histogram.counts)
     return [count / runs for count in histogram.counts]
 
 
-def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
-    """One group's histogram; only the outer panels name their axes."""
-    histogram = _histogram(group)
+def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
+    """Return one group's histogram; only the outer panels name their axes."""
+    histogram = _get_histogram(group)
     bars = [
         {
             "from": low,
@@ -97,7 +97,7 @@ def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
         for low, high, share, count in zip(
             histogram.edges,
             histogram.edges[1:],
-            _shares(histogram),
+            _compute_shares(histogram),
             histogram.counts,
             strict=False,
         )
@@ -125,7 +125,7 @@ def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
         ),
     )
     histogram_bars = (
-        chart_of(bars)
+        make_chart(bars)
         .mark_rect(color=PALETTE[0])
         .encode(
             x=x,
@@ -140,20 +140,20 @@ def _panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
             ],
         )
     )
-    bounds, letters = _grades(top)
-    return alt.layer(bounds, histogram_bars, *_median(group, top), letters).properties(
-        width=_WIDTH, height=_HEIGHT, title=_title(group, sum(histogram.counts))
+    bounds, letters = _draw_grades(top)
+    return alt.layer(bounds, histogram_bars, *_draw_median(group, top), letters).properties(
+        width=_WIDTH, height=_HEIGHT, title=_make_title(group, sum(histogram.counts))
     )
 
 
-def _title(group: Group, runs: int) -> alt.TitleParams:
-    median = _median_of(group)
+def _make_title(group: Group, runs: int) -> alt.TitleParams:
+    median = _get_median(group)
     graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
-    return panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
+    return make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
 
 
-def _grades(top: float) -> tuple[alt.Chart, alt.Chart]:
-    """A faint line where one grade ends and the next begins, and their letters."""
+def _draw_grades(top: float) -> tuple[alt.Chart, alt.Chart]:
+    """Return a faint line where one grade ends and the next begins, and their letters."""
     ends = [0.0, *(least for least, _ in reversed(GRADES)), 1.0]
     letters = ["F", *(letter for _, letter in reversed(GRADES))]
     bounds = [{"at": end} for end in ends[1:-1]]
@@ -161,25 +161,25 @@ def _grades(top: float) -> tuple[alt.Chart, alt.Chart]:
         {"at": (low + high) / 2, "letter": letter, "top": top}
         for low, high, letter in zip(ends, ends[1:], letters, strict=False)
     ]
-    lines = chart_of(bounds).mark_rule(color=FAINT, strokeDash=[2, 2]).encode(x="at:Q")
+    lines = make_chart(bounds).mark_rule(color=FAINT, strokeDash=[2, 2]).encode(x="at:Q")
     names = (
-        chart_of(middles)
+        make_chart(middles)
         .mark_text(color="#999999", fontSize=10, baseline="top", dy=1)
         .encode(x="at:Q", y="top:Q", text="letter:N")
     )
     return lines, names
 
 
-def _median_of(group: Group) -> float | None:
+def _get_median(group: Group) -> float | None:
     found = (group.statistics or {}).get(_SCORE)
     return None if found is None else found["median"]
 
 
-def _median(group: Group, top: float) -> list[alt.Chart]:
-    """A line up to the letters."""
-    median = _median_of(group)
+def _draw_median(group: Group, top: float) -> list[alt.Chart]:
+    """Return a line up to the letters."""
+    median = _get_median(group)
     if median is None:
         return []
     ends = {"median": median, "zero": 0, "most": top / _HEADROOM * 1.04}
-    line = chart_of([ends]).mark_rule(color=INK, strokeWidth=1.5)
+    line = make_chart([ends]).mark_rule(color=INK, strokeWidth=1.5)
     return [line.encode(x="median:Q", y="zero:Q", y2="most:Q")]

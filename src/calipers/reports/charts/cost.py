@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reports.charts.groups import by_fields, listed, name_of, series_of, short
-from calipers.reports.charts.plane import Axis, spread_over
+from calipers.reports.charts.groups import (
+    describe_fields,
+    get_series,
+    join_names,
+    name_group,
+    shorten,
+)
+from calipers.reports.charts.plane import Axis, fit_axis
 from calipers.reports.charts.scatter import MOST_NAMED, Point, Scatter
-from calipers.reports.charts.style import PALETTE, Drawing, titled
+from calipers.reports.charts.style import PALETTE, Drawing, add_title
 from calipers.statistics.pareto import pareto_front
 
 if TYPE_CHECKING:
@@ -36,29 +42,29 @@ class _Aim:
 _AIMS = (_Aim("pass_rate", "pass rate", "passes"), _Aim("accuracy", "accuracy", "is right"))
 
 
-def cost_pass_rate(score: Score) -> Drawing | str:
-    """Mean cost against pass rate, else accuracy, and the Pareto front; or why there is none."""
+def draw_cost(score: Score) -> Drawing | str:
+    """Return mean cost against pass rate, else accuracy, with the Pareto front; or why not."""
     for aim in _AIMS:
-        if groups := [group for group in score.groups if _drawable(group, aim)]:
-            return _drawn(score, groups, aim)
+        if groups := [group for group in score.groups if _is_drawable(group, aim)]:
+            return _draw(score, groups, aim)
     return "no group has both a cost and a pass rate, or accuracy"
 
 
-def _drawable(group: Group, aim: _Aim) -> bool:
-    return _known(group, aim.metric) is not None and _known(group, "cost_usd") is not None
+def _is_drawable(group: Group, aim: _Aim) -> bool:
+    return _get_known(group, aim.metric) is not None and _get_known(group, "cost_usd") is not None
 
 
-def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
-    series = {series_of(group) for group in groups}
+def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
+    series = {get_series(group) for group in groups}
     coloured = 1 < len(series) <= len(PALETTE)
-    every = _front_first([_point(group, aim, coloured=coloured) for group in groups])
+    every = _sort_points([_make_point(group, aim, coloured=coloured) for group in groups])
     points = every[:_MOST_POINTS]
-    across = spread_over(
+    across = fit_axis(
         [point.x for point in points],
         [(point.x_low, point.x_high) for point in points],
         length=_WIDTH,
     )
-    up = spread_over(
+    up = fit_axis(
         [point.y for point in points],
         [(point.y_low, point.y_high) for point in points],
         length=_HEIGHT,
@@ -68,7 +74,7 @@ def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
         points=points,
         across=across,
         up=up,
-        x_axis=_cost_axis(across),
+        x_axis=_make_axis(across),
         y_axis=alt.Axis(format="%", title=aim.name, tickCount=7),
         tooltip=(
             alt.Tooltip("full_name:N", title="group"),
@@ -77,57 +83,57 @@ def _drawn(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
             alt.Tooltip("note:N", title="cost of a pass"),
         ),
     )
-    title = f"Cost of a run against {aim.name}{by_fields(score.groups)}"
-    notes = [*_notes(score, points, across, aim)]
+    title = f"Cost of a run against {aim.name}{describe_fields(score.groups)}"
+    notes = [*_list_notes(score, points, across, aim)]
     if len(every) > len(points):
         notes.append(f"{len(points)} of {len(every)} groups, those on the front first.")
-    return titled(scatter.drawn(), title, notes)
+    return add_title(scatter.draw(), title, notes)
 
 
-def _known(group: Group, name: str) -> float | None:
-    """A metric's finite value, if the group has one."""
+def _get_known(group: Group, name: str) -> float | None:
+    """Return a metric's finite value, or None."""
     found = group.metrics.get(name)
     return None if found is None or found.value in (None, inf) else found.value
 
 
-def _point(group: Group, aim: _Aim, *, coloured: bool) -> Point:
-    cost, cost_low, cost_high = _with_ends(group.metrics["cost_usd"])
-    rate, rate_low, rate_high = _with_ends(group.metrics[aim.metric])
+def _make_point(group: Group, aim: _Aim, *, coloured: bool) -> Point:
+    cost, cost_low, cost_high = _add_ends(group.metrics["cost_usd"])
+    rate, rate_low, rate_high = _add_ends(group.metrics[aim.metric])
     return Point(
-        name=short(name_of(group, with_series=not coloured), _NAME_CHARS),
-        full_name=name_of(group, with_series=True),
-        series=(series_of(group) or "") if coloured else "",
+        name=shorten(name_group(group, with_series=not coloured), _NAME_CHARS),
+        full_name=name_group(group, with_series=True),
+        series=(get_series(group) or "") if coloured else "",
         x=cost,
         x_low=cost_low,
         x_high=cost_high,
         y=rate,
         y_low=rate_low,
         y_high=rate_high,
-        note=_cost_of_pass(group.metrics.get("cost_of_pass")),
+        note=_format_cost(group.metrics.get("cost_of_pass")),
     )
 
 
-def _with_ends(measured: Measured) -> tuple[float, float, float]:
-    """A value and the ends of its error bar; where the data gives no end, the value itself."""
+def _add_ends(measured: Measured) -> tuple[float, float, float]:
+    """Return a value and the ends of its error bar; without an end, the value itself."""
     value, low, high = measured.value, measured.low, measured.high
     assert value is not None
     return value, value if low is None else low, value if high is None else high
 
 
-def _cost_of_pass(measured: Measured | None) -> str:
+def _format_cost(measured: Measured | None) -> str:
     if measured is None or measured.value is None:
         return "unknown"
     return "infinite: nothing passed" if measured.value == inf else f"${measured.value:.4g}"
 
 
-def _front_first(points: Sequence[Point]) -> list[Point]:
-    """The points of the front, from the cheapest on, then the others."""
+def _sort_points(points: Sequence[Point]) -> list[Point]:
+    """Return the points of the front, cheapest first, then the others."""
     front = pareto_front([point.x for point in points], [point.y for point in points])
     others = [point for at, point in enumerate(points) if at not in set(front)]
     return [replace(points[at], on_front=True) for at in front] + others
 
 
-def _cost_axis(across: Axis) -> alt.Axis:
+def _make_axis(across: Axis) -> alt.Axis:
     unit = "USD, logarithmic" if across.log else "USD"
     return alt.Axis(
         title=f"mean cost of a run ({unit})",
@@ -142,26 +148,26 @@ def _is_of_one_task(group: Group, metric: str) -> bool:
     return measured is not None and measured.scope is not None
 
 
-def _notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) -> Iterator[str]:
-    """How to read the picture, and what is not in it."""
+def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) -> Iterator[str]:
+    """Yield how to read the chart, and what it leaves out."""
     yield _FRONT.format(does=aim.does)
     bare = [point.full_name for point in points if point.y_low == point.y_high]
-    lacking = f"; too few tasks for one: {listed(bare)}" if bare else ""
+    lacking = f"; too few tasks for one: {join_names(bare)}" if bare else ""
     yield f"Bars are {100 * score.settings['confidence']:g}% intervals{lacking}."
     alone = [group for group in score.groups if _is_of_one_task(group, aim.metric)]
     if alone:
-        names = listed([name_of(group, with_series=True) for group in alone])
+        names = join_names([name_group(group, with_series=True) for group in alone])
         yield f"Bars of a single task hold for that task only: {names}."
     if any(across.cuts(point.x_low, point.x_high) for point in points):
         yield "A bar that reaches the edge goes on beyond it."
     if len(points) > MOST_NAMED:
         yield "Only points on the front are named."
     for what, metric in (("cost", "cost_usd"), (aim.name, aim.metric)):
-        left_out = [group for group in score.groups if _known(group, metric) is None]
+        left_out = [group for group in score.groups if _get_known(group, metric) is None]
         if left_out:
-            names = listed([name_of(group, with_series=True) for group in left_out])
+            names = join_names([name_group(group, with_series=True) for group in left_out])
             article = "" if what == "accuracy" else "a "
             yield f"Left out, without {article}{what}: {names}."
     never = [point.full_name for point in points if point.y == 0]
     if never and aim.metric == "pass_rate":
-        yield f"Nothing passed, so that a pass costs infinitely much: {listed(never)}."
+        yield f"Nothing passed, so that a pass costs infinitely much: {join_names(never)}."

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from calipers.metrics import metric_named
-from calipers.reports.charts.groups import short, told_apart
-from calipers.reports.charts.style import GREY, PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import printable
+from calipers.reports.charts.groups import number_duplicates, shorten
+from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.figures import strip_controls
 
 if TYPE_CHECKING:
     from calipers.comparisons.results import Compared, MetricComparison, Pair
@@ -23,58 +23,58 @@ _BETTER, _WORSE, _NEITHER = "better", "worse", "neither"
 _COLOURS = {_BETTER: PALETTE[2], _WORSE: PALETTE[1], _NEITHER: GREY}
 
 
-def differences(compared: Compared) -> Drawing | str:
-    """A line per share and pair of runs: candidate − base; or why there is no picture."""
+def draw_differences(compared: Compared) -> Drawing | str:
+    """Return a line per share and pair of runs (candidate − base), or why there is no chart."""
     several = len(compared.pairs) > 1
     rows = [
-        _row(pair, name, each, several=several)
+        _make_row(pair, name, each, several=several)
         for pair in compared.pairs
         for name, each in pair.metrics.items()
-        if _drawable(name, each)
+        if _is_drawable(name, each)
     ][:_MOST]
     if not rows:
         return "no metric that is a share has a difference"
-    names = told_apart([str(row["name"]) for row in rows])
+    names = number_duplicates([str(row["name"]) for row in rows])
     rows = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
     one = compared.pairs[0]
     what = "Differences" if several else f"{_run(one.candidate)} − {_run(one.base)}"
-    return titled(_drawn(rows), what, _notes(compared))
+    return add_title(_draw(rows), what, _list_notes(compared))
 
 
-def _drawable(name: str, each: MetricComparison) -> bool:
+def _is_drawable(name: str, each: MetricComparison) -> bool:
     share = metric_named(name).range == (0, 1)
     return share and each.difference is not None and isfinite(each.difference)
 
 
 def _run(name: str) -> str:
-    return short(printable(name), 40)
+    return shorten(strip_controls(name), 40)
 
 
-def _row(pair: Pair, name: str, each: MetricComparison, *, several: bool) -> dict[str, Any]:
+def _make_row(pair: Pair, name: str, each: MetricComparison, *, several: bool) -> dict[str, Any]:
     difference = each.difference
     assert difference is not None
     low = difference if each.low is None else each.low
     high = difference if each.high is None else each.high
     return {
-        "name": f"{name}, {short(printable(pair.candidate), 24)}" if several else name,
+        "name": f"{name}, {shorten(strip_controls(pair.candidate), 24)}" if several else name,
         "difference": difference,
         "low": low,
         "high": high,
-        "verdict": _verdict(name, low, high, known=each.low is not None),
+        "verdict": _judge_side(name, low, high, known=each.low is not None),
         "p": "unknown" if each.p_value is None else f"{each.p_value:.3g}",
         "pairs": each.n_pairs or 0,
     }
 
 
-def _verdict(name: str, low: float, high: float, *, known: bool) -> str:
-    """On which side of zero the whole interval lies, by what is good."""
+def _judge_side(name: str, low: float, high: float, *, known: bool) -> str:
+    """Return on which side of zero the whole interval lies, by the metric's direction."""
     better = metric_named(name).better
     if not known or better is None or low <= 0 <= high:
         return _NEITHER
     return _BETTER if (low > 0) == (better == "higher") else _WORSE
 
 
-def _drawn(rows: Sequence[dict[str, Any]]) -> Drawing:
+def _draw(rows: Sequence[dict[str, Any]]) -> Drawing:
     ends = [0.0, *(row[end] for row in rows for end in ("low", "high"))]
     room = 0.05 * ((max(ends) - min(ends)) or 1.0)
     scale = alt.Scale(domain=[min(ends) - room, max(ends) + room], nice=False)
@@ -96,8 +96,8 @@ def _drawn(rows: Sequence[dict[str, Any]]) -> Drawing:
         alt.Tooltip("p:N", title="p"),
         alt.Tooltip("pairs:Q", format=","),
     ]
-    base = chart_of(rows).encode(y=names, color=colour)
-    zero = chart_of([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[4, 3])
+    base = make_chart(rows).encode(y=names, color=colour)
+    zero = make_chart([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[4, 3])
     bars = base.mark_rule(strokeWidth=3, opacity=0.5)
     points = base.mark_point(filled=True, size=60, opacity=1)
     return alt.layer(
@@ -107,5 +107,5 @@ def _drawn(rows: Sequence[dict[str, Any]]) -> Drawing:
     ).properties(width=_WIDTH, height=_LINE * len(rows) + _ENDS)
 
 
-def _notes(compared: Compared) -> Iterator[str]:
+def _list_notes(compared: Compared) -> Iterator[str]:
     yield f"Bars are {100 * compared.confidence:g}% intervals. Only shares are drawn."

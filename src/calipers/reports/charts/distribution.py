@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reports.charts.groups import by_fields, listed, name_of, panel_title
-from calipers.reports.charts.style import INK, PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import figure
+from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
+from calipers.reports.charts.style import INK, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.figures import format_figure
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Histogram, Score
@@ -21,56 +21,56 @@ _LEAST, _MOST = 0.1, 1e9  # what lies beyond is drawn at the edge
 _TOKENS = {"total_tokens": "total_tokens_mean", "cot_tokens": "cot_tokens_mean"}
 
 
-def latency(score: Score) -> Drawing | str:
-    """How latencies are distributed, with each group's p95; or why there is no picture."""
-    found = _groups(score, "latency_ms")
+def draw_latency(score: Score) -> Drawing | str:
+    """Return the distribution of latencies with each group's p95, or why there is no chart."""
+    found = _select_groups(score, "latency_ms")
     if not found:
         return "no record has latency_ms"
-    return _drawn(score, "latency_ms", "Latency of calls", "ms", "latency_p95_ms", "p95")
+    return _draw(score, "latency_ms", "Latency of calls", "ms", "latency_p95_ms", "p95")
 
 
-def tokens(score: Score) -> Drawing | str:
-    """The same of tokens: of prompt and completion, else of the chain of thought."""
+def draw_tokens(score: Score) -> Drawing | str:
+    """Return the same for tokens: of prompt and completion, else of the chain of thought."""
     for name, metric in _TOKENS.items():
-        if _groups(score, name):
+        if _select_groups(score, name):
             what = "Tokens of calls" if name == "total_tokens" else "Tokens of chains of thought"
-            return _drawn(score, name, what, "tokens", metric, "mean")
+            return _draw(score, name, what, "tokens", metric, "mean")
     return "no record has tokens to count"
 
 
-def _groups(score: Score, name: str) -> list[Group]:
+def _select_groups(score: Score, name: str) -> list[Group]:
     return [group for group in score.groups if group.histograms.get(name)]
 
 
-def _histogram(group: Group, name: str) -> Histogram:
+def _get_histogram(group: Group, name: str) -> Histogram:
     found = group.histograms[name]
     assert found is not None
     return found
 
 
-def _drawn(score: Score, name: str, what: str, unit: str, metric: str, mark: str) -> Drawing:
-    groups = _groups(score, name)
+def _draw(score: Score, name: str, what: str, unit: str, metric: str, mark: str) -> Drawing:
+    groups = _select_groups(score, name)
     shown = groups[:_MOST_PANELS]
-    edges = [edge for group in shown for edge in _histogram(group, name).edges]
+    edges = [edge for group in shown for edge in _get_histogram(group, name).edges]
     span = max(_LEAST, min(edges)), min(_MOST, max(edges))
     panels = [
-        _panel(group, name, span, (metric, mark), unit if group is shown[-1] else None)
+        _draw_panel(group, name, span, (metric, mark), unit if group is shown[-1] else None)
         for group in shown
     ]
     grid = alt.concat(*panels, columns=1, spacing=10)
-    title = f"{what}{by_fields(score.groups)}"
-    return titled(grid, title, _notes(score, groups, name, mark))
+    title = f"{what}{describe_fields(score.groups)}"
+    return add_title(grid, title, _list_notes(score, groups, name, mark))
 
 
-def _panel(
+def _draw_panel(
     group: Group,
     name: str,
     span: tuple[float, float],
     marked: tuple[str, str],
     unit: str | None,
 ) -> Drawing:
-    """One group's bars, whose shares are of its own calls, and a line at the marked value."""
-    histogram = _histogram(group, name)
+    """Return one group's bars, as shares of its own calls, and a line at the marked value."""
+    histogram = _get_histogram(group, name)
     calls = sum(histogram.counts)
     bars = [
         {
@@ -92,7 +92,7 @@ def _panel(
     x = alt.X("left:Q", scale=scale, axis=axis)
     y = alt.Y("share:Q", axis=alt.Axis(title=None, format=".0%", tickCount=2, grid=False))
     drawn = (
-        chart_of(bars)
+        make_chart(bars)
         .mark_rect(color=PALETTE[0], opacity=0.8)
         .encode(
             x=x,
@@ -109,7 +109,7 @@ def _panel(
     )
     layers = [drawn, *_mark(group, marked[0], span, scale, axis)]
     return alt.layer(*layers).properties(
-        width=_WIDTH, height=_HEIGHT, title=_title(group, calls, *marked)
+        width=_WIDTH, height=_HEIGHT, title=_make_title(group, calls, *marked)
     )
 
 
@@ -118,27 +118,29 @@ def _mark(
 ) -> Iterator[alt.Chart]:
     found = group.metrics.get(metric)
     if found is not None and found.value is not None and span[0] <= found.value <= span[1]:
-        line = chart_of([{"at": found.value}]).mark_rule(color=INK, strokeWidth=1.5)
+        line = make_chart([{"at": found.value}]).mark_rule(color=INK, strokeWidth=1.5)
         yield line.encode(x=alt.X("at:Q", scale=scale, axis=axis))
 
 
-def _title(group: Group, calls: int, metric: str, mark: str) -> alt.TitleParams:
+def _make_title(group: Group, calls: int, metric: str, mark: str) -> alt.TitleParams:
     found = group.metrics.get(metric)
     known = found is not None and found.value is not None
     told = (
-        f"{mark} {figure(found.value, found.low, found.high)}, "
+        f"{mark} {format_figure(found.value, found.low, found.high)}, "
         if found is not None and known
         else ""
     )
-    return panel_title(group, f"{told}{calls:,} call{'' if calls == 1 else 's'}", 36)
+    return make_panel_title(group, f"{told}{calls:,} call{'' if calls == 1 else 's'}", 36)
 
 
-def _notes(score: Score, groups: Sequence[Group], name: str, mark: str) -> Iterator[str]:
+def _list_notes(score: Score, groups: Sequence[Group], name: str, mark: str) -> Iterator[str]:
     yield f"Share of calls per bin, ten bins to a decade; the line is the {mark}."
     if len(groups) > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {len(groups)} groups."
     without = [
-        name_of(group, with_series=True) for group in score.groups if not group.histograms.get(name)
+        name_group(group, with_series=True)
+        for group in score.groups
+        if not group.histograms.get(name)
     ]
     if without:
-        yield f"Without values: {listed(without)}."
+        yield f"Without values: {join_names(without)}."

@@ -11,9 +11,9 @@ import altair as alt
 
 from calipers.metrics import metric_named
 from calipers.metrics.cost.tiers import TIER
-from calipers.reports.charts.groups import by_fields, listed, short, told_apart
-from calipers.reports.charts.style import PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import figure, group_name
+from calipers.reports.charts.groups import describe_fields, join_names, number_duplicates, shorten
+from calipers.reports.charts.style import PALETTE, Drawing, add_title, make_chart
+from calipers.reports.figures import format_figure, group_name
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
@@ -39,38 +39,38 @@ class _Line:
     n: int
 
 
-def main_by_group(name: str) -> Callable[[Score], Drawing | str]:
-    """The figure of that metric."""
-    return lambda score: metric_by_group(score, name)
+def make_forest(name: str) -> Callable[[Score], Drawing | str]:
+    """Return the function that draws that metric."""
+    return lambda score: draw_forest(score, name)
 
 
-def metric_by_group(score: Score, name: str) -> Drawing | str:
-    """A line per group, the best on top, tiers in their own order; or why there is none."""
-    groups = [group for group in score.groups if _value(group, name) is not None]
+def draw_forest(score: Score, name: str) -> Drawing | str:
+    """Return a line per group, best first, tiers in their own order; or why there is no chart."""
+    groups = [group for group in score.groups if _get_value(group, name) is not None]
     if len(groups) < _FEWEST:
         return f"fewer than two groups have {name}"
-    shown = _in_order(groups, name)[:_MOST]
-    names = told_apart([short(group_name(group.by), _NAME_CHARS) for group in shown])
-    lines = [_line(group, name, called) for group, called in zip(shown, names, strict=True)]
-    title = f"{name}{by_fields(score.groups)}"
-    return titled(_drawn(lines, name), title, _notes(score, len(groups), name))
+    shown = _sort_groups(groups, name)[:_MOST]
+    names = number_duplicates([shorten(group_name(group.by), _NAME_CHARS) for group in shown])
+    lines = [_make_line(group, name, called) for group, called in zip(shown, names, strict=True)]
+    title = f"{name}{describe_fields(score.groups)}"
+    return add_title(_draw(lines, name), title, _list_notes(score, len(groups), name))
 
 
-def _value(group: Group, name: str) -> float | None:
+def _get_value(group: Group, name: str) -> float | None:
     found = group.metrics.get(name)
     return (
         None if found is None or found.value is None or not isfinite(found.value) else found.value
     )
 
 
-def _in_order(groups: Sequence[Group], name: str) -> list[Group]:
+def _sort_groups(groups: Sequence[Group], name: str) -> list[Group]:
     if list(groups[0].by) == [TIER]:
         return list(groups)
     sign = 1 if metric_named(name).better == "lower" else -1
-    return sorted(groups, key=lambda group: sign * (_value(group, name) or 0.0))
+    return sorted(groups, key=lambda group: sign * (_get_value(group, name) or 0.0))
 
 
-def _line(group: Group, name: str, called: str) -> _Line:
+def _make_line(group: Group, name: str, called: str) -> _Line:
     measured = group.metrics[name]
     value = measured.value
     assert value is not None
@@ -83,14 +83,14 @@ def _line(group: Group, name: str, called: str) -> _Line:
         value=value,
         low=low,
         high=high,
-        shown=figure(measured.value, measured.low, measured.high),
+        shown=format_figure(measured.value, measured.low, measured.high),
         n=measured.n,
     )
 
 
-def _drawn(lines: Sequence[_Line], name: str) -> Drawing:
+def _draw(lines: Sequence[_Line], name: str) -> Drawing:
     metric = metric_named(name)
-    scale = alt.Scale(domain=_domain(lines, metric.range), nice=False, zero=False)
+    scale = alt.Scale(domain=_find_domain(lines, metric.range), nice=False, zero=False)
     axis = alt.Axis(title=f"{name} ({metric.unit})" if metric.unit else name, tickCount=6)
     names = alt.Y(
         "name:N",
@@ -103,7 +103,7 @@ def _drawn(lines: Sequence[_Line], name: str) -> Drawing:
         alt.Tooltip("shown:N", title=name),
         alt.Tooltip("n:Q", title="n", format=","),
     ]
-    base = chart_of(map(asdict, lines)).encode(y=names)
+    base = make_chart(map(asdict, lines)).encode(y=names)
     bars = base.mark_rule(color=PALETTE[0], strokeWidth=3, opacity=0.4)
     points = base.mark_point(color=PALETTE[0], filled=True, size=60, opacity=1)
     return alt.layer(
@@ -112,17 +112,17 @@ def _drawn(lines: Sequence[_Line], name: str) -> Drawing:
     ).properties(width=_WIDTH, height=_LINE * len(lines) + _ENDS)
 
 
-def _domain(lines: Sequence[_Line], within: tuple[float, float]) -> list[float]:
-    """The span of all lines with a little room, which goes but little beyond the metric's range."""
+def _find_domain(lines: Sequence[_Line], within: tuple[float, float]) -> list[float]:
+    """Return the span of all lines with a little margin, hardly beyond the metric's range."""
     low, high = min(line.low for line in lines), max(line.high for line in lines)
     room = _ROOM * ((high - low) or abs(high) or 1.0)
     return [max(within[0] - room, low - room), min(within[1] + room, high + room)]
 
 
-def _notes(score: Score, known: int, name: str) -> Iterator[str]:
+def _list_notes(score: Score, known: int, name: str) -> Iterator[str]:
     yield f"Bars are {100 * score.settings['confidence']:g}% intervals."
     if known > _MOST:
         yield f"The first {_MOST} of {known} groups."
-    without = [group_name(group.by) for group in score.groups if _value(group, name) is None]
+    without = [group_name(group.by) for group in score.groups if _get_value(group, name) is None]
     if without:
-        yield f"Without {name}: {listed(without)}."
+        yield f"Without {name}: {join_names(without)}."

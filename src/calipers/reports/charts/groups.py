@@ -1,4 +1,4 @@
-"""The groups of a score as a chart names them: series, which have a colour, and what else tells."""
+"""Names of groups in charts: the series, shown by colour, and the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import altair as alt
 
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.style import GREY
-from calipers.reports.figures import group_name, printable
+from calipers.reports.figures import group_name, strip_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 _LONGEST = 28
 
 
-def short(text: str, longest: int = _LONGEST) -> str:
-    """A name that leaves room for others."""
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """Return a name cut to leave room for others."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def by_fields(groups: Sequence[Group]) -> str:
-    """`, by model and tier`; nothing where all records are one group."""
-    names = [short(printable(name)) for name in groups[0].by]
+def describe_fields(groups: Sequence[Group]) -> str:
+    """Return `, by model and tier`; empty if all records are one group."""
+    names = [shorten(strip_controls(name)) for name in groups[0].by]
     return f", by {' and '.join(names)}" if names else ""
 
 
-def series_of(group: Group) -> str | None:
-    """What is told by colour: all the fields but the tier, where there are both."""
+def get_series(group: Group) -> str | None:
+    """Return what colour shows: all the fields but the tier, if there are both; else None."""
     others = {name: value for name, value in group.by.items() if name != TIER}
     return group_name(others) if others and TIER in group.by else None
 
 
-def name_of(group: Group, *, with_series: bool) -> str:
-    """The group's name, without its series where a colour tells that."""
-    if with_series or series_of(group) is None:
+def name_group(group: Group, *, with_series: bool) -> str:
+    """Return the group's name, without its series if a colour shows that."""
+    if with_series or get_series(group) is None:
         return group_name(group.by) if group.by else "all runs"
     return group_name({TIER: group.by[TIER]})
 
 
-def panel_title(
+def make_panel_title(
     group: Group, told: str, longest: int = _LONGEST, offset: int = 4
 ) -> alt.TitleParams:
-    """The group's name above its panel, and below it what is told of it."""
+    """Return the group's name above its panel, and what is said about it below."""
     return alt.TitleParams(
-        text=short(name_of(group, with_series=True), longest),
+        text=shorten(name_group(group, with_series=True), longest),
         subtitle=told,
         anchor="start",
         frame="group",
@@ -58,16 +58,16 @@ def panel_title(
     )
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Some names on a line, and how many more there are."""
+def join_names(names: Sequence[str], most: int = 6) -> str:
+    """Return some names on a line, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(short(name) for name in names[:most]) + more
+    return ", ".join(shorten(name) for name in names[:most]) + more
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
-    """The names, numbered where two would be one.
+def number_duplicates(names: Sequence[str]) -> list[str]:
+    """Return the names, numbered if two are equal.
 
-    >>> told_apart(["a", "b", "a"])
+    >>> number_duplicates(["a", "b", "a"])
     ['a', 'b', 'a (2)']
     """
     found: list[str] = []

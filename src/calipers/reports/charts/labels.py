@@ -1,4 +1,4 @@
-"""Where to write the names of points so that they can be read: beside them, not over each other.
+"""Placement of point labels so that they can be read: beside the points, without overlap.
 
 All lengths are pixels, x to the right and y down, as on the screen.
 """
@@ -29,7 +29,7 @@ class Box:
     bottom: float
 
     def overlaps(self, other: Box) -> bool:
-        """Whether the two share any ground."""
+        """Say whether the two overlap."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -37,16 +37,16 @@ class Box:
             and other.top < self.bottom
         )
 
-    def wider(self, by: float) -> Box:
-        """The same with some room at both sides."""
+    def widen(self, by: float) -> Box:
+        """Return the box with some margin at both sides."""
         return Box(self.left - by, self.top, self.right + by, self.bottom)
 
-    def nearest(self, x: float, y: float) -> tuple[float, float]:
-        """The place in it that is nearest to a point."""
+    def find_nearest(self, x: float, y: float) -> tuple[float, float]:
+        """Return the place in it that is nearest to a point."""
         return min(self.right, max(self.left, x)), min(self.bottom, max(self.top, y))
 
-    def within(self, width: float, height: float) -> bool:
-        """Whether it lies inside a picture of that size."""
+    def is_within(self, width: float, height: float) -> bool:
+        """Say whether it lies inside a chart of that size."""
         return self.left >= 0 and self.top >= 0 and self.right <= width and self.bottom <= height
 
 
@@ -61,7 +61,7 @@ class Label:
     led: bool
 
 
-def placed(
+def place_labels(
     texts: Sequence[str],
     points: Sequence[tuple[float, float]],
     lines: Sequence[Box],
@@ -69,7 +69,7 @@ def placed(
     width: float,
     height: float,
 ) -> list[Label]:
-    """A place for the text of each point, the earlier ones choosing first.
+    """Return a place for the text of each point, the earlier ones choosing first.
 
     `lines` are further things better not written over, such as error bars.
     """
@@ -77,27 +77,27 @@ def placed(
     taken: list[Box] = []
     found: list[Label] = []
     for text, point in zip(texts, points, strict=True):
-        choices = list(_places(text, point))
+        choices = list(_list_places(text, point))
 
-        def badness(choice: tuple[float, Box]) -> float:
+        def penalize(choice: tuple[float, Box]) -> float:
             ring, box = choice
             return (
                 _FAR * ring
                 + _OVER_LABEL * sum(map(box.overlaps, taken))
                 + _OVER_POINT * sum(map(box.overlaps, dots))
                 + _OVER_LINE * sum(map(box.overlaps, lines))
-                + (0.0 if box.within(width, height) else _OUTSIDE)
+                + (0.0 if box.is_within(width, height) else _OUTSIDE)
             )
 
-        ring, box = min(choices, key=badness)
-        taken.append(box.wider(_APART))
+        ring, box = min(choices, key=penalize)
+        taken.append(box.widen(_APART))
         middle = (box.left + box.right) / 2, (box.top + box.bottom) / 2
-        found.append(Label(text, *middle, end=box.nearest(*point), led=ring > NEAR))
+        found.append(Label(text, *middle, end=box.find_nearest(*point), led=ring > NEAR))
     return found
 
 
-def _places(text: str, point: tuple[float, float]) -> Iterator[tuple[float, Box]]:
-    """The places to choose from, the nearest first, each with its distance."""
+def _list_places(text: str, point: tuple[float, float]) -> Iterator[tuple[float, Box]]:
+    """Yield the places to choose from, the nearest first, each with its distance."""
     half_width, half_height = len(text) * CHAR_WIDTH / 2, LINE_HEIGHT / 2
     for ring, (right, down) in product(_RINGS, _SIDES):
         aside = ring if right and not down else ring * 0.75

@@ -1,4 +1,4 @@
-"""An axis of our own making: which numbers it spans, and at which pixel each of them lies."""
+"""An axis laid out by ourselves: which numbers it spans, and at which pixel each lies."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Axis:
     length: float
     log: bool = False
 
-    def pixel(self, value: float) -> float:
-        """Where a value lies, from the low end; what is beyond an end lies there."""
+    def to_pixel(self, value: float) -> float:
+        """Return the pixel of a value from the low end; values beyond an end lie there."""
         low, high = self._place(self.low), self._place(self.high)
         inside = min(self.high, max(self.low, value))
         return self.length * (self._place(inside) - low) / (high - low)
 
-    def value(self, pixel: float) -> float:
-        """The value at a pixel."""
+    def to_value(self, pixel: float) -> float:
+        """Return the value at a pixel."""
         low, high = self._place(self.low), self._place(self.high)
         place = low + (high - low) * pixel / self.length
         return exp(place) if self.log else place
@@ -39,11 +39,11 @@ class Axis:
         return log(value) if self.log else value
 
     def cuts(self, low: float, high: float) -> bool:
-        """Whether a bar reaches beyond the axis."""
+        """Say whether a bar extends beyond the axis."""
         return low < self.low or high > self.high
 
-    def scale(self) -> alt.Scale:
-        """The same, as Altair has it."""
+    def make_scale(self) -> alt.Scale:
+        """Return the scale for Altair."""
         return alt.Scale(
             type="log" if self.log else "linear",
             domain=[self.low, self.high],
@@ -52,19 +52,19 @@ class Axis:
         )
 
 
-def spread_over(
+def fit_axis(
     values: Sequence[float],
     bars: Sequence[tuple[float, float]],
     *,
     length: float,
     within: tuple[float, float] | None = None,
 ) -> Axis:
-    """An axis with room for values from 0 on, and for their error bars unless these are huge.
+    """Return an axis for values from 0 on, and for their error bars unless these are huge.
 
     With `within`, all numbers lie there, so that no bar has to be cut.
     """
     if within is not None:
-        return _with_room(min(low for low, _ in bars), max(high for _, high in bars), length)
+        return _add_margin(min(low for low, _ in bars), max(high for _, high in bars), length)
     if min(values) >= _SMALLEST and max(values) >= _LOG_FROM * min(values):
         logs = _spread(
             [log(value) for value in values],
@@ -87,10 +87,10 @@ def _spread(
     reach = _REACH * span if span else max(high - low for low, high in bars)
     low = max(min(values) - reach, min(low for low, _ in bars))
     high = min(max(values) + reach, max(high for _, high in bars))
-    return _with_room(low, high, length, least=least)
+    return _add_margin(low, high, length, least=least)
 
 
-def _with_room(low: float, high: float, length: float, *, least: float = 0.0) -> Axis:
-    """A little room at both ends, and less of it below the least that a number can be."""
+def _add_margin(low: float, high: float, length: float, *, least: float = 0.0) -> Axis:
+    """Return an axis with a little margin, less of it below the least possible number."""
     room = _ROOM * ((high - low) or abs(high) * 0.2 or 1.0)
     return Axis(max(low - room, least - room / 4), high + room, length)

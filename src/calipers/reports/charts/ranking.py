@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from calipers.reports.charts.groups import short, told_apart
-from calipers.reports.charts.style import GREY, INK, PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import figure, printable
+from calipers.reports.charts.groups import number_duplicates, shorten
+from calipers.reports.charts.style import GREY, INK, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.figures import format_figure, strip_controls
 
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import MetricRanking, RankedSystem
@@ -24,17 +24,17 @@ _LETTER_ROOM = 0.07
 _BEST, _BEHIND = "not told apart from the best", "behind the best"
 
 
-def ranked_systems(ranked: MetricRanking) -> Drawing:
+def draw_systems(ranked: MetricRanking) -> Drawing:
     """Return a line per system, the best on top; colours follow the adjusted test."""
     shown = ranked.systems[:_MOST]
     best = {each.name for each in ranked.best}
-    names = told_apart([short(printable(each.name), _NAME_CHARS) for each in shown])
+    names = number_duplicates([shorten(strip_controls(each.name), _NAME_CHARS) for each in shown])
     rows = [
         _row(each, called, best=each.name in best)
         for each, called in zip(shown, names, strict=True)
     ]
     title = f"{ranked.metric}, ranked"
-    return titled(_drawn(rows, ranked), title, _notes(ranked))
+    return add_title(_drawn(rows, ranked), title, _notes(ranked))
 
 
 def _row(each: RankedSystem, called: str, *, best: bool) -> dict[str, Any]:
@@ -45,11 +45,11 @@ def _row(each: RankedSystem, called: str, *, best: bool) -> dict[str, Any]:
     alone = each.rank_low == each.rank_high
     return {
         "name": called,
-        "full_name": printable(each.name),
+        "full_name": strip_controls(each.name),
         "value": each.value,
         "low": low,
         "high": high,
-        "shown": figure(each.value, each.low, each.high),
+        "shown": format_figure(each.value, each.low, each.high),
         "ranks": str(each.rank_low) if alone else f"{each.rank_low} to {each.rank_high}",
         "group": each.group,
         "place": _BEST if best else _BEHIND,
@@ -83,7 +83,7 @@ def _drawn(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Drawing:
         alt.Tooltip("ranks:N", title="rank"),
         alt.Tooltip("group:N", title="group"),
     ]
-    base = chart_of(rows).encode(y=names)
+    base = make_chart(rows).encode(y=names)
     bars = base.mark_rule(strokeWidth=3, opacity=0.45)
     points = base.mark_point(filled=True, size=60, opacity=1)
     group = base.mark_text(align="left", dx=8, color=INK, fontSize=11)

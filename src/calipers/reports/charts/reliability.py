@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from calipers.reports.charts.groups import by_fields, listed, name_of, panel_title
-from calipers.reports.charts.style import GREY, PALETTE, Drawing, chart_of, titled
-from calipers.reports.figures import figure
+from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
+from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.figures import format_figure
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
@@ -23,23 +23,23 @@ _HOW_TO_READ = (
 )
 
 
-def reliability(score: Score) -> Drawing | str:
-    """A picture per group, a point per bin of confidence; or why there is none."""
+def draw_reliability(score: Score) -> Drawing | str:
+    """Return a chart per group with a point per bin of confidence, or why there is none."""
     groups = [group for group in score.groups if group.reliability]
     if not groups:
         return "no record has both prob_correct and a decidable answer"
     shown = groups[:_MOST_PANELS]
     columns = min(_COLUMNS, len(shown))
     panels = [
-        _panel(group, first=place % columns == 0, last=place >= len(shown) - columns)
+        _draw_panel(group, first=place % columns == 0, last=place >= len(shown) - columns)
         for place, group in enumerate(shown)
     ]
     grid = alt.concat(*panels, columns=columns, spacing={"row": 22, "column": 24})
-    title = f"Confidence against accuracy{by_fields(score.groups)}"
-    return titled(grid, title, _notes(score, len(groups)))
+    title = f"Confidence against accuracy{describe_fields(score.groups)}"
+    return add_title(grid, title, _list_notes(score, len(groups)))
 
 
-def _panel(group: Group, *, first: bool, last: bool) -> Drawing:
+def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
     rows = [
         {
             "bin": f"{each.low:g} to {each.high:g}",
@@ -58,11 +58,11 @@ def _panel(group: Group, *, first: bool, last: bool) -> Drawing:
     y_axis = alt.Axis(values=values, format=".0%", title="right" if first else None)
     x = alt.X("confidence:Q", scale=scale, axis=x_axis)
     y = alt.Y("accuracy:Q", scale=scale, axis=y_axis)
-    ideal = chart_of([{"x": 0, "y": 0}, {"x": 1, "y": 1}]).mark_line(
+    ideal = make_chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}]).mark_line(
         color=GREY, strokeDash=[4, 3], strokeWidth=1
     )
-    bars = chart_of(rows).mark_rule(color=PALETTE[0], strokeWidth=2, opacity=0.4)
-    points = chart_of(rows).mark_circle(color=PALETTE[0], opacity=1)
+    bars = make_chart(rows).mark_rule(color=PALETTE[0], strokeWidth=2, opacity=0.4)
+    points = make_chart(rows).mark_circle(color=PALETTE[0], opacity=1)
     size = alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[25, 260]), legend=None)
     hover = [
         alt.Tooltip("bin:N", title="confidence above, up to"),
@@ -76,17 +76,17 @@ def _panel(group: Group, *, first: bool, last: bool) -> Drawing:
         ),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale, axis=y_axis), y2="high:Q"),
         points.encode(x=x, y=y, size=size, tooltip=hover),
-    ).properties(width=_SIZE, height=_SIZE, title=_title(group))
+    ).properties(width=_SIZE, height=_SIZE, title=_make_title(group))
 
 
-def _title(group: Group) -> alt.TitleParams:
+def _make_title(group: Group) -> alt.TitleParams:
     answers = sum(each.n for each in group.reliability)
     ece = group.metrics.get("ece")
-    told = f"ECE {figure(ece.value)}, " if ece is not None and ece.value is not None else ""
-    return panel_title(group, f"{told}{answers:,} answers", offset=6)
+    told = f"ECE {format_figure(ece.value)}, " if ece is not None and ece.value is not None else ""
+    return make_panel_title(group, f"{told}{answers:,} answers", offset=6)
 
 
-def _notes(score: Score, known: int) -> Iterator[str]:
+def _list_notes(score: Score, known: int) -> Iterator[str]:
     yield _HOW_TO_READ
     yield (
         f"Bars are {100 * score.settings['confidence']:g}% intervals that take answers for "
@@ -94,6 +94,8 @@ def _notes(score: Score, known: int) -> Iterator[str]:
     )
     if known > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {known} groups."
-    without = [name_of(group, with_series=True) for group in score.groups if not group.reliability]
+    without = [
+        name_group(group, with_series=True) for group in score.groups if not group.reliability
+    ]
     if without:
-        yield f"Without a stated confidence: {listed(without)}."
+        yield f"Without a stated confidence: {join_names(without)}."

@@ -19,7 +19,7 @@ def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
         _make(folder)
     written = []
     for name, chart in charts.items():
-        for suffix, data in _rendered(chart):
+        for suffix, data in _render(chart):
             path = folder / f"{name}{suffix}"
             write_whole(path, data)
             written.append(path)
@@ -33,7 +33,7 @@ def _make(folder: Path) -> None:
         raise UsageError(f"{folder}: {error.strerror}", fix="name another folder") from error
 
 
-def _rendered(chart: Drawing) -> Iterator[tuple[str, bytes]]:
+def _render(chart: Drawing) -> Iterator[tuple[str, bytes]]:
     svg = io.StringIO()
     chart.save(svg, format="svg")
     yield ".svg", svg.getvalue().encode()

@@ -9,9 +9,9 @@ from typing import Any
 
 import altair as alt
 
-from calipers.reports.charts.labels import Box, placed
+from calipers.reports.charts.labels import Box, place_labels
 from calipers.reports.charts.plane import Axis
-from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER, Drawing, chart_of
+from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER, Drawing, make_chart
 
 MOST_NAMED = 40  # points; of more, only those on the front have their names beside them
 
@@ -54,51 +54,55 @@ class Scatter:
     y_axis: alt.Axis
     tooltip: Sequence[alt.Tooltip]
 
-    def drawn(self) -> Drawing:
-        """Error bars, the front, lines to names, points, names: each over those before."""
+    def draw(self) -> Drawing:
+        """Return error bars, the front, lines to names, points and names, in this order."""
         front = [point for point in self.points if point.on_front]
         others = [point for point in self.points if not point.on_front]
-        leaders, *names = self._names()
-        layers = [*self._bars(), self._steps(front), leaders]
-        layers.append(self._dots(others, filled=False, fill=PAPER, strokeWidth=1.8))
-        layers.append(self._dots(front, filled=True))
+        leaders, *names = self._draw_names()
+        layers = [*self._draw_bars(), self._draw_steps(front), leaders]
+        layers.append(self._draw_dots(others, filled=False, fill=PAPER, strokeWidth=1.8))
+        layers.append(self._draw_dots(front, filled=True))
         return alt.layer(*layers, *names).properties(
             width=self.across.length, height=self.up.length
         )
 
-    def _x(self, field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=self.across.scale(), axis=self.x_axis)
+    def _encode_x(self, field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=self.across.make_scale(), axis=self.x_axis)
 
-    def _y(self, field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", scale=self.up.scale(), axis=self.y_axis)
+    def _encode_y(self, field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=self.up.make_scale(), axis=self.y_axis)
 
-    def _bars(self) -> Iterator[alt.Chart]:
-        colour, _ = self._by_series()
+    def _draw_bars(self) -> Iterator[alt.Chart]:
+        colour, _ = self._encode_series()
         rows = [
             asdict(point)
             | {"from_x": max(point.x_low, self.across.low)}
             | {"to_x": min(point.x_high, self.across.high)}
             for point in self.points
         ]
-        bars = chart_of(rows).encode(color=colour).mark_rule(strokeWidth=1.2, opacity=0.45)
-        yield bars.encode(x=self._x("from_x"), x2="to_x:Q", y=self._y("y"))
-        yield bars.encode(x=self._x("x"), y=self._y("y_low"), y2="y_high:Q")
+        bars = make_chart(rows).encode(color=colour).mark_rule(strokeWidth=1.2, opacity=0.45)
+        yield bars.encode(x=self._encode_x("from_x"), x2="to_x:Q", y=self._encode_y("y"))
+        yield bars.encode(x=self._encode_x("x"), y=self._encode_y("y_low"), y2="y_high:Q")
 
-    def _steps(self, front: Sequence[Point]) -> alt.Chart:
-        line: alt.Chart = chart_of(map(asdict, front)).mark_line(
+    def _draw_steps(self, front: Sequence[Point]) -> alt.Chart:
+        line: alt.Chart = make_chart(map(asdict, front)).mark_line(
             interpolate="step-after", color=INK, strokeWidth=1.2, strokeDash=[5, 3]
         )
-        return line.encode(x=self._x("x"), y=self._y("y"))
+        return line.encode(x=self._encode_x("x"), y=self._encode_y("y"))
 
-    def _dots(self, points: Sequence[Point], **look: Any) -> alt.Chart:
-        colour, shape = self._by_series()
-        dots: alt.Chart = chart_of(map(asdict, points)).mark_point(size=80, opacity=1, **look)
+    def _draw_dots(self, points: Sequence[Point], **look: Any) -> alt.Chart:
+        colour, shape = self._encode_series()
+        dots: alt.Chart = make_chart(map(asdict, points)).mark_point(size=80, opacity=1, **look)
         return dots.encode(
-            x=self._x("x"), y=self._y("y"), color=colour, shape=shape, tooltip=list(self.tooltip)
+            x=self._encode_x("x"),
+            y=self._encode_y("y"),
+            color=colour,
+            shape=shape,
+            tooltip=list(self.tooltip),
         )
 
-    def _by_series(self) -> tuple[Any, Any]:
-        """Colour and shape by series, or one for all."""
+    def _encode_series(self) -> tuple[Any, Any]:
+        """Return colour and shape by series, or one for all."""
         names = sorted({point.series for point in self.points})
         if len(names) == 1:
             return alt.value(PALETTE[0]), alt.value(_SHAPES[0])
@@ -109,50 +113,56 @@ class Scatter:
             alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
         )
 
-    def _names(self) -> list[alt.Chart]:
-        """Lines to the names that found no room beside their points, a halo, and the names."""
+    def _draw_names(self) -> list[alt.Chart]:
+        """Return lines to names that do not fit beside their points, a halo, and the names."""
         few = len(self.points) <= MOST_NAMED
         named = [point for point in self.points if point.on_front or few]
-        labels = placed(
+        labels = place_labels(
             [point.name for point in named],
-            [self._pixel(point.x, point.y) for point in named],
-            list(self._lines()),
+            [self._to_pixel(point.x, point.y) for point in named],
+            list(self._list_lines()),
             width=self.across.length,
             height=self.up.length,
         )
         rows = [
             {"text": label.text, "led": label.led, "x": point.x, "y": point.y}
-            | self._values("at", label.x, label.y)
-            | self._values("end", *label.end)
+            | self._to_values("at", label.x, label.y)
+            | self._to_values("end", *label.end)
             for label, point in zip(labels, named, strict=True)
         ]
-        leaders = chart_of(row for row in rows if row["led"]).mark_rule(color=GREY, strokeWidth=0.6)
-        texts = chart_of(rows).encode(x=self._x("at_x"), y=self._y("at_y"), text="text:N")
+        leaders = make_chart(row for row in rows if row["led"]).mark_rule(
+            color=GREY, strokeWidth=0.6
+        )
+        texts = make_chart(rows).encode(
+            x=self._encode_x("at_x"), y=self._encode_y("at_y"), text="text:N"
+        )
         return [
-            leaders.encode(x=self._x("end_x"), x2="x:Q", y=self._y("end_y"), y2="y:Q"),
+            leaders.encode(
+                x=self._encode_x("end_x"), x2="x:Q", y=self._encode_y("end_y"), y2="y:Q"
+            ),
             texts.mark_text(fontSize=11, color=PAPER, stroke=PAPER, strokeWidth=3),
             texts.mark_text(fontSize=11, color=INK),
         ]
 
-    def _pixel(self, x: float, y: float) -> tuple[float, float]:
-        return self.across.pixel(x), self.up.length - self.up.pixel(y)
+    def _to_pixel(self, x: float, y: float) -> tuple[float, float]:
+        return self.across.to_pixel(x), self.up.length - self.up.to_pixel(y)
 
-    def _values(self, name: str, x: float, y: float) -> dict[str, float]:
-        """The numbers at a pixel."""
+    def _to_values(self, name: str, x: float, y: float) -> dict[str, float]:
+        """Return the numbers at a pixel."""
         return {
-            f"{name}_x": self.across.value(x),
-            f"{name}_y": self.up.value(self.up.length - y),
+            f"{name}_x": self.across.to_value(x),
+            f"{name}_y": self.up.to_value(self.up.length - y),
         }
 
-    def _lines(self) -> Iterator[Box]:
-        """The error bars and the steps of the front as thin boxes."""
+    def _list_lines(self) -> Iterator[Box]:
+        """Yield the error bars and the steps of the front as thin boxes."""
         for point in self.points:
-            left, top = self._pixel(point.x_low, point.y_high)
-            right, bottom = self._pixel(point.x_high, point.y_low)
-            x, y = self._pixel(point.x, point.y)
+            left, top = self._to_pixel(point.x_low, point.y_high)
+            right, bottom = self._to_pixel(point.x_high, point.y_low)
+            x, y = self._to_pixel(point.x, point.y)
             yield Box(left, y - 1, right, y + 1)
             yield Box(x - 1, top, x + 1, bottom)
-        front = [self._pixel(point.x, point.y) for point in self.points if point.on_front]
+        front = [self._to_pixel(point.x, point.y) for point in self.points if point.on_front]
         for (x, y), (next_x, next_y) in pairwise(front):
             yield Box(x, y - 2, next_x, y + 2)
             yield Box(next_x - 2, next_y, next_x + 2, y)

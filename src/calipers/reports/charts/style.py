@@ -1,4 +1,4 @@
-"""How every chart looks: fonts, colours that colour-blind people can tell apart, a light ground."""
+"""The look of every chart: fonts, colours for colour-blind readers, a light background."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
     "PALETTE",
     "PAPER",
     "Drawing",
-    "chart_of",
-    "styled",
-    "titled",
+    "add_title",
+    "apply_style",
+    "make_chart",
 ]
 
 Drawing = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.FacetChart
@@ -29,13 +29,13 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
 
 
-def chart_of(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
-    """A chart of some rows, which it carries with it."""
+def make_chart(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """Return a chart of some rows, which it contains."""
     return alt.Chart(alt.Data(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
 
 
-def titled(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
-    """The chart with what it shows above it, and below that how to read it."""
+def add_title(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
+    """Return the chart with its title above it, and how to read it below."""
     lines = [line for note in notes for line in wrap(note, _LINE_CHARS)]
     shown = alt.TitleParams(
         text=title,
@@ -51,8 +51,8 @@ def titled(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
     return drawing.properties(title=shown)
 
 
-def styled(drawing: Drawing) -> Drawing:
-    """The chart as it is shown and saved."""
+def apply_style(drawing: Drawing) -> Drawing:
+    """Return the chart as it is shown and saved."""
     # One call: each copies the chart and all its data.
     whole = drawing.configure(
         background=PAPER,

@@ -1,4 +1,4 @@
-"""A value and its interval as a small bar: where they lie on the metric's scale, in percent."""
+"""A value and its interval as a small bar: their positions on the metric's scale, in percent."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Bar:
     width: float
 
 
-def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]:
-    """From the least to the most that the bars of these values have to show."""
+def choose_scale(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]:
+    """Return the range that the bars of these values have to show."""
     low, high = metric.range
     ends = [
         end
@@ -37,8 +37,8 @@ def scale_of(metric: Metric, several: Iterable[Measured]) -> tuple[float, float]
     return (low, high) if high > low else (low, low + 1)
 
 
-def bar_of(measured: Measured, scale: tuple[float, float]) -> Bar | None:
-    """The bar; None without a finite value."""
+def make_bar(measured: Measured, scale: tuple[float, float]) -> Bar | None:
+    """Return the bar; None without a finite value."""
     if measured.value is None or not isfinite(measured.value):
         return None
     low = measured.value if measured.low is None else measured.low

@@ -1,4 +1,4 @@
-"""Which groups a card has lines for: all of a few, of many those at both ends."""
+"""Groups that a card has lines for: all of a few, the extremes of many."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class CardGroups:
     measured: tuple[Measured, ...]  # of all groups that have the metric
 
 
-def card_groups(name: str, groups: Sequence[Group], most: int) -> CardGroups:
-    """The groups that have the metric, or the best and the worst of them."""
+def choose_groups(name: str, groups: Sequence[Group], most: int) -> CardGroups:
+    """Return the groups that have the metric, or the best and the worst of them."""
     having = [group for group in groups if name in group.metrics]
     measured = tuple(group.metrics[name] for group in having)
     if len(having) <= most:

@@ -16,9 +16,9 @@ _END = "\n// calipers: end\n"
 
 
 @cache
-def drawing_script() -> str:
-    """The script, from the cache where it is there; where it cannot be kept, it is made anew."""
-    place = _cache_folder() / f"vega-{version('vl-convert-python')}.js"
+def load_script() -> str:
+    """Return the script from the cache, or made again if it cannot be cached."""
+    place = _find_cache() / f"vega-{version('vl-convert-python')}.js"
     kept = _read(place)
     if kept is not None:
         return kept
@@ -31,7 +31,7 @@ def drawing_script() -> str:
     return script
 
 
-def _cache_folder() -> Path:
+def _find_cache() -> Path:
     named = os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "calipers"
 

@@ -1,4 +1,4 @@
-"""The one Jinja environment: everything is escaped, and a name that is not there is an error."""
+"""The one Jinja environment: everything is escaped, and an undefined name is an error."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
-from calipers.reports.audit import audit_tables
-from calipers.reports.calibration import calibration_table
-from calipers.reports.comparison import pair_table
+from calipers.reports.audit import tabulate_audit
+from calipers.reports.calibration import tabulate_calibration
+from calipers.reports.comparison import tabulate_pair
 from calipers.reports.figures import (
     PLAIN,
     Estimated,
     Form,
-    figure,
-    figure_parts,
+    choose_form,
+    format_figure,
     group_name,
-    shared_form,
+    split_figure,
 )
-from calipers.reports.gate import check_reason, checks_table
-from calipers.reports.html import html_table
-from calipers.reports.pages.bars import bar_of, scale_of
-from calipers.reports.pages.cards import card_groups
-from calipers.reports.pages.families import family_title
-from calipers.reports.pages.texts import clipped, shown
-from calipers.reports.pages.vega import page_json
+from calipers.reports.gate import check_reason, tabulate_checks
+from calipers.reports.html import render_table
+from calipers.reports.pages.bars import choose_scale, make_bar
+from calipers.reports.pages.cards import choose_groups
+from calipers.reports.pages.families import get_title
+from calipers.reports.pages.texts import clean_text, clip_text
+from calipers.reports.pages.vega import dump_page_json
 from calipers.reports.preferences import preference_tables
-from calipers.reports.ranked_pairs import pairs_table
-from calipers.reports.ranking import systems_table
-from calipers.reports.remarks import failures_table, flaky_table
-from calipers.reports.scores import is_wide, score_table
+from calipers.reports.ranked_pairs import tabulate_pairs
+from calipers.reports.ranking import tabulate_systems
+from calipers.reports.remarks import tabulate_failures, tabulate_flaky
+from calipers.reports.scores import is_wide, tabulate_score
 from calipers.reports.table import Table
-from calipers.reports.tiers import tier_groups, tiers_table
+from calipers.reports.tiers import select_groups, tabulate_tiers
 
 
 @cache  # a template is compiled once, however many pages are made
-def environment(*others: BaseLoader) -> Environment:
-    """The templates of the pages, behind those of `others`; both may use our filters."""
+def make_environment(*others: BaseLoader) -> Environment:
+    """Return the templates of the pages, after those of `others`; both may use our filters."""
     made = Environment(
         loader=ChoiceLoader([*others, PackageLoader("calipers.reports.pages")]),
         autoescape=True,
@@ -47,48 +47,61 @@ def environment(*others: BaseLoader) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "bar": bar_of,
+        "bar": make_bar,
         "check_reason": check_reason,
-        "clipped": clipped,
-        "figure": figure,
+        "clipped": clip_text,
+        "figure": format_figure,
         "group_name": group_name,
-        "html": _html,
-        "page_json": page_json,
-        "parts": _parts,
-        "plain": _plain,
-        "shown": shown,
+        "html": _render_table,
+        "page_json": dump_page_json,
+        "parts": _split_measured,
+        "plain": _format_recorded,
+        "shown": clean_text,
     }
     tables = (
-        *(audit_tables, preference_tables, calibration_table, checks_table, failures_table),
-        *(flaky_table, pair_table, pairs_table, score_table, systems_table, tiers_table),
+        *(
+            tabulate_audit,
+            preference_tables,
+            tabulate_calibration,
+            tabulate_checks,
+            tabulate_failures,
+        ),
+        *(
+            tabulate_flaky,
+            tabulate_pair,
+            tabulate_pairs,
+            tabulate_score,
+            tabulate_systems,
+            tabulate_tiers,
+        ),
     )
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {
-        "card_groups": card_groups,
-        "definition": definition_here,
-        "family_title": family_title,
+        "card_groups": choose_groups,
+        "definition": locate_definition,
+        "family_title": get_title,
         "is_wide": is_wide,
         "metric_named": metric_named,
-        "scale_of": scale_of,
-        "shared_form": shared_form,
-        "tier_groups": tier_groups,
+        "scale_of": choose_scale,
+        "shared_form": choose_form,
+        "tier_groups": select_groups,
     }
     return made
 
 
-def definition_here(name: str) -> str:
-    """Where a metric is defined, within the page; a dashboard puts its own function in place."""
+def locate_definition(name: str) -> str:
+    """Return where a metric is defined within the page; the dashboard uses its own function."""
     return f"#def-{name}"
 
 
-def _html(table: Table, label: str = "", *, captioned: bool = False) -> Markup:
-    return Markup(html_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
+def _render_table(table: Table, label: str = "", *, captioned: bool = False) -> Markup:
+    return Markup(render_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
 
 
-def _parts(measured: Estimated, form: Form = PLAIN) -> tuple[str, str]:
-    return figure_parts(measured.value, measured.low, measured.high, form)
+def _split_measured(measured: Estimated, form: Form = PLAIN) -> tuple[str, str]:
+    return split_figure(measured.value, measured.low, measured.high, form)
 
 
-def _plain(number: float) -> str:
-    """A number as it was recorded: 1234.5, not 1,234.5000."""
+def _format_recorded(number: float) -> str:
+    """Return a number as it was recorded: 1234.5, not 1,234.5000."""
     return f"{number:.12g}"

@@ -1,4 +1,4 @@
-"""Which metrics a person wants to see first, family by family."""
+"""Metrics by family, those a person wants to see first at the top."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class MetricFamily:
     others: tuple[str, ...]
 
 
-def family_title(name: str) -> str:
-    """What people call it."""
+def get_title(name: str) -> str:
+    """Return the family's name for people."""
     return _TITLES[name]
 
 
-def families_of(names: Collection[str]) -> Iterator[MetricFamily]:
-    """The metrics by family, each once; where its main ones are not there, none comes first."""
+def group_by_family(names: Collection[str]) -> Iterator[MetricFamily]:
+    """Yield the metrics by family, each once; none is first if its main ones are missing."""
     told = {profile: len({*names}.intersection(first)) for profile, first in _FIRST.items()}
-    home = {name: _home(name, told) for name in names}
+    home = {name: _choose_family(name, told) for name in names}
     for profile in (*PROFILES, _OWN):
         own = [name for name in names if home[name] == profile]
         first = tuple(name for name in _FIRST[profile] if name in own)
@@ -59,8 +59,8 @@ def families_of(names: Collection[str]) -> Iterator[MetricFamily]:
             yield MetricFamily(profile, first, others)
 
 
-def _home(name: str, told: Mapping[str, int]) -> str:
-    """The family of which it is a main metric, the one with most of these; else its first."""
+def _choose_family(name: str, told: Mapping[str, int]) -> str:
+    """Return the family that has it as a main metric and most of these; else its first."""
     profiles = metric_named(name).profiles or (_OWN,)
     main = [each for each in profiles if name in _FIRST[each]]
     return max(main, key=lambda each: told[each]) if main else profiles[0]

@@ -10,18 +10,18 @@ from importlib.resources import files
 
 
 @cache
-def static(name: str) -> str:
-    """The text of one of our own files."""
+def read_static(name: str) -> str:
+    """Return the text of one of our own files."""
     return files("calipers.reports.pages").joinpath("static", name).read_text(encoding="utf-8")
 
 
-def content_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """What a browser may do with the page: run these very texts, load and send nothing."""
+def make_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return what a browser may do with the page: run these very texts, load and send nothing."""
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {' '.join(map(_source, scripts))}",
-            f"style-src {' '.join(map(_source, styles))}",
+            f"script-src {' '.join(map(_hash_source, scripts))}",
+            f"style-src {' '.join(map(_hash_source, styles))}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
@@ -29,5 +29,5 @@ def content_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
     )
 
 
-def _source(text: str) -> str:
+def _hash_source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

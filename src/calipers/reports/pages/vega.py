@@ -40,8 +40,8 @@ class PageFigure:
     spec: Mapping[str, Any]
 
 
-def page_figure(name: str, drawing: Drawing) -> PageFigure:
-    """A chart with its title and notes as text of the page, its colours those of the page."""
+def make_page_figure(name: str, drawing: Drawing) -> PageFigure:
+    """Return a chart with its title and notes as text of the page, in the page's colours."""
     spec = drawing.to_dict(validate=False)  # the tests do that, and it takes as long again
     title = spec.pop("title", {})
     title = title if isinstance(title, dict) else {"text": title}
@@ -49,13 +49,13 @@ def page_figure(name: str, drawing: Drawing) -> PageFigure:
     return PageFigure(
         name=name,
         title=title.get("text", name),
-        notes=_sentences(title.get("subtitle", [])),
-        spec={key: part if key in _DATA else _recoloured(part) for key, part in spec.items()},
+        notes=_split_sentences(title.get("subtitle", [])),
+        spec={key: part if key in _DATA else _recolor(part) for key, part in spec.items()},
     )
 
 
-def _sentences(lines: list[str]) -> tuple[str, ...]:
-    """The notes as they were before they were wrapped: a note ends with a full stop."""
+def _split_sentences(lines: list[str]) -> tuple[str, ...]:
+    """Return the notes before they were wrapped: a note ends with a full stop."""
     found: list[str] = []
     for line in lines:
         if found and not found[-1].endswith("."):
@@ -65,16 +65,16 @@ def _sentences(lines: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _recoloured(part: Any) -> Any:
+def _recolor(part: Any) -> Any:
     if isinstance(part, dict):
-        return {key: each if key in _DATA else _recoloured(each) for key, each in part.items()}
+        return {key: each if key in _DATA else _recolor(each) for key, each in part.items()}
     if isinstance(part, list):
-        return [_recoloured(each) for each in part]
+        return [_recolor(each) for each in part]
     return COLOURS.get(part, part) if isinstance(part, str) else part
 
 
-def page_json(value: Any) -> Markup:
-    """JSON for a script element: it holds no character that ends the element or a line."""
+def dump_page_json(value: Any) -> Markup:
+    """Return JSON for a script element: no character in it ends the element or a line."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, escape in _UNSAFE.items():
         text = text.replace(character, escape)

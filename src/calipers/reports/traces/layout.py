@@ -24,10 +24,10 @@ class Place:
     band: int
 
 
-def placed(nodes: Sequence[str], edges: Iterable[Edge], top: float) -> dict[str, Place]:
-    """A place for every node, below `top`."""
+def place_nodes(nodes: Sequence[str], edges: Iterable[Edge], top: float) -> dict[str, Place]:
+    """Return a place for every node, below `top`."""
     edges = list(edges)
-    levels = _in_good_order(_levels(nodes, edges), edges)
+    levels = _order_levels(_list_levels(nodes, edges), edges)
     pitch, step = NODE_HEIGHT + ROW_GAP, NODE_WIDTH + COLUMN_GAP
     places: dict[str, Place] = {}
     for band in range(-(-len(levels) // COLUMNS)):
@@ -43,8 +43,8 @@ def placed(nodes: Sequence[str], edges: Iterable[Edge], top: float) -> dict[str,
     return places
 
 
-def _levels(nodes: Sequence[str], edges: Sequence[Edge]) -> list[list[str]]:
-    """The nodes by their distance from the first one; those out of its reach begin anew."""
+def _list_levels(nodes: Sequence[str], edges: Sequence[Edge]) -> list[list[str]]:
+    """Return the nodes by distance from the first one; unreachable ones start over."""
     after: dict[str, list[str]] = {}
     for a, b in edges:
         after.setdefault(a, []).append(b)
@@ -66,21 +66,21 @@ def _levels(nodes: Sequence[str], edges: Sequence[Edge]) -> list[list[str]]:
     return found
 
 
-def _in_good_order(levels: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
-    """Each column in the order of what leads to it, so that fewer edges cross."""
+def _order_levels(levels: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
+    """Return each column in the order of what leads to it, so that fewer edges cross."""
     before: dict[str, list[str]] = {}
     for a, b in edges:
         before.setdefault(b, []).append(a)
     height: dict[str, float] = {}
     ordered: list[list[str]] = []
     for names in levels:
-        wanted = {name: _middle(before.get(name, ()), height) for name in names}
+        wanted = {name: _average_height(before.get(name, ()), height) for name in names}
         column = sorted(names, key=wanted.__getitem__)
         height |= {name: row - len(column) / 2 for row, name in enumerate(column)}
         ordered.append(column)
     return ordered
 
 
-def _middle(names: Iterable[str], height: Mapping[str, float]) -> float:
+def _average_height(names: Iterable[str], height: Mapping[str, float]) -> float:
     known = [height[name] for name in names if name in height]
     return sum(known) / len(known) if known else 0.0

@@ -1,4 +1,4 @@
-"""A picture of one trace: its tools or its agents, who follows whom how often, the way marked."""
+"""A picture of one trace: its tools or agents, who follows whom how often, the path marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from calipers.metrics.traces.graphs.graphs import Graphs
 from calipers.records.trace_shape import Trace, read_trace
-from calipers.reports.traces.svg import Drawing, drawn, short
+from calipers.reports.traces.svg import Drawing, render_svg, shorten
 
 MOST_NODES = 60
 _NAME = 32  # characters of a name in a sentence
@@ -20,74 +20,74 @@ _NAME = 32  # characters of a name in a sentence
 Edge = tuple[str, str]
 
 
-def trace_picture(
+def draw_trace(
     trace: Any,
     *,
     graph: Literal["tools", "agents"] | None = None,
     start: str | None = None,
     goal: str | None = None,
 ) -> str:
-    """One trace as SVG: the graph of its tools, or of its agents where it has no calls.
+    """Return one trace as SVG: the graph of its tools, or of its agents if it has no calls.
 
     >>> calls = [{"tool_name": name} for name in ("search", "read", "search", "write")]
-    >>> "<desc" in trace_picture({"tool_calls": calls})
+    >>> "<desc" in draw_trace({"tool_calls": calls})
     True
     """
     found = read_trace(trace) or Trace(None, None, None)
     if graph is None:
         graph = "tools" if found.tool_calls or not found.agent_interactions else "agents"
-    drawing = _tools(found, start, goal) if graph == "tools" else _agents(found)
-    return drawn(_fitted(drawing))
+    drawing = _draw_tools(found, start, goal) if graph == "tools" else _draw_agents(found)
+    return render_svg(_limit_nodes(drawing))
 
 
-def _tools(trace: Trace, start: str | None, goal: str | None) -> Drawing:
+def _draw_tools(trace: Trace, start: str | None, goal: str | None) -> Drawing:
     names = [call.tool_name for call in trace.tool_calls or ()]
     if not names:
         return Drawing("Tools of a run", "The trace has no tool calls.", {}, {}, {})
     start, goal = names[0] if start is None else start, names[-1] if goal is None else goal
     nodes, edges = Counter(names), Counter(pairwise(names))
-    way = shortest_way(edges, start, goal) if {start, goal} <= nodes.keys() else []
+    way = find_shortest(edges, start, goal) if {start, goal} <= nodes.keys() else []
     return Drawing(
-        f"Tools of a run: {_many(len(nodes), 'tool')}, {_many(len(names), 'call')}",
-        _told(names, start, goal, way),
+        f"Tools of a run: {_count(len(nodes), 'tool')}, {_count(len(names), 'call')}",
+        _describe_path(names, start, goal, way),
         nodes,
         edges,
-        _tags(
+        _keep_tags(
             {start: "start", goal: "goal"} if start != goal else {start: "start and goal"}, nodes
         ),
         way,
     )
 
 
-def _told(names: Sequence[str], start: str, goal: str, way: Sequence[str]) -> str:
-    here, there = short(start, _NAME), short(goal, _NAME)
+def _describe_path(names: Sequence[str], start: str, goal: str, way: Sequence[str]) -> str:
+    here, there = shorten(start, _NAME), shorten(goal, _NAME)
     if len(way) > 1:
         taken = len(names) - 1 - names[::-1].index(goal) - names.index(start)
-        shortest = f"Shortest way from {here} to {there}: {_many(len(way) - 1, 'step')}"
-        return f"{shortest}; {_many(taken, 'step')} taken." if taken > 0 else f"{shortest}."
+        shortest = f"Shortest way from {here} to {there}: {_count(len(way) - 1, 'step')}"
+        return f"{shortest}; {_count(taken, 'step')} taken." if taken > 0 else f"{shortest}."
     if start == goal:
         return f"It began and ended with {here}."
     return f"There is no way from {here} to {there}."
 
 
-def _agents(trace: Trace) -> Drawing:
+def _draw_agents(trace: Trace) -> Drawing:
     messages = trace.agent_interactions or ()
     named = [(each.sender, each.receiver) for each in messages]
     nodes = Counter(agent for pair in named for agent in pair if agent is not None)
     if not nodes:
         return Drawing("Agents of a run", "The trace has no messages between agents.", {}, {}, {})
     edges = Counter((a, b) for a, b in named if a is not None and b is not None)
-    central, how_much = _most_central(list(nodes), edges)
+    central, how_much = _find_most_central(list(nodes), edges)
     return Drawing(
-        f"Agents of a run: {_many(len(nodes), 'agent')}, {_many(len(messages), 'message')}",
-        f"Most central: {short(central, _NAME)}, {how_much:.2f}.",
+        f"Agents of a run: {_count(len(nodes), 'agent')}, {_count(len(messages), 'message')}",
+        f"Most central: {shorten(central, _NAME)}, {how_much:.2f}.",
         nodes,
         edges,
         {central: f"most central, {how_much:.2f}"},
     )
 
 
-def _most_central(names: Sequence[str], edges: Iterable[Edge]) -> tuple[str, float]:
+def _find_most_central(names: Sequence[str], edges: Iterable[Edge]) -> tuple[str, float]:
     place = {name: number for number, name in enumerate(names)}
     ends = np.array([(place[a], place[b]) for a, b in edges], dtype=np.int64).reshape(-1, 2)
     graph = Graphs.of(np.zeros(len(names), dtype=np.int64), 1, ends[:, 0], ends[:, 1])
@@ -96,8 +96,8 @@ def _most_central(names: Sequence[str], edges: Iterable[Edge]) -> tuple[str, flo
     return names[best], float(combined[best])
 
 
-def shortest_way(edges: Iterable[Edge], start: str, goal: str) -> list[str]:
-    """The nodes of a shortest path, of several the one whose edges come first; none: empty."""
+def find_shortest(edges: Iterable[Edge], start: str, goal: str) -> list[str]:
+    """Return the nodes of a shortest path, by the order of edges if several; empty if none."""
     after: dict[str, list[str]] = {}
     for a, b in edges:
         after.setdefault(a, []).append(b)
@@ -117,8 +117,8 @@ def shortest_way(edges: Iterable[Edge], start: str, goal: str) -> list[str]:
     return way[::-1]
 
 
-def _fitted(drawing: Drawing) -> Drawing:
-    """The nodes that are marked or busiest, if there are too many to read."""
+def _limit_nodes(drawing: Drawing) -> Drawing:
+    """Return the nodes that are marked or busiest, if there are too many to read."""
     left_out = len(drawing.nodes) - MOST_NODES
     if left_out <= 0:
         return drawing
@@ -136,9 +136,9 @@ def _fitted(drawing: Drawing) -> Drawing:
     )
 
 
-def _tags(tags: Mapping[str, str], nodes: Mapping[str, int]) -> dict[str, str]:
+def _keep_tags(tags: Mapping[str, str], nodes: Mapping[str, int]) -> dict[str, str]:
     return {name: tag for name, tag in tags.items() if name in nodes}
 
 
-def _many(count: int, thing: str) -> str:
+def _count(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"

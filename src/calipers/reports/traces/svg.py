@@ -1,4 +1,4 @@
-"""Nodes and edges as SVG: escaped, told to screen readers, legible on light and on dark pages."""
+"""Nodes and edges as SVG: escaped, described to screen readers, legible on light and dark pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operator import mul
 from xml.sax.saxutils import escape
 from zlib import crc32
 
-from calipers.reports.traces.layout import MARGIN, NODE_HEIGHT, NODE_WIDTH, Edge, Place, placed
+from calipers.reports.traces.layout import MARGIN, NODE_HEIGHT, NODE_WIDTH, Edge, Place, place_nodes
 
 _LINE, _WAY = "#7d8796", "#e8590c"
 _BOX, _INK = "#eef1f5", "#1c2530"
@@ -38,9 +38,9 @@ class Drawing:
     way: Sequence[str] = ()
 
 
-def drawn(drawing: Drawing) -> str:
-    """The SVG, the same for the same drawing."""
-    places = placed(list(drawing.nodes), drawing.edges, _TOP)
+def render_svg(drawing: Drawing) -> str:
+    """Return the SVG, the same for the same drawing."""
+    places = place_nodes(list(drawing.nodes), drawing.edges, _TOP)
     right = max((place.x for place in places.values()), default=0) + NODE_WIDTH / 2
     bottom = max((place.y for place in places.values()), default=_TOP) + NODE_HEIGHT / 2
     width, height = max(right + 2 * MARGIN, _NARROWEST), bottom + 2 * MARGIN
@@ -53,20 +53,20 @@ def drawn(drawing: Drawing) -> str:
     return "\n".join(
         (
             head,
-            f"<title id='title-{own}'>{_safe(drawing.title)}</title>",
-            f"<desc id='desc-{own}'>{_safe(drawing.says)}</desc>",
-            _arrow(f"arrow-{own}", _LINE),
-            _arrow(f"way-{own}", _WAY),
-            _text(MARGIN, 30, drawing.title, size=16, colour=_LINE, weight=600),
-            _text(MARGIN, 50, short(drawing.says, _TOLD), size=13, colour=_LINE),
-            *_edges(drawing, places, own),
-            *_nodes(drawing, places),
+            f"<title id='title-{own}'>{_escape(drawing.title)}</title>",
+            f"<desc id='desc-{own}'>{_escape(drawing.says)}</desc>",
+            _draw_arrow(f"arrow-{own}", _LINE),
+            _draw_arrow(f"way-{own}", _WAY),
+            _draw_text(MARGIN, 30, drawing.title, size=16, colour=_LINE, weight=600),
+            _draw_text(MARGIN, 50, shorten(drawing.says, _TOLD), size=13, colour=_LINE),
+            *_draw_edges(drawing, places, own),
+            *_draw_nodes(drawing, places),
             "</svg>\n",
         )
     )
 
 
-def _arrow(name: str, colour: str) -> str:
+def _draw_arrow(name: str, colour: str) -> str:
     return (
         f"<marker id='{name}' viewBox='0 0 10 10' refX='9' refY='5' markerWidth='8' "
         f"markerHeight='8' markerUnits='userSpaceOnUse' orient='auto'>"
@@ -74,13 +74,13 @@ def _arrow(name: str, colour: str) -> str:
     )
 
 
-def _edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iterator[str]:
-    """The edges, those of the way last and so on top, and the counts of repeated ones."""
+def _draw_edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iterator[str]:
+    """Yield the edges, those of the path last and so on top, and the counts of repeated ones."""
     counts: list[str] = []
     way = {*pairwise(drawing.way)}
     for edge in sorted(drawing.edges, key=way.__contains__):
         count, is_way = drawing.edges[edge], edge in way
-        points = _curve(places[edge[0]], places[edge[1]])
+        points = _bend(places[edge[0]], places[edge[1]])
         colour, marker = (_WAY, "way") if is_way else (_LINE, "arrow")
         thickness = min(5.0, 1.2 + 0.7 * log2(count)) + is_way
         (x0, y0), (x1, y1), (x2, y2), (x3, y3) = points
@@ -88,15 +88,15 @@ def _edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iterator[
             f"<path d='M{x0:.1f} {y0:.1f}C{x1:.1f} {y1:.1f} {x2:.1f} {y2:.1f} {x3:.1f} {y3:.1f}' "
             f"fill='none' stroke='{colour}' stroke-width='{thickness:.1f}' "
             f"stroke-opacity='{1 if is_way else 0.7}' marker-end='url(#{marker}-{own})'>"
-            f"<title>{_safe(edge[0])} → {_safe(edge[1])}: {count}</title></path>"
+            f"<title>{_escape(edge[0])} → {_escape(edge[1])}: {count}</title></path>"
         )
         if count > 1:
-            counts.append(_count(points, count, colour))
+            counts.append(_draw_count(points, count, colour))
     yield from counts
 
 
-def _curve(a: Place, b: Place) -> tuple[Point, Point, Point, Point]:
-    """From node to node: rightwards along the columns, else around what is between."""
+def _bend(a: Place, b: Place) -> tuple[Point, Point, Point, Point]:
+    """Return the curve from node to node: rightwards along the columns, else around others."""
     half_width, half_height = NODE_WIDTH / 2, NODE_HEIGHT / 2
     if a == b:
         top = a.y - half_height
@@ -116,8 +116,8 @@ def _curve(a: Place, b: Place) -> tuple[Point, Point, Point, Point]:
     return begin, (begin[0], begin[1] + down * bow), (end[0], end[1] + turn), end
 
 
-def _count(points: tuple[Point, Point, Point, Point], count: int, colour: str) -> str:
-    """How often an edge was taken, in a pill on it, where edges from or to one node part."""
+def _draw_count(points: tuple[Point, Point, Point, Point], count: int, colour: str) -> str:
+    """Return how often an edge was taken, in a pill on it, where edges of one node part."""
     far = _PILL if points[0][0] < points[-1][0] else 1 - _PILL
     near = 1 - far
     weights = near**3, 3 * far * near**2, 3 * far**2 * near, far**3
@@ -128,10 +128,10 @@ def _count(points: tuple[Point, Point, Point, Point], count: int, colour: str) -
         f"<rect x='{x - width / 2:.1f}' y='{y - 8:.1f}' width='{width}' height='16' rx='8' "
         f"fill='{_BOX}' stroke='{colour}' stroke-width='0.8'/>"
     )
-    return pill + _text(x, y + 4, label, size=11, colour=_INK, anchor="middle")
+    return pill + _draw_text(x, y + 4, label, size=11, colour=_INK, anchor="middle")
 
 
-def _nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
+def _draw_nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
     marked = {*drawing.way, *drawing.tags}
     for name, count in drawing.nodes.items():
         place = places[name]
@@ -139,21 +139,25 @@ def _nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
         colour, thickness = (_WAY, 2.5) if name in marked else (_LINE, 1.2)
         times = f"×{count:,}" if count > 1 else ""
         yield (
-            f"<g><title>{_safe(name)}: {count}</title>"
+            f"<g><title>{_escape(name)}: {count}</title>"
             f"<rect x='{left:.1f}' y='{top:.1f}' width='{NODE_WIDTH}' height='{NODE_HEIGHT}' "
             f"rx='7' fill='{_BOX}' stroke='{colour}' stroke-width='{thickness}'/>"
         )
         room = _LABEL - len(times) - bool(times)
-        yield _text(left + 9, place.y + 4.5, short(name, room) or "(no name)", size=13, colour=_INK)
+        yield _draw_text(
+            left + 9, place.y + 4.5, shorten(name, room) or "(no name)", size=13, colour=_INK
+        )
         if times:
             right = left + NODE_WIDTH - 9
-            yield _text(right, place.y + 4.5, times, size=12, colour=_INK, anchor="end")
+            yield _draw_text(right, place.y + 4.5, times, size=12, colour=_INK, anchor="end")
         if name in drawing.tags:
-            yield _text(left + 2, top - 6, drawing.tags[name], size=11, colour=_WAY, weight=600)
+            yield _draw_text(
+                left + 2, top - 6, drawing.tags[name], size=11, colour=_WAY, weight=600
+            )
         yield "</g>"
 
 
-def _text(
+def _draw_text(
     x: float,
     y: float,
     text: str,
@@ -165,15 +169,15 @@ def _text(
 ) -> str:
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' fill='{colour}' "
-        f"text-anchor='{anchor}' font-weight='{weight}'>{_safe(text)}</text>"
+        f"text-anchor='{anchor}' font-weight='{weight}'>{_escape(text)}</text>"
     )
 
 
-def short(text: str, room: int) -> str:
-    """The text, cut where there is no room for more."""
+def shorten(text: str, room: int) -> str:
+    """Return the text, cut to the room."""
     return text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"
 
 
-def _safe(text: str) -> str:
-    """Text from outside, as XML may hold it."""
+def _escape(text: str) -> str:
+    """Return text from outside, as XML may contain it."""
     return escape(_NOT_XML.sub("\ufffd", text), {"'": "&apos;", '"': "&quot;"})

@@ -16,7 +16,7 @@ from calipers.support.errors import UsageError, nearest
 _EXAMPLE = 'for example calipers.check(answer, contains="17", forbid={"pii": ["email"]})'
 
 
-def failed_checks(
+def list_failed(
     record: Mapping[str, Any],
     expect: Mapping[str, Any],
     forbid: Mapping[str, Any],

@@ -43,10 +43,10 @@ class Calipers:
             UsageError: A test is not known, or has a wrong value.
         """
         __tracebackhide__ = True
-        from calipers.runs.pytest_plugin.answers import failed_checks  # noqa: PLC0415 (loads Polars)
+        from calipers.runs.pytest_plugin.answers import list_failed  # noqa: PLC0415 (loads Polars)
 
         record = {"answer": answer} if isinstance(answer, str) else dict(answer)
-        if failed := failed_checks(record, expect, forbid or {}, checks):
+        if failed := list_failed(record, expect, forbid or {}, checks):
             raise AssertionError("\n".join((*failed, _shown(record))))
 
     def score(self, data: Any, **options: Any) -> Score:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calipers.gates.api import gate
-from calipers.gates.reasons import doubt, value_text
+from calipers.gates.reasons import describe_doubt, format_value
 from calipers.gates.result import Check
 
 
@@ -37,12 +37,12 @@ def _said(check: Check) -> str:
     assert check.threshold is not None
     assert check.value is not None
     scale = check.threshold.scale
-    bounds = (value_text(each, scale) for each in (check.low, check.high) if each is not None)
-    value = value_text(check.value, scale, check.threshold)
+    bounds = (format_value(each, scale) for each in (check.low, check.high) if each is not None)
+    value = format_value(check.value, scale, check.threshold)
     verdict = {"pass": "passes", "fail": "fails"}.get(check.verdict, check.verdict)
     said = f"{value} [{', '.join(bounds)}], required {check.threshold}; {verdict}"
     if not check.thin:
         return said
     between, likely = check.further_range, check.further_scenarios
     further = None if between is None or likely is None else (between[0], likely, between[1])
-    return f"{said}; {doubt(further, thin=True, confidence=0.95, of='run')}"
+    return f"{said}; {describe_doubt(further, thin=True, confidence=0.95, of='run')}"

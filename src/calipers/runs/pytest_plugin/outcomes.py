@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from calipers.records.result_folder import RECORDS
-from calipers.runs.metric_settings import suite_options
+from calipers.runs.metric_settings import read_options
 from calipers.runs.preparing import Prepared
 from calipers.runs.pytest_plugin.answers import list_failures
 from calipers.scores.score import score_data
@@ -71,7 +71,7 @@ def _verdicts(ready: Prepared, records: Path, count: int) -> list[bool | None]:
     """Return whether each record passed or, where nothing says so, whether it is right."""
     with TemporaryDirectory(prefix="calipers-") as folder:
         rows = Path(folder) / "rows.jsonl"
-        options = suite_options(ready.suite, ready.base, metrics=_METRICS)
+        options = read_options(ready.suite, ready.base, metrics=_METRICS)
         score_data(str(records), replace(options, per_sample=rows))
         each = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
     assert len(each) == count

@@ -54,7 +54,7 @@ def read_marker(marker: pytest.Mark) -> AskedRepeats:
 def repeat_test(item: pytest.Item, nextitem: pytest.Item | None, asked: AskedRepeats) -> bool:
     """Run a test several times and report it once; return True, since it has been run.
 
-    Every run has its own setup and teardown: what lives as long as a function is made anew, what
+    Every run has its own setup and teardown: what lives as long as a function is made again, what
     lives longer is kept. A run that is skipped, or whose setup or teardown fails, is the last.
     """
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

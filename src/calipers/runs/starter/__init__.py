@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calipers.support.errors import UsageError, unwritable
+from calipers.support.errors import UsageError, make_write_error
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -57,5 +57,5 @@ def write_starter(folder: Path, template: str = "agent", *, force: bool = False)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source.read_bytes())
     except OSError as error:
-        raise unwritable(error.filename, error) from error
+        raise make_write_error(error.filename, error) from error
     return list(contents)

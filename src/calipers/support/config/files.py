@@ -22,8 +22,8 @@ class ConfigFile:
     value: Any
     lines: Mapping[tuple[Hashable, ...], int] = field(default_factory=dict)
 
-    def where(self, place: tuple[Hashable, ...]) -> str:
-        """`policy.yaml:12`: the line of the place, or of the nearest thing around it."""
+    def locate(self, place: tuple[Hashable, ...]) -> str:
+        """Return FILE:LINE of a place, or of the nearest enclosing one that has a line."""
         while place and place not in self.lines:
             place = place[:-1]
         line = self.lines.get(place) if place else None
@@ -31,11 +31,11 @@ class ConfigFile:
 
 
 def read_config(path: str | Path, *, example: str) -> ConfigFile:
-    """A YAML file, or a JSON one by its suffix; `example` shows how such a file looks."""
+    """Read a YAML file, or a JSON one by its suffix; `example` is shown if the file is empty."""
     is_json = Path(path).suffix.lower() == ".json"
     try:
-        text = _text(Path(path))
-        value, lines = _json(text) if is_json else _yaml(text)
+        text = _read_text(Path(path))
+        value, lines = _parse_json(text) if is_json else _parse_yaml(text)
     except OSError as error:
         raise UsageError(
             f"{path}: {error.strerror}", fix="check the path and its permissions"
@@ -49,7 +49,7 @@ def read_config(path: str | Path, *, example: str) -> ConfigFile:
     return ConfigFile(str(path), value, lines)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
@@ -57,22 +57,22 @@ def _text(path: Path) -> str:
     return content.decode("utf-8-sig")
 
 
-def _yaml(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
+def _parse_yaml(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
     from calipers.support.config.limited_yaml import load_yaml  # noqa: PLC0415 (only where there is a file)
 
     return load_yaml(text)
 
 
-def _json(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
-    value = json.loads(text, object_pairs_hook=_once)
+def _parse_json(text: str) -> tuple[Any, Mapping[tuple[Hashable, ...], int]]:
+    value = json.loads(text, object_pairs_hook=_refuse_duplicates)
     try:
-        return value, _yaml(text)[1]  # most JSON is YAML, and that reader knows lines
+        return value, _parse_yaml(text)[1]  # most JSON is YAML, and that reader knows lines
     except ValueError:
         return value, {}
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping whose keys must differ; the format would let the last one win."""
+def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a mapping; raise ValueError if a key occurs twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -82,7 +82,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value from outside, short and on one line, as messages show it; nested ones in words."""
+    """Return a value as messages show it: short, on one line, nested ones described in words."""
     if isinstance(value, list | dict):  # written out, aliases can grow without end
         return "a list" if isinstance(value, list) else "a mapping"
     text = "".join(each if each.isprintable() else "\ufffd" for each in str(value))

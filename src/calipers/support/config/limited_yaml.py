@@ -18,7 +18,7 @@ _STANDARD = "tag:yaml.org,2002:"
 
 
 def load_yaml(text: str) -> tuple[Any, Lines]:
-    r"""The value of a YAML document, and the line on which each part of it begins.
+    r"""Return the value of a YAML document, and the line on which each part of it begins.
 
     >>> load_yaml("a:\n  - 1e-3\n  - b: yes")
     ({'a': [0.001, {'b': True}]}, {(): 1, ('a',): 1, ('a', 0): 2, ('a', 1): 3, ('a', 1, 'b'): 3})
@@ -29,7 +29,7 @@ def load_yaml(text: str) -> tuple[Any, Lines]:
         if node is None:
             return None, {}
         reading = _Reading(loader)
-        return reading.value(node, ()), reading.lines
+        return reading.read_node(node, ()), reading.lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = "" if mark is None else f" (line {mark.line + 1})"
@@ -65,7 +65,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Reading:
-    """Turns nodes into values; an alias is read anew each time, so that it counts each time."""
+    """Turns nodes into values; an alias is read again each time, so that it counts each time."""
 
     def __init__(self, loader: _Loader) -> None:
         self.lines: Lines = {}
@@ -73,7 +73,7 @@ class _Reading:
         self._values = 0
         self._depth = 0
 
-    def value(self, node: yaml.Node, place: Place) -> Any:
+    def read_node(self, node: yaml.Node, place: Place) -> Any:
         self._values += 1
         self._depth += 1
         _check(self._depth, self._values)
@@ -86,35 +86,35 @@ class _Reading:
         if isinstance(node, yaml.ScalarNode):
             return self._loader.construct_object(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_STANDARD}seq":
-            return [self.value(item, (*place, at)) for at, item in enumerate(node.value)]
+            return [self.read_node(item, (*place, at)) for at, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_STANDARD}map":
-            return self._mapping(node, place)
-        raise ValueError(f"could not read {_line(node)}: the tag {node.tag} is not known")
+            return self._read_mapping(node, place)
+        raise ValueError(f"could not read {_name_line(node)}: the tag {node.tag} is not known")
 
-    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[Hashable, Any]:
+    def _read_mapping(self, node: yaml.MappingNode, place: Place) -> dict[Hashable, Any]:
         found: dict[Hashable, Any] = {}
         merged: dict[Hashable, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_STANDARD}merge":
-                merged = self._merged(value_node, place) | merged
+                merged = self._read_merge(value_node, place) | merged
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ValueError(f"a key that is no plain text ({_line(key_node)})")  # noqa: TRY004
+                raise ValueError(f"a key that is no plain text ({_name_line(key_node)})")  # noqa: TRY004
             key: Hashable = self._loader.construct_object(key_node)
             if key in found:
-                raise ValueError(f"{key_node.value} is there twice ({_line(key_node)})")
+                raise ValueError(f"{key_node.value} is there twice ({_name_line(key_node)})")
             self.lines[*place, key] = key_node.start_mark.line + 1
-            found[key] = self.value(value_node, (*place, key))
+            found[key] = self.read_node(value_node, (*place, key))
         return merged | found
 
-    def _merged(self, node: yaml.Node, place: Place) -> dict[Hashable, Any]:
-        """What `<<` brings in: of several mappings the first that has a key gives its value."""
+    def _read_merge(self, node: yaml.Node, place: Place) -> dict[Hashable, Any]:
+        """Return what `<<` merges in; of several mappings, the first that has a key wins."""
         several = node.value if isinstance(node, yaml.SequenceNode) else [node]
         found: dict[Hashable, Any] = {}
         for each in several:
-            value = self.value(each, place)
+            value = self.read_node(each, place)
             if not isinstance(value, dict):
-                raise ValueError(f"<< needs a mapping ({_line(each)})")  # noqa: TRY004
+                raise ValueError(f"<< needs a mapping ({_name_line(each)})")  # noqa: TRY004
             found = value | found
         return found
 
@@ -126,5 +126,5 @@ def _check(depth: int, values: int) -> None:
         raise ValueError(f"more than {MAX_VALUES:,} values, aliases written out")
 
 
-def _line(node: yaml.Node) -> str:
+def _name_line(node: yaml.Node) -> str:
     return f"line {node.start_mark.line + 1}"

@@ -36,8 +36,8 @@ class StrictModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _only_known_keys(cls, value: Any) -> Any:
-        """Name the nearest known key; pydantic would only say that this one is forbidden."""
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
+        """Refuse unknown keys, naming the nearest known one; pydantic would not."""
         if isinstance(value, Mapping):
             known = [field.alias or name for name, field in cls.model_fields.items()]
             for key in value:
@@ -49,7 +49,7 @@ class StrictModel(BaseModel):
 
     @classmethod
     def of(cls, config: ConfigFile, *, example: str) -> Self:
-        """The model of what a file holds, or the error that stands first in the file."""
+        """Return the model of a file's content; raise UsageError for the first problem in it."""
         if not isinstance(config.value, Mapping):
             what = "it is empty" if config.value is None else "no mapping of keys to values"
             raise UsageError(f"{config.source}: {what}", fix=example)
@@ -58,7 +58,7 @@ class StrictModel(BaseModel):
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
             first = min(details, key=lambda each: config.lines.get(_place(each), 0))
-            raise _usage_error(first, config, example) from None
+            raise _describe_error(first, config, example) from None
 
 
 def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn:
@@ -67,12 +67,12 @@ def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn
     raise PydanticCustomError(_REFUSED, "{message}", {"message": message, "fix": fix, "at": at})
 
 
-def usage_error(
+def make_usage_error(
     error: PydanticCustomError, config: ConfigFile, within: tuple[Hashable, ...] = ()
 ) -> UsageError:
-    """Return what `refuse` said, with the line of a file; `within` leads to what was read."""
+    """Return the error that `refuse` raised, with its line; `within` is the path to the part."""
     context = error.context or {}
-    where = config.where((*within, *context["at"]))
+    where = config.locate((*within, *context["at"]))
     return UsageError(f"{where}: {context['message']}", fix=context["fix"])
 
 
@@ -80,24 +80,24 @@ def _place(error: ErrorDetails) -> tuple[Hashable, ...]:
     return (*error["loc"], *error.get("ctx", {}).get("at", ()))
 
 
-def _usage_error(error: ErrorDetails, config: ConfigFile, example: str) -> UsageError:
+def _describe_error(error: ErrorDetails, config: ConfigFile, example: str) -> UsageError:
     place = _place(error)
-    where = config.where(place)
+    where = config.locate(place)
     if error["type"] == _REFUSED:
         context = error["ctx"]
-        around = _dotted(error["loc"])
+        around = _join_place(error["loc"])
         text = f"{around}: {context['message']}" if around else context["message"]
         return UsageError(f"{where}: {text}", fix=context["fix"])
     if error["type"] == "missing":
-        return UsageError(f"{where}: {_dotted(place)} is missing", fix=example)
+        return UsageError(f"{where}: {_join_place(place)} is missing", fix=example)
     if error["type"] == "literal_error":
         choices = error["ctx"]["expected"].replace("'", "")
-        return UsageError(f"{where}: {_dotted(place)}: no such choice", fix=choices)
+        return UsageError(f"{where}: {_join_place(place)}: no such choice", fix=choices)
     said = _KINDS.get(error["type"], error["msg"].removeprefix("Input ").replace("'", ""))
     joint = " is " if error["type"] in _KINDS else " "
-    return UsageError(f"{where}: {_dotted(place)}{joint}{said}", fix=example)
+    return UsageError(f"{where}: {_join_place(place)}{joint}{said}", fix=example)
 
 
-def _dotted(place: tuple[Hashable, ...]) -> str:
-    """`systems.0.name`, as people write a path of keys."""
+def _join_place(place: tuple[Hashable, ...]) -> str:
+    """Return a path of keys as people write it: `systems.0.name`."""
     return shown(".".join(str(each) for each in place))

@@ -10,8 +10,8 @@ from calipers.support.config.files import shown
 from calipers.support.errors import UsageError
 
 
-def from_zero_on(value: Any, where: str, *, fix: str) -> float:
-    """A finite number that is not negative; else what stands there, and where."""
+def read_nonnegative(value: Any, where: str, *, fix: str) -> float:
+    """Return a finite number that is not negative; raise UsageError otherwise, naming the place."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         is_plain = isinstance(value, str | bool | None)
         written = json.dumps(value, ensure_ascii=False) if is_plain else value

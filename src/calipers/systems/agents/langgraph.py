@@ -7,8 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.parts import text
-from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, tool_call
+from calipers.records.logs.parts import read_text
+from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, make_tool_call
 from calipers.systems.calls import Call, Fault
 
 NAME = "a compiled LangGraph graph"
@@ -48,7 +48,7 @@ async def take_turn(graph: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
     if not replies:
         raise Fault("bad_response", "the graph ended without a message of the assistant")
     return AgentTurn(
-        output=text(replies[-1].content) or "",
+        output=read_text(replies[-1].content) or "",
         messages=[_message(each) for each in turn],
         state=(thread, every),
         usage=_usage(replies),
@@ -73,12 +73,12 @@ def _config(thread: str) -> dict[str, Any]:
 
 def _message(message: Any) -> Message:
     if message.type == "tool":
-        said = text(message.content) or ""
+        said = read_text(message.content) or ""
         return {"role": "tool", "tool_call_id": str(message.tool_call_id), "content": said}
     if message.type != "ai":
-        return {"role": "system", "content": text(message.content)}
-    made: Message = {"role": "assistant", "content": text(message.content) or None}
-    calls = [tool_call(each["id"], each["name"], each["args"]) for each in message.tool_calls]
+        return {"role": "system", "content": read_text(message.content)}
+    made: Message = {"role": "assistant", "content": read_text(message.content) or None}
+    calls = [make_tool_call(each["id"], each["name"], each["args"]) for each in message.tool_calls]
     return {**made, "tool_calls": calls} if calls else made
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calipers.records.logs.parts import text
-from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, tool_call
+from calipers.records.logs.parts import read_text
+from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, make_tool_call
 from calipers.systems.calls import Call
-from calipers.systems.images import url_of
+from calipers.systems.images import get_url
 
 NAME = "an Agent of the OpenAI Agents SDK"
 _FAILED = "An error occurred while running the tool"  # what the SDK tells the model by default
@@ -68,16 +68,18 @@ def _item(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _part(part: Any) -> dict[str, Any]:
     if part.get("type") == "image_url":
-        return {"type": "input_image", "image_url": url_of(part), "detail": "auto"}
+        return {"type": "input_image", "image_url": get_url(part), "detail": "auto"}
     return {"type": "input_text", "text": str(part.get("text", ""))}
 
 
 def _message(item: Any) -> Message | None:
     raw = item.raw_item
     if item.type == "message_output_item":
-        return {"role": "assistant", "content": text([_plain(e) for e in raw.content]) or None}
+        return {"role": "assistant", "content": read_text([_plain(e) for e in raw.content]) or None}
     if item.type in _CALLS:
-        calls = [tool_call(_of(raw, "call_id", "id"), _name(raw), _of(raw, "arguments") or "{}")]
+        calls = [
+            make_tool_call(_of(raw, "call_id", "id"), _name(raw), _of(raw, "arguments") or "{}")
+        ]
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if item.type in _OUTPUTS:
         said = as_text(_of(raw, "output"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, tool_call
+from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, make_tool_call
 from calipers.systems.calls import Call
 
 NAME = "a pydantic-ai Agent"
@@ -20,7 +20,7 @@ def is_agent(found: Any) -> bool:
 
 async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -> AgentTurn:
     """Run the agent on what the user said last, with all that was said before."""
-    from calipers.systems.pydantic_messages import from_openai, user_content  # noqa: PLC0415
+    from calipers.systems.pydantic_messages import convert_content, from_openai  # noqa: PLC0415
 
     history = call.state
     asked: dict[str, Any] = {}
@@ -29,7 +29,7 @@ async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
         history = from_openai([each for each in said[:-1] if each.get("role") != "system"])
         asked = {"instructions": "\n".join(map(as_text, told))} if told else {}
     result = await agent.run(
-        user_content(said[-1].get("content")), message_history=history or None, **asked
+        convert_content(said[-1].get("content")), message_history=history or None, **asked
     )
     new = list(result.new_messages())
     usage = result.usage() if callable(result.usage) else result.usage
@@ -55,7 +55,7 @@ def _messages(message: Any) -> list[Message]:
     if message.kind == "response":
         texts = [part.content for part in message.parts if part.part_kind == "text"]
         calls = [
-            tool_call(part.tool_call_id, part.tool_name, part.args_as_json_str())
+            make_tool_call(part.tool_call_id, part.tool_name, part.args_as_json_str())
             for part in message.parts
             if part.part_kind == "tool-call"
         ]

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from calipers.support.errors import UsageError
 from calipers.systems.agents import langgraph, openai_agents, pydantic_ai
 from calipers.systems.agents.turn import AgentTurn
-from calipers.systems.callables import raised_fault
+from calipers.systems.callables import make_fault
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.images import load_images
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.spans import SpanCollector, Watched, add_spans
-from calipers.systems.wire import connection_fault, status_fault
+from calipers.systems.wire import make_connection_fault, make_status_fault
 
 Said = Sequence[Mapping[str, Any]]
 
@@ -32,17 +32,17 @@ KINDS = tuple(
 )
 
 
-def kind_of(found: Any) -> AgentKind | None:
-    """Return whose agent something is; None where it is none that is known."""
+def find_kind(found: Any) -> AgentKind | None:
+    """Return the library that an agent belongs to; None if it is not a known one."""
     return next((kind for kind in KINDS if kind.is_agent(found)), None)
 
 
 def is_agent(found: Any) -> bool:
     """Say whether something is an agent of a kind that is known."""
-    return kind_of(found) is not None
+    return find_kind(found) is not None
 
 
-def not_a_system(where: str, found: Any) -> UsageError:
+def make_error(where: str, found: Any) -> UsageError:
     """Return why something can be called neither as a function nor as an agent."""
     if langgraph.is_not_compiled(found):
         return UsageError(f"{where} is a graph that is not compiled", fix="graph.compile()")
@@ -57,7 +57,7 @@ class AgentSystem:
     """Runs an agent in the loop of the functions that people write."""
 
     def __init__(self, agent: Any, loop: OwnLoop, spans: SpanCollector | None = None) -> None:
-        kind = kind_of(agent)
+        kind = find_kind(agent)
         assert kind is not None
         self._agent = agent
         self._take_turn = kind.take_turn
@@ -75,7 +75,7 @@ class AgentSystem:
 
         watched = begin if self._spans is None else self._spans.watch(begin)
         try:
-            turn = await self._loop.result(watched)
+            turn = await self._loop.run(watched)
         except Raised as raised:
             raise _fault(raised.error) from raised.error
         if isinstance(turn, Watched):
@@ -95,10 +95,10 @@ def _fault(error: BaseException) -> Fault:
     if isinstance(status, int) and status >= 400:  # noqa: PLR2004 (an error of HTTP)
         said = getattr(error, "body", None) or str(error)
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        return status_fault(status, headers, said)
+        return make_status_fault(status, headers, said)
     names = [base.__name__ for base in type(error).__mro__]
     if any("Timeout" in name or "Connect" in name for name in names):
         is_late = any("Timeout" in name for name in names)
-        fault = connection_fault(error)
+        fault = make_connection_fault(error)
         return Fault("timeout" if is_late else "connection", fault.message, again=True, outage=True)
-    return raised_fault(error)
+    return make_fault(error)

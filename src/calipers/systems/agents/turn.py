@@ -48,7 +48,7 @@ class AgentTurn:
         return found
 
 
-def tool_call(number: Any, name: Any, arguments: Any) -> Message:
+def make_tool_call(number: Any, name: Any, arguments: Any) -> Message:
     """Return the call of a tool in OpenAI's shape."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
     return {

@@ -8,7 +8,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import SYSTEM, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind, share_of
-from calipers.comparisons.doctor.outcomes import OUTCOME, outcome_of
+from calipers.comparisons.doctor.outcomes import OUTCOME, find_outcome
 from calipers.comparisons.doctor.results import Finding
 
 _ENOUGH = 20  # tasks
@@ -22,7 +22,7 @@ class Ceiling(FindingKind):
 
     def find(self, facts: Facts) -> Iterator[Finding]:
         """Yield one finding where no system is between the ends."""
-        outcome = outcome_of(facts)
+        outcome = find_outcome(facts)
         if outcome is None or not outcome.is_share or outcome.rows[TASK].n_unique() < _ENOUGH:
             return
         values = outcome.rows.group_by(SYSTEM).agg(pl.col(OUTCOME).mean())[OUTCOME]

@@ -10,7 +10,7 @@ from calipers.comparisons.doctor.facts import ID, INPUT, SYSTEM, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind, share_of
 from calipers.comparisons.doctor.results import Finding, Severity
 
-_FIX = "name the field that tells tasks apart: --map id=NAME"
+_FIX = "name the field that identifies tasks: --map id=NAME"
 _FEW = 10
 
 

@@ -15,8 +15,8 @@ import polars as pl
 from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_keys, read_true
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
-from calipers.support.errors import need_extra
-from calipers.support.patterns import first_matches, groups_in
+from calipers.support.errors import require_extra
+from calipers.support.patterns import count_groups, find_first_matches
 from calipers.support.templates import Template
 
 _EXTRA = "checks"
@@ -26,19 +26,19 @@ _STEP = re.compile(
 )
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
 def parse_json(text: str) -> Any:
     """Return the value of a reply that is strict JSON; ValueError says why it is none."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
-def _problem(text: str | None) -> str | None:
+def _find_problem(text: str | None) -> str | None:
     try:
         return None if text is None else (parse_json(text), "JSON")[1]
     except ValueError as error:
@@ -63,11 +63,11 @@ class IsJson(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Parse every reply."""
-        return replies.each(lambda text: _problem(text) == "JSON")
+        return replies.ask_each(lambda text: _find_problem(text) == "JSON")
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return why it is not JSON."""
-        return pl.Series([_problem(text) for text in replies.text], dtype=pl.String)
+        return pl.Series([_find_problem(text) for text in replies.text], dtype=pl.String)
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,17 @@ class JsonSchema(ReplyTest):
     @classmethod
     def read(cls, value: Any, base: Path) -> Self:
         """Return the test for a schema, or for the file that holds it."""
-        need_extra("json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"])
+        require_extra(
+            "json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"]
+        )
         if isinstance(value, str):
             value = read_config(base / value, example="a JSON Schema, as JSON or YAML").value
         if not isinstance(value, Mapping | bool):
             refuse("neither a schema nor the name of its file", fix="json_schema: {type: object}")
-        for key, inside in _keywords(value):
+        for key, inside in _walk_keywords(value):
             _refuse_keyword(key, inside)
         written = json.dumps(value)
-        if (problem := _invalid(written)) is not None:
+        if (problem := _find_invalid(written)) is not None:
             refuse(f"no JSON Schema: {problem}", fix="see https://json-schema.org")
         return cls(written)
 
@@ -106,36 +108,36 @@ class JsonSchema(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Validate every reply."""
-        return replies.each(lambda text: self._why_not(text) is None)
+        return replies.ask_each(lambda text: self._explain(text) is None)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return where and why the schema does not allow it."""
         found = [
-            None if t is None else self._why_not(t) or "as the schema says" for t in replies.text
+            None if t is None else self._explain(t) or "as the schema says" for t in replies.text
         ]
         return pl.Series(found, dtype=pl.String)
 
-    def _why_not(self, text: str) -> str | None:
+    def _explain(self, text: str) -> str | None:
         try:
             value = parse_json(text)
         except ValueError as error:
             return f"not JSON: {error}"
         try:
-            found = next(_validator(self.written).iter_errors(value), None)
+            found = next(_make_validator(self.written).iter_errors(value), None)
         except RecursionError:
             return "nested too deep"
         return None if found is None else f"{found.json_path}: {shown(found.message)}"
 
 
-def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
+def _walk_keywords(schema: Any) -> Iterator[tuple[str, Any]]:
     """Yield every key of a schema, however deep, with its value."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             yield str(key), value
-            yield from _keywords(value)
+            yield from _walk_keywords(value)
     elif isinstance(schema, list):
         for each in schema:
-            yield from _keywords(each)
+            yield from _walk_keywords(each)
 
 
 def _refuse_keyword(key: str, value: Any) -> None:
@@ -144,7 +146,7 @@ def _refuse_keyword(key: str, value: Any) -> None:
         refuse(f"{key} {shown(value)} names another document", fix="put it under $defs: #/$defs/…")
     if key == "pattern" and isinstance(value, str):
         try:
-            groups_in(value)
+            count_groups(value)
         except ValueError as error:
             refuse(f"pattern: {error}", fix="in the syntax of Rust's regex: no look-around")
     if key == "patternProperties" and isinstance(value, Mapping):
@@ -154,25 +156,25 @@ def _refuse_keyword(key: str, value: Any) -> None:
 
 
 @cache
-def _validator(written: str) -> Any:
-    """Return what validates by a schema: no document is fetched, patterns take linear time."""
+def _make_validator(written: str) -> Any:
+    """Return the validator of a schema: no document is fetched, patterns take linear time."""
     from jsonschema import validators  # noqa: PLC0415 (an extra)
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 (comes with jsonschema)
 
     schema = json.loads(written)
     kind = validators.validator_for(schema, default=validators.Draft202012Validator)
-    linear = validators.extend(kind, {"pattern": _pattern})
+    linear = validators.extend(kind, {"pattern": _check_pattern})
     return linear(schema, registry=EMPTY_REGISTRY)
 
 
-def _invalid(written: str) -> str | None:
-    """Return why a schema is none, its references looked up."""
+def _find_invalid(written: str) -> str | None:
+    """Return why this is not a valid schema, its references resolved, or None."""
     from jsonschema import exceptions  # noqa: PLC0415 (an extra)
 
-    validator = _validator(written)
+    validator = _make_validator(written)
     try:
         type(validator).check_schema(validator.schema)
-        for key, ref in _keywords(validator.schema):
+        for key, ref in _walk_keywords(validator.schema):
             if key == "$ref" and isinstance(ref, str):
                 validator._resolver.lookup(ref)  # noqa: SLF001 (no public way asks one reference)
     except exceptions.SchemaError as error:
@@ -182,10 +184,10 @@ def _invalid(written: str) -> str | None:
     return None
 
 
-def _pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
+def _check_pattern(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[Any]:
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415 (an extra)
 
-    if isinstance(instance, str) and not first_matches({"it": pattern}, [instance]):
+    if isinstance(instance, str) and not find_first_matches({"it": pattern}, [instance]):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -218,7 +220,7 @@ class JsonPath(ReplyTest):
         fix = 'for example json_path: {path: $.order.id, equals: "4711"}'
         found = read_keys(value, ("path", "equals"), ("path",), fix)
         path = found["path"]
-        steps = _steps(path) if isinstance(path, str) else None
+        steps = _parse_path(path) if isinstance(path, str) else None
         if steps is None:
             refuse(f"{shown(path)} is not a path", fix=fix, at=("path",))
         equals = found.get("equals")
@@ -232,25 +234,25 @@ class JsonPath(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Look every reply up."""
-        held = [self._holds(text, wanted) for text, wanted in self._pairs(replies)]
+        held = [self._holds(text, wanted) for text, wanted in self._pair_values(replies)]
         return pl.Series(held, dtype=pl.Boolean)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return what stands there."""
-        told = [_told(self.path, text, self.steps) for text in replies.text]
+        told = [_explain_value(self.path, text, self.steps) for text in replies.text]
         return pl.Series(told, dtype=pl.String)
 
-    def _pairs(self, replies: Replies) -> Iterator[tuple[str | None, Any]]:
+    def _pair_values(self, replies: Replies) -> Iterator[tuple[str | None, Any]]:
         if isinstance(self.equals, Template) and self.equals.fields:
             return zip(replies.text, replies.fill(self.equals), strict=True)
-        wanted = self.equals.filled({}) if isinstance(self.equals, Template) else self.equals
+        wanted = self.equals.fill({}) if isinstance(self.equals, Template) else self.equals
         return ((text, wanted) for text in replies.text)
 
     def _holds(self, text: str | None, wanted: Any) -> bool | None:
         if text is None or (wanted is None and isinstance(self.equals, Template)):
             return None
         try:
-            found = list(_at(parse_json(text), self.steps))
+            found = list(_walk_path(parse_json(text), self.steps))
         except ValueError:
             return False
         if not self.has_value:
@@ -266,8 +268,8 @@ def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
     return (type(value) is type(wanted) or numbers) and bool(value == wanted)
 
 
-def _steps(path: str) -> tuple[Any, ...] | None:
-    """Return the steps of a path: names, positions, and `...` for any; None where it is none."""
+def _parse_path(path: str) -> tuple[Any, ...] | None:
+    """Return the steps of a path: names, positions, and `...` for any; None if invalid."""
     if not path.startswith("$"):
         return None
     found: list[Any] = []
@@ -286,7 +288,7 @@ def _steps(path: str) -> tuple[Any, ...] | None:
     return tuple(found)
 
 
-def _at(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:
+def _walk_path(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:
     if not steps:
         yield value
         return
@@ -294,19 +296,19 @@ def _at(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:
     if step is ...:
         inside = value.values() if isinstance(value, dict) else value
         for each in inside if isinstance(value, dict | list) else ():
-            yield from _at(each, rest)
+            yield from _walk_path(each, rest)
     elif isinstance(step, int):
         if isinstance(value, list) and -len(value) <= step < len(value):
-            yield from _at(value[step], rest)
+            yield from _walk_path(value[step], rest)
     elif isinstance(value, dict) and step in value:
-        yield from _at(value[step], rest)
+        yield from _walk_path(value[step], rest)
 
 
-def _told(path: str, text: str | None, steps: tuple[Any, ...]) -> str | None:
+def _explain_value(path: str, text: str | None, steps: tuple[Any, ...]) -> str | None:
     if text is None:
         return None
     try:
-        found = list(_at(parse_json(text), steps))
+        found = list(_walk_path(parse_json(text), steps))
     except ValueError as error:
         return f"not JSON: {error}"
     return f"{path} is {', '.join(map(json.dumps, found[:5]))}" if found else f"{path} is not there"

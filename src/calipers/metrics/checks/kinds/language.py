@@ -70,29 +70,29 @@ class Language(ReplyTest):
     @property
     def lacks(self) -> str:
         """Why it cannot be said."""
-        return "too few words tell the language"
+        return "too few words to identify the language"
 
     def hold(self, replies: Replies) -> pl.Series:
         """Tell each reply's language."""
-        found = (None if text is None else language_of(text) for text in replies.text)
+        found = (None if text is None else detect_language(text) for text in replies.text)
         held = [None if code is None else code == self.code for code in found]
         return pl.Series(held, dtype=pl.Boolean)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return the language that was told."""
-        found = (None if text is None else language_of(text) for text in replies.text)
+        found = (None if text is None else detect_language(text) for text in replies.text)
         told = [None if code is None else f"the language is {code}" for code in found]
         return pl.Series(told, dtype=pl.String)
 
 
-def language_of(text: str) -> str | None:
-    """Return the code of a text's language, or None where it cannot be told.
+def detect_language(text: str) -> str | None:
+    """Return the code of a text's language, or None if it cannot be determined.
 
-    >>> language_of("Das Paket ist noch nicht angekommen."), language_of("42")
+    >>> detect_language("Das Paket ist noch nicht angekommen."), language_of("42")
     ('de', None)
     """
     text = _NO_LANGUAGE.sub(" ", text[:_MOST]).lower()
-    letters = Counter(_script(each) for each in text if each.isalpha())
+    letters = Counter(_find_script(each) for each in text if each.isalpha())
     if not letters:
         return None
     for script in _DENSE & letters.keys():
@@ -103,12 +103,12 @@ def language_of(text: str) -> str | None:
     if count < _MOSTLY * letters.total():
         return None
     codes = SCRIPTS.get(script, ())
-    return codes[0] if len(codes) == 1 else _by_words(text, codes)
+    return codes[0] if len(codes) == 1 else _guess_by_words(text, codes)
 
 
-def _by_words(text: str, codes: tuple[str, ...]) -> str | None:
+def _guess_by_words(text: str, codes: tuple[str, ...]) -> str | None:
     scores: Counter[str] = Counter()
-    weights = _weights()
+    weights = _weigh_words()
     for word in _WORD.findall(text):
         for code, weight in weights.get(word.replace("’", "'"), ()):
             scores[code] += weight  # type: ignore[assignment]
@@ -122,8 +122,8 @@ def _by_words(text: str, codes: tuple[str, ...]) -> str | None:
 
 
 @cache
-def _weights() -> dict[str, tuple[tuple[str, float], ...]]:
-    """Return what each frequent word counts for which languages: the fewer share it, the more."""
+def _weigh_words() -> dict[str, tuple[tuple[str, float], ...]]:
+    """Return the weight of each frequent word per language: the fewer share it, the more."""
     shared: dict[str, list[str]] = {}
     for code, words in WORDS.items():
         for word in dict.fromkeys(words.split()):
@@ -131,11 +131,11 @@ def _weights() -> dict[str, tuple[tuple[str, float], ...]]:
     return {word: tuple((c, 1 / len(codes)) for c in codes) for word, codes in shared.items()}
 
 
-def _script(letter: str) -> str:
+def _find_script(letter: str) -> str:
     return _SCRIPT_OF.get(ord(letter) >> 7, "other") if letter > "ɏ" else "latin"
 
 
-def _blocks() -> Iterator[tuple[int, str]]:
+def _list_blocks() -> Iterator[tuple[int, str]]:
     """Yield the blocks of 128 code points that belong to a script."""
     ranges = {
         "latin": (0x1E00, 0x1F00), "greek": (0x0380, 0x0400), "cyrillic": (0x0400, 0x0580),
@@ -149,6 +149,6 @@ def _blocks() -> Iterator[tuple[int, str]]:
             yield block, script
 
 
-_SCRIPT_OF = dict(_blocks())
+_SCRIPT_OF = dict(_list_blocks())
 
 KINDS = (Language,)

@@ -26,8 +26,8 @@ _AT_LEAST_ZERO = {"type": "number", "minimum": 0}
 _ROUNDING = 1e-9  # 10.3 is within 0.1 of 10.2, whatever doubles make of it
 
 
-def _last_number(text: pl.Series) -> pl.Series:
-    """Return the last number of each text, thousands commas allowed; null where there is none."""
+def _find_last_number(text: pl.Series) -> pl.Series:
+    """Return the last number of each text, thousands commas allowed; null without one."""
     plain = text.str.replace_all("−", "-", literal=True)
     last = plain.str.extract_all(_NUMBER).list.last()
     return last.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
@@ -62,7 +62,7 @@ class LastNumber(ReplyTest):
             value = {"value": value}
         found = read_keys(value, ("value", "tolerance"), ("value",), fix)
         text = read_text(found["value"], at=("value",))
-        if not text.fields and _last_number(pl.Series([text.text]))[0] is None:
+        if not text.fields and _find_last_number(pl.Series([text.text]))[0] is None:
             refuse(f"{text.text} is not a number", fix=fix, at=("value",))
         tolerance = read_number(found.get("tolerance", 0), fix=fix, at=("tolerance",))
         return cls(text, tolerance)
@@ -75,12 +75,12 @@ class LastNumber(ReplyTest):
     @property
     def lacks(self) -> str:
         """Why it cannot be said."""
-        return f"{self.value.text} is no number in this record"
+        return f"{self.value.text} is not a number in this record"
 
     def hold(self, replies: Replies) -> pl.Series:
         """Compare; a reply without a number does not hold."""
-        wanted = _last_number(replies.fill(self.value))
-        found = _last_number(replies.text)
+        wanted = _find_last_number(replies.fill(self.value))
+        found = _find_last_number(replies.text)
         if len(wanted) == 1:
             wanted = wanted.new_from_index(0, len(found))
         near = (found - wanted).abs() <= self.tolerance + _ROUNDING * self.tolerance
@@ -89,7 +89,7 @@ class LastNumber(ReplyTest):
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return the number that was found."""
-        found = _last_number(replies.text).cast(pl.String)
+        found = _find_last_number(replies.text).cast(pl.String)
         return ("the last number is " + found).fill_null("no number")
 
 
@@ -173,8 +173,8 @@ class _Most(ReplyTest):
         return self._took(replies).cast(pl.String) + self.unit
 
 
-def _numbers(replies: Replies, name: str) -> pl.Series:
-    return replies.column(name).cast(pl.Float64, strict=False)
+def _read_numbers(replies: Replies, name: str) -> pl.Series:
+    return replies.get_column(name).cast(pl.Float64, strict=False)
 
 
 class MaxLatency(_Most):
@@ -191,8 +191,8 @@ class MaxLatency(_Most):
         return ("latency_ms", "duration_seconds")
 
     def _took(self, replies: Replies) -> pl.Series:
-        took = _numbers(replies, "latency_ms")
-        return took.zip_with(took.is_not_null(), _numbers(replies, "duration_seconds") * 1000)
+        took = _read_numbers(replies, "latency_ms")
+        return took.zip_with(took.is_not_null(), _read_numbers(replies, "duration_seconds") * 1000)
 
 
 class MaxCost(_Most):
@@ -209,7 +209,7 @@ class MaxCost(_Most):
         return ("cost_usd",)
 
     def _took(self, replies: Replies) -> pl.Series:
-        return _numbers(replies, "cost_usd")
+        return _read_numbers(replies, "cost_usd")
 
 
 class MaxTokens(_Most):
@@ -226,7 +226,7 @@ class MaxTokens(_Most):
         return ("prompt_tokens", "completion_tokens")
 
     def _took(self, replies: Replies) -> pl.Series:
-        return _numbers(replies, "prompt_tokens") + _numbers(replies, "completion_tokens")
+        return _read_numbers(replies, "prompt_tokens") + _read_numbers(replies, "completion_tokens")
 
 
 KINDS = (LastNumber, Length, MaxLatency, MaxCost, MaxTokens)

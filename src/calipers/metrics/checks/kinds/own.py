@@ -13,7 +13,7 @@ import polars as pl
 
 from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
 from calipers.records.fields import FIELDS, BadValue, Kind
-from calipers.records.judgment_shape import listed, vote_of
+from calipers.records.judgment_shape import read_list, read_vote
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError
@@ -48,7 +48,7 @@ class Python(ReplyTest):
             load_function(value, base)
         except UsageError as error:
             refuse(error.message, fix=error.fix)
-        _function.cache_clear()
+        _load.cache_clear()
         return cls(value, str(base.resolve()))
 
     @property
@@ -68,20 +68,20 @@ class Python(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Call the function with each record."""
-        if replies.column("trace").dtype == pl.Struct:
+        if replies.get_column("trace").dtype == pl.Struct:
             raise BadValue("a trace that must be read as text")  # the fast way leaves parts out
-        function = _function(self.reference, self.folder)
-        held = [_called(function, row) for row in replies.frame.iter_rows(named=True)]
+        function = _load(self.reference, self.folder)
+        held = [_call(function, row) for row in replies.frame.iter_rows(named=True)]
         return pl.Series(held, dtype=pl.Boolean)
 
 
 @cache
-def _function(reference: str, folder: str) -> Function:
+def _load(reference: str, folder: str) -> Function:
     return load_function(reference, Path(folder))
 
 
-def _called(function: Function, row: Mapping[str, Any]) -> bool | None:
-    record = {name: _value(name, value) for name, value in row.items() if value is not None}
+def _call(function: Function, row: Mapping[str, Any]) -> bool | None:
+    record = {name: _decode(name, value) for name, value in row.items() if value is not None}
     try:
         found = function(record)
     except Exception:  # noqa: BLE001 (a function may fail in any way, the score must not)
@@ -89,8 +89,8 @@ def _called(function: Function, row: Mapping[str, Any]) -> bool | None:
     return found if isinstance(found, bool) else None
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return a field as records have it: lists and objects, not their JSON."""
+def _decode(name: str, value: Any) -> Any:
+    """Return a field as it is in records: lists and objects, not their JSON."""
     is_nested = name in FIELDS and FIELDS[name].kind in _NESTED
     return json.loads(value) if is_nested and isinstance(value, str) else value
 
@@ -153,18 +153,18 @@ class Judged(ReplyTest):
     def hold(self, replies: Replies) -> pl.Series:
         """Count the votes."""
         return pl.Series(
-            [self._held(text) for text in replies.column("judgments")], dtype=pl.Boolean
+            [self._held(text) for text in replies.get_column("judgments")], dtype=pl.Boolean
         )
 
     def _held(self, text: str | None) -> bool | None:
-        votes = [self._vote(each) for each in ([] if text is None else listed(text))
+        votes = [self._vote(each) for each in ([] if text is None else read_list(text))
                  if self.rubric in (each.get("rubric"), each.get("judge"))]  # fmt: skip
         told = [vote for vote in votes if vote is not None]
         return 2 * sum(told) > len(told) if told else None
 
     def _vote(self, judgment: Mapping[str, Any]) -> bool | None:
         if self.at_least is None:
-            return vote_of(judgment)
+            return read_vote(judgment)
         scores = (judgment.get(name) for name in ("weighted_score", "overall_score"))
         score = next((each for each in scores if isinstance(each, int | float)), None)
         return None if score is None else score >= self.at_least

@@ -35,10 +35,10 @@ _IBAN = (
 _IBAN_LENGTHS = {each[:2]: int(each[2:]) for each in _IBAN.split()}
 
 
-def _luhn(text: str) -> bool:
-    """Say whether the digits are a card's: as many as cards have, and the sum of Luhn.
+def _is_card(text: str) -> bool:
+    """Say whether the digits may be a card number: its length, and the Luhn checksum.
 
-    >>> _luhn("4111 1111 1111 1111"), _luhn("4111 1111 1111 1112")
+    >>> _is_card("4111 1111 1111 1111"), _luhn("4111 1111 1111 1112")
     (True, False)
     """
     digits = [int(each) for each in _NOT_DIGITS.sub("", text)]
@@ -48,10 +48,10 @@ def _luhn(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _iban(text: str) -> bool:
-    """Say whether a text is an IBAN: its country's length, and 1 as the rest of 97.
+def _is_iban(text: str) -> bool:
+    """Say whether a text is an IBAN: the length of its country, and remainder 1 modulo 97.
 
-    >>> _iban("DE89 3704 0044 0532 0130 00"), _iban("DE89 3704 0044 0532 0130 01")
+    >>> _is_iban("DE89 3704 0044 0532 0130 00"), _iban("DE89 3704 0044 0532 0130 01")
     (True, False)
     """
     written = text.replace(" ", "").upper()
@@ -62,7 +62,7 @@ def _iban(text: str) -> bool:
     return int("".join(str(int(each, 36)) for each in turned)) % 97 == 1
 
 
-def _ip(text: str) -> bool:
+def _is_ip(text: str) -> bool:
     try:
         ip_address(text)
     except ValueError:
@@ -70,14 +70,14 @@ def _ip(text: str) -> bool:
     return True
 
 
-def _phone(text: str) -> bool:
+def _is_phone(text: str) -> bool:
     return len(_NOT_DIGITS.sub("", text)) in _PHONE_DIGITS
 
 
-def _ssn(text: str) -> bool:
-    """Say whether the number could have been given out.
+def _is_ssn(text: str) -> bool:
+    """Say whether the number could have been issued.
 
-    >>> _ssn("123-45-6789"), _ssn("666-45-6789"), _ssn("123-00-6789")
+    >>> _is_ssn("123-45-6789"), _ssn("666-45-6789"), _ssn("123-00-6789")
     (True, False, False)
     """
     area, group, serial = re.split("[- ]", text)
@@ -97,14 +97,14 @@ SORTS: Mapping[str, _Sort] = {
     "phone": _Sort(
         r"\+[1-9][0-9 ().-]{6,18}[0-9]|(?:\([0-9]{3}\) ?|\b[0-9]{3}[-. ])[0-9]{3}[-. ][0-9]{4}\b"
         r"|\b0[0-9]{1,4}[ /-][0-9]{3,8}(?:[ -][0-9]{2,6})*\b",
-        _phone,
+        _is_phone,
     ),
-    "card": _Sort(r"\b[2-6](?:[ -]?[0-9]){12,18}\b", _luhn),
-    "iban": _Sort(r"\b[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]){11,30}\b", _iban),
+    "card": _Sort(r"\b[2-6](?:[ -]?[0-9]){12,18}\b", _is_card),
+    "iban": _Sort(r"\b[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]){11,30}\b", _is_iban),
     "ip": _Sort(
-        r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b|(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}\b", _ip
+        r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b|(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}\b", _is_ip
     ),
-    "ssn": _Sort(r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b|\b[0-9]{3} [0-9]{2} [0-9]{4}\b", _ssn),
+    "ssn": _Sort(r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b|\b[0-9]{3} [0-9]{2} [0-9]{4}\b", _is_ssn),
 }
 
 
@@ -150,14 +150,14 @@ class Pii(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Look for candidates in all replies, then at the candidates."""
-        return self._found(replies.text).is_not_null().set(replies.text.is_null(), None)
+        return self._find(replies.text).is_not_null().set(replies.text.is_null(), None)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return the sort and the text of the first that was found."""
-        return self._found(replies.text).fill_null(self.sentence)
+        return self._find(replies.text).fill_null(self.sentence)
 
-    def _found(self, texts: pl.Series) -> pl.Series:
-        """Return `sort: text` of the first in each reply; null where there is none."""
+    def _find(self, texts: pl.Series) -> pl.Series:
+        """Return `sort: text` of the first finding in each reply; null without one."""
         found: dict[int, str] = {}
         for sort in self.sorts:
             rows = texts.str.contains(SORTS[sort].pattern).fill_null(value=False).arg_true()

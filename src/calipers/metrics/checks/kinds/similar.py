@@ -71,18 +71,18 @@ class Similar(ReplyTest):
     def lacks(self) -> str:
         """Why it cannot be said."""
         if self.way == "semantic":
-            return "no similarity: the model cannot be had, or a field is missing"
+            return "no similarity: the model is unavailable, or a field is missing"
         return f"the record has no {', '.join(self.fields)}"
 
     def hold(self, replies: Replies) -> pl.Series:
         """Compare."""
-        return self._similarity(replies) >= self.at_least
+        return self._compare(replies) >= self.at_least
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return how similar they are."""
-        return f"{self.way} similarity " + self._similarity(replies).round(4).cast(pl.String)
+        return f"{self.way} similarity " + self._compare(replies).round(4).cast(pl.String)
 
-    def _similarity(self, replies: Replies) -> pl.Series:
+    def _compare(self, replies: Replies) -> pl.Series:
         from calipers.metrics.text.words import cosine, jaccard  # noqa: PLC0415 (only where asked)
 
         text, to = replies.text, replies.fill(self.to)
@@ -91,11 +91,11 @@ class Similar(ReplyTest):
             return (jaccard if self.way == "jaccard" else cosine)(text, to)
         from calipers.metrics.text.semantic_similarity import (  # noqa: PLC0415 (only where asked)
             SEMANTIC,
-            semantic_scores,
+            score_semantic,
         )
 
         rows = (text.is_not_null() & to.is_not_null()).arg_true()
-        found = semantic_scores(text.gather(rows), to.gather(rows), replies.settings)[SEMANTIC]
+        found = score_semantic(text.gather(rows), to.gather(rows), replies.settings)[SEMANTIC]
         empty = pl.Series([None], dtype=pl.Float64).new_from_index(0, len(text))
         return empty.scatter(rows, found)
 

@@ -10,14 +10,14 @@ import polars as pl
 
 from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TextKind, read_text
 from calipers.support.config.models import refuse
-from calipers.support.patterns import groups_in
+from calipers.support.patterns import count_groups
 from calipers.support.templates import Template
 
 _TEXTS = {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}
 
 
-def _held(expression: pl.Expr, **columns: pl.Series) -> pl.Series:
-    """Return an expression over columns, of which those with one value stand for every row."""
+def _evaluate(expression: pl.Expr, **columns: pl.Series) -> pl.Series:
+    """Return an expression over columns; columns of one value apply to every row."""
     rows = max((len(each) for each in columns.values()), default=0)
     spread = {
         name: each if len(each) == rows else each.new_from_index(0, rows)
@@ -39,7 +39,7 @@ class Contains(TextKind):
         if len(wanted) == 1 and wanted[0] is not None:
             return replies.text.str.contains(wanted[0], literal=True)
         test = pl.col("reply").str.contains(pl.col("wanted"), literal=True)
-        return _held(test, reply=replies.text, wanted=wanted)
+        return _evaluate(test, reply=replies.text, wanted=wanted)
 
 
 class IContains(TextKind):
@@ -56,7 +56,7 @@ class IContains(TextKind):
         if len(wanted) == 1 and wanted[0] is not None:
             return reply.str.contains(wanted[0], literal=True)
         test = pl.col("reply").str.contains(pl.col("wanted"), literal=True)
-        return _held(test, reply=reply, wanted=wanted)
+        return _evaluate(test, reply=reply, wanted=wanted)
 
 
 class Equals(TextKind):
@@ -70,7 +70,7 @@ class Equals(TextKind):
         """Compare both without the white space around them."""
         wanted = replies.fill(self.text).str.strip_chars()
         test = pl.col("reply") == pl.col("wanted")
-        return _held(test, reply=replies.text.str.strip_chars(), wanted=wanted)
+        return _evaluate(test, reply=replies.text.str.strip_chars(), wanted=wanted)
 
 
 class StartsWith(TextKind):
@@ -84,7 +84,7 @@ class StartsWith(TextKind):
         """Look at the beginning."""
         test = pl.col("reply").str.starts_with(pl.col("wanted"))
         reply = replies.text.str.strip_chars_start()
-        return _held(test, reply=reply, wanted=replies.fill(self.text))
+        return _evaluate(test, reply=reply, wanted=replies.fill(self.text))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Regex(TextKind):
         del base
         text = read_text(value, is_pattern=True)
         try:
-            groups_in(text.filled(dict.fromkeys(text.fields, "x")))
+            count_groups(text.fill(dict.fromkeys(text.fields, "x")))
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",
@@ -118,7 +118,7 @@ class Regex(TextKind):
         if len(pattern) == 1 and pattern[0] is not None:
             return replies.text.str.contains(pattern[0])
         test = pl.col("reply").str.contains(pl.col("pattern"))
-        return _held(test, reply=replies.text, pattern=pattern)
+        return _evaluate(test, reply=replies.text, pattern=pattern)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return what matched."""
@@ -126,7 +126,7 @@ class Regex(TextKind):
         found = pl.col("reply").str.extract(pl.col("pattern"), 0)
         matched = 'matches "' + found + '"'
         other = pl.format('no match of "{}"', pl.col("pattern"))
-        return _held(pl.coalesce(matched, other), reply=replies.text, pattern=pattern)
+        return _evaluate(pl.coalesce(matched, other), reply=replies.text, pattern=pattern)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class IsOneOf(ReplyTest):
         }
         reply = replies.text.str.strip_chars().str.to_lowercase()
         test = pl.any_horizontal(pl.col("reply") == pl.col(name) for name in columns)
-        return _held(test, reply=reply, **columns)
+        return _evaluate(test, reply=reply, **columns)
 
 
 KINDS = (Contains, IContains, Equals, StartsWith, Regex, IsOneOf)

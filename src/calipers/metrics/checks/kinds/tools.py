@@ -20,9 +20,9 @@ Calls = Sequence[Mapping[str, Any]]
 _SHOWN = 12  # names of tools in a detail
 
 
-def _all_calls(replies: Replies, *, with_args: bool = False) -> Iterator[Calls | None]:
-    """Yield each record's calls; None where its trace does not list them."""
-    traces = replies.column("trace")
+def _read_calls(replies: Replies, *, with_args: bool = False) -> Iterator[Calls | None]:
+    """Yield each record's calls; None if its trace does not list them."""
+    traces = replies.get_column("trace")
     if traces.dtype == pl.Struct:
         if with_args:
             raise BadValue("a trace that must be read as text")  # the fast way leaves args out
@@ -30,10 +30,10 @@ def _all_calls(replies: Replies, *, with_args: bool = False) -> Iterator[Calls |
             yield None if trace is None else trace["tool_calls"]
         return
     for text in traces:
-        yield None if text is None else _calls_in(text)
+        yield None if text is None else _parse_calls(text)
 
 
-def _calls_in(text: str) -> Calls | None:
+def _parse_calls(text: str) -> Calls | None:
     try:
         trace = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def _calls_in(text: str) -> Calls | None:
     )
 
 
-def _names(calls: Calls) -> list[str]:
+def _list_names(calls: Calls) -> list[str]:
     return [str(each.get("tool_name")) for each in calls]
 
 
@@ -65,12 +65,12 @@ class _ToolKind(ReplyTest):
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return which tools were called."""
-        told = [None if each is None else _called(each) for each in _all_calls(replies)]
+        told = [None if each is None else _describe_calls(each) for each in _read_calls(replies)]
         return pl.Series(told, dtype=pl.String)
 
 
-def _called(calls: Calls) -> str:
-    names = _names(calls)
+def _describe_calls(calls: Calls) -> str:
+    names = _list_names(calls)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"called {', '.join(names[:_SHOWN])}{more}" if names else "no tool was called"
 
@@ -130,7 +130,7 @@ class ToolCalled(_ToolKind):
             if isinstance(value, str)
         }
         held: list[bool | None] = []
-        for row, calls in enumerate(_all_calls(replies, with_args=bool(wanted))):
+        for row, calls in enumerate(_read_calls(replies, with_args=bool(wanted))):
             args = {**wanted, **{n: v[row if len(v) > 1 else 0] for n, v in filled.items()}}
             held.append(None if calls is None else _has_call(calls, self.name, args))
         return pl.Series(held, dtype=pl.Boolean)
@@ -185,16 +185,16 @@ class ToolOrder(_ToolKind):
             refuse(f"{shown(value)} is not a list", fix="for example tool_order: [look_up, refund]")
         for at, each in enumerate(value):
             if not isinstance(each, str) or not each:
-                refuse(f"{shown(each)} is no tool's name", fix="put it in quotes", at=(at,))
+                refuse(f"{shown(each)} is not a tool's name", fix="put it in quotes", at=(at,))
         return cls(tuple(value))
 
     def hold(self, replies: Replies) -> pl.Series:
         """Follow the calls."""
-        held = [None if each is None else self._is_in(each) for each in _all_calls(replies)]
+        held = [None if each is None else self._is_in(each) for each in _read_calls(replies)]
         return pl.Series(held, dtype=pl.Boolean)
 
     def _is_in(self, calls: Calls) -> bool:
-        called = iter(_names(calls))
+        called = iter(_list_names(calls))
         return all(name in called for name in self.names)
 
 
@@ -217,12 +217,12 @@ class MaxToolCalls(_ToolKind):
 
     def hold(self, replies: Replies) -> pl.Series:
         """Count."""
-        held = [None if each is None else len(each) <= self.most for each in _all_calls(replies)]
+        held = [None if each is None else len(each) <= self.most for each in _read_calls(replies)]
         return pl.Series(held, dtype=pl.Boolean)
 
     def tell(self, replies: Replies) -> pl.Series:
         """Return how many there were."""
-        told = [None if e is None else f"{len(e)} tool calls" for e in _all_calls(replies)]
+        told = [None if e is None else f"{len(e)} tool calls" for e in _read_calls(replies)]
         return pl.Series(told, dtype=pl.String)
 
 

@@ -1,18 +1,18 @@
 """What tokens cost: by a file of the user's, else by the list of the genai-prices package."""
 
-from calipers.metrics.cost.prices.costs import USED, priced
-from calipers.metrics.cost.prices.listed import PriceList, price_list
-from calipers.metrics.cost.prices.table import Price, Prices, checked_prices, read_prices
-from calipers.metrics.cost.prices.together import priced_together
+from calipers.metrics.cost.prices.costs import USED, price_calls
+from calipers.metrics.cost.prices.listed import PriceList, open_price_list
+from calipers.metrics.cost.prices.table import Price, Prices, check_prices, read_prices
+from calipers.metrics.cost.prices.together import price_together
 
 __all__ = [
     "USED",
     "Price",
     "PriceList",
     "Prices",
-    "checked_prices",
-    "price_list",
-    "priced",
-    "priced_together",
+    "check_prices",
+    "open_price_list",
+    "price_calls",
+    "price_together",
     "read_prices",
 ]

@@ -6,7 +6,7 @@ price (DEFINITIONS, T).
 >>> from calipers.metrics.cost.prices import checked_prices
 >>> prices = checked_prices({"my-model": {"input": 3, "output": 15}}, source="prices.yaml")
 >>> call = {"model": "my-model", "prompt_tokens": 1e6, "completion_tokens": 1e5}
->>> priced(pl.DataFrame([dict.fromkeys(USED) | call]), prices)["cost_usd"].item()
+>>> price_calls(pl.DataFrame([dict.fromkeys(USED) | call]), prices)["cost_usd"].item()
 4.5
 """
 
@@ -17,7 +17,7 @@ from dataclasses import asdict
 
 import polars as pl
 
-from calipers.metrics.cost.prices.listed import Tariff, price_list
+from calipers.metrics.cost.prices.listed import Tariff, open_price_list
 from calipers.metrics.cost.prices.table import KEYS, Prices
 
 PER_TOKENS = 1_000_000
@@ -30,8 +30,8 @@ USED = ("cost_usd", *_NEEDED, *_CACHED)
 """The record's fields that a cost is made of."""
 
 
-def priced(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
-    """Each call's `cost_usd`, whether it is `by_file` or `by_list`, and the model if `unpriced`.
+def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
+    """Return each call's `cost_usd`, whether it is `by_file` or `by_list`, and `unpriced` models.
 
     The tokens of prompt and completion must be known; those of the cache count as none where they
     are not. `cache_unpriced` says that there are tokens of the cache, and no price for them.
@@ -43,11 +43,11 @@ def priced(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
         return calls.select("cost_usd", *flags, unpriced)
     calls = calls.with_columns(pl.when(is_open).then("model").alias("unpriced"))
-    found = dict(_tariffs(calls["unpriced"].drop_nulls().unique(), prices))
+    found = dict(_find_tariffs(calls["unpriced"].drop_nulls().unique(), prices))
     steps = max((len(tariff) for tariff, _ in found.values()), default=0)
     table = pl.DataFrame(
         [
-            {"unpriced": model, "by_file": by_file, **_columns(tariff)}
+            {"unpriced": model, "by_file": by_file, **_spread_tariff(tariff)}
             for model, (tariff, by_file) in found.items()
         ],
         schema={
@@ -66,18 +66,18 @@ def priced(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
     )
 
 
-def _tariffs(
+def _find_tariffs(
     models: Iterable[str], prices: Prices | None
 ) -> Iterator[tuple[str, tuple[Tariff, bool]]]:
-    """The models whose prices are known: these, and whether they are the file's."""
+    """Yield the models with known prices: the prices, and whether they are the file's."""
     for model in models:
         if prices is not None and (price := prices.find(model)) is not None:
             yield model, (((-1.0, price),), True)
-        elif (listed := price_list()) and (tariff := listed.tariff(model)):
+        elif (listed := open_price_list()) and (tariff := listed.find_tariff(model)):
             yield model, (tariff, False)
 
 
-def _columns(tariff: Tariff) -> dict[str, float | None]:
+def _spread_tariff(tariff: Tariff) -> dict[str, float | None]:
     return {
         f"{key}_{step}": value
         for step, (above, price) in enumerate(tariff)
@@ -86,7 +86,7 @@ def _columns(tariff: Tariff) -> dict[str, float | None]:
 
 
 def _lacks_cache_price(steps: int) -> pl.Expr:
-    """Whether a priced call has tokens of the cache that its prices say nothing of."""
+    """Say whether a priced call has cache tokens for which there is no price."""
     if not steps:
         return pl.lit(value=False)
     free = (
@@ -99,7 +99,7 @@ def _lacks_cache_price(steps: int) -> pl.Expr:
 
 
 def _cost(steps: int) -> pl.Expr:
-    """The cost at the last step that the call's whole input passes: it holds for all tokens."""
+    """Return the cost at the last step that the call's whole input exceeds, for all its tokens."""
     whole_input = pl.sum_horizontal("prompt_tokens", *_CACHED)
     cost = pl.lit(None, pl.Float64)
     for step in range(steps):

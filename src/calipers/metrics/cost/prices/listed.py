@@ -37,14 +37,14 @@ class PriceList:
     def __str__(self) -> str:
         return f"genai-prices {self.version} (prices of {self.day})"
 
-    def tariff(self, model: str) -> Tariff | None:
-        """The prices of a model, by its name as providers write it."""
-        return _found(model, self.day)
+    def find_tariff(self, model: str) -> Tariff | None:
+        """Return the prices of a model, by its name as providers write it, or None."""
+        return _look_up(model, self.day)
 
 
 @cache
-def price_list() -> PriceList | None:
-    """The list; None where the extra `prices` is not installed."""
+def open_price_list() -> PriceList | None:
+    """Return the list, or None if the extra `prices` is not installed."""
     try:
         from genai_prices import __version__  # noqa: PLC0415 (an extra)
         from genai_prices.data import providers  # noqa: PLC0415
@@ -61,22 +61,22 @@ def price_list() -> PriceList | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def _found(model: str, day: date) -> Tariff | None:
+def _look_up(model: str, day: date) -> Tariff | None:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 (an extra)
 
     nothing = Usage(input_tokens=0, output_tokens=0)
     noon = datetime.combine(day, _NOON)
-    for name, provider in _readings(model):
+    for name, provider in _split_name(model):
         try:
             found = calc_price(nothing, name, provider_id=provider, genai_request_timestamp=noon)
         except LookupError:
             continue
-        return tariff_of(found.model_price)
+        return read_tariff(found.model_price)
     return None
 
 
-def _readings(model: str) -> Iterator[tuple[str, str | None]]:
-    """Ways to read a name, as a model and its provider; a provider that it names goes first.
+def _split_name(model: str) -> Iterator[tuple[str, str | None]]:
+    """Yield ways to read a name as model and provider; a provider that it names goes first.
 
     `openai/gpt-4o`, `anthropic:claude-…`; `gpt-4o-2024-08-06`; `us.anthropic.claude-…-v1:0`;
     `models/gemini-…`; `arn:aws:bedrock:…:inference-profile/us.anthropic.claude-…`.
@@ -89,20 +89,20 @@ def _readings(model: str) -> Iterator[tuple[str, str | None]]:
         yield name, "aws"
 
 
-def tariff_of(prices: ModelPrice) -> Tariff | None:
-    """The list's prices of tokens, tier by tier; None without one of input and one of output."""
+def read_tariff(prices: ModelPrice) -> Tariff | None:
+    """Return the listed prices of tokens, tier by tier; None unless input and output have one."""
     rates = {key: getattr(prices, f"{key}_mtok") for key in KEYS}
     if rates["input"] is None or rates["output"] is None:
         return None
     starts = {tier.start for rate in rates.values() for tier in getattr(rate, "tiers", ())}
     return tuple(
-        (float(start), Price(**{key: _at(start, rate) for key, rate in rates.items()}))
+        (float(start), Price(**{key: _get_price(start, rate) for key, rate in rates.items()}))
         for start in (-1, *sorted(starts))
     )
 
 
-def _at(start: int, rate: Any) -> Any:
-    """The price once a call has passed `start`; a decimal, one in tiers, or none."""
+def _get_price(start: int, rate: Any) -> Any:
+    """Return the price once a call has exceeded `start`: a decimal, one of tiers, or None."""
     tiers = [tier.price for tier in getattr(rate, "tiers", ()) if tier.start <= start]
     price = tiers[-1] if tiers else getattr(rate, "base", rate)
     return None if price is None else float(price)

@@ -1,6 +1,6 @@
 """Names of models as providers write them: case, the provider before it, the date behind it.
 
->>> [name for name in spellings("OpenAI/gpt-4o-2024-08-06")]
+>>> [name for name in list_spellings("OpenAI/gpt-4o-2024-08-06")]
 ['openai/gpt-4o-2024-08-06', 'gpt-4o-2024-08-06', 'openai/gpt-4o', 'gpt-4o']
 """
 
@@ -31,25 +31,25 @@ def find_named(model: str, table: Mapping[str, T]) -> T | None:
     if model in table:
         return table[model]
     lowered = [(name.lower(), entry) for name, entry in table.items()]
-    names_provider = _without_provider(model.lower()) != model.lower()
-    for spelling in spellings(model):
+    names_provider = _strip_provider(model.lower()) != model.lower()
+    for spelling in list_spellings(model):
         near = [entry for name, entry in lowered if name == spelling]
         if not near and not names_provider:
-            near = [entry for name, entry in lowered if _without_provider(name) == spelling]
+            near = [entry for name, entry in lowered if _strip_provider(name) == spelling]
         if near:
             return near[0] if all(each == near[0] for each in near) else None
     return None
 
 
-def spellings(model: str) -> Iterator[str]:
-    """Ways to write a model's name, the most exact first, in lower case."""
+def list_spellings(model: str) -> Iterator[str]:
+    """Yield ways to write a model's name, the most exact first, in lower case."""
     lowered = _VERSION.sub("", model.lower()) if _BEDROCK.search(model.lower()) else model.lower()
     undated = _DATE.sub("", lowered)
     known: dict[str, None] = {model.lower(): None}
     for name in (lowered, undated):
-        known |= {name: None, _without_provider(name): None}
+        known |= {name: None, _strip_provider(name): None}
     yield from known
 
 
-def _without_provider(name: str) -> str:
+def _strip_provider(name: str) -> str:
     return _BEDROCK.sub("", _PATH.sub("", name, count=1), count=1)

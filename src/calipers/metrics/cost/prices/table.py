@@ -9,7 +9,7 @@ from typing import Any
 
 from calipers.metrics.cost.prices.names import find_named
 from calipers.support.config.files import read_config, shown
-from calipers.support.config.numbers import from_zero_on
+from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
@@ -42,14 +42,14 @@ class Prices:
 
 
 def read_prices(path: str | Path) -> Prices:
-    """The prices in a YAML or JSON file: `{my-model: {input: 3, output: 15, cache_read: 0.3}}`."""
-    return checked_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
+    """Read prices from a YAML or JSON file: `{my-model: {input: 3, output: 15}}`."""
+    return check_prices(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
-def checked_prices(table: Any, *, source: str) -> Prices:
-    """The prices in a table as a file holds it; errors name the source, the model and the key.
+def check_prices(table: Any, *, source: str) -> Prices:
+    """Return the prices in a table read from a file; errors name source, model and key.
 
-    >>> checked_prices({"my-model": {"input": 3, "output": -15}}, source="prices.yaml")
+    >>> check_prices({"my-model": {"input": 3, "output": -15}}, source="prices.yaml")
     Traceback (most recent call last):
     calipers.support.errors.UsageError: prices.yaml: my-model: output is -15, negative
       write a plain number, USD per million tokens: 0.15
@@ -59,15 +59,16 @@ def checked_prices(table: Any, *, source: str) -> Prices:
     for model in table:
         if not isinstance(model, str):
             raise UsageError(
-                f"{source}: {shown(model)} is no text, as the name of a model is",
+                f"{source}: {shown(model)} is not text, as the name of a model is",
                 fix="put it in quotes",
             )
     return Prices(
-        source, {name: _price(entry, f"{source}: {shown(name)}") for name, entry in table.items()}
+        source,
+        {name: _read_price(entry, f"{source}: {shown(name)}") for name, entry in table.items()},
     )
 
 
-def _price(entry: Any, where: str) -> Price:
+def _read_price(entry: Any, where: str) -> Price:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where} is {shown(entry)}, no prices", fix=_EXAMPLE)
     for key in entry:
@@ -80,5 +81,8 @@ def _price(entry: Any, where: str) -> Price:
         if key not in given:
             raise UsageError(f"{where}: {key} is missing", fix=_EXAMPLE)
     return Price(
-        **{key: from_zero_on(value, f"{where}: {key}", fix=_NUMBER) for key, value in given.items()}
+        **{
+            key: read_nonnegative(value, f"{where}: {key}", fix=_NUMBER)
+            for key, value in given.items()
+        }
     )

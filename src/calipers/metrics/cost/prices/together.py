@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from calipers.metrics.cost.prices.costs import USED, priced
+from calipers.metrics.cost.prices.costs import USED, price_calls
 from calipers.metrics.cost.prices.table import Prices
 from calipers.records.fields import FIELDS
 from calipers.records.usage import Call
@@ -14,11 +14,11 @@ from calipers.records.usage import Call
 _ROW = "_row"
 
 
-def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
-    """The cost of all calls of a row, by its number: null with the model where one has no price."""
-    schema = {_ROW: pl.UInt32(), **{name: _type(name) for name in USED}}
+def price_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
+    """Return the cost of all calls of each row; null, with the model, if one is unpriced."""
+    schema = {_ROW: pl.UInt32(), **{name: _get_type(name) for name in USED}}
     table = pl.DataFrame([{_ROW: row, **call} for row, call in calls], schema=schema)
-    each = table.select(_ROW, "model").hstack(priced(table.drop(_ROW), prices))
+    each = table.select(_ROW, "model").hstack(price_calls(table.drop(_ROW), prices))
     unknown = pl.col("cost_usd").is_null()
     return each.group_by(_ROW, maintain_order=True).agg(
         pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
@@ -29,5 +29,5 @@ def priced_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) ->
     )
 
 
-def _type(name: str) -> pl.DataType:
+def _get_type(name: str) -> pl.DataType:
     return FIELDS[name].dtype

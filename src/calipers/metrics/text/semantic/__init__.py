@@ -9,6 +9,6 @@ scores are in a cache.
 """
 
 from calipers.metrics.text.semantic.match import Match
-from calipers.metrics.text.semantic.scores import bert_scores
+from calipers.metrics.text.semantic.scores import score_pairs
 
-__all__ = ["Match", "bert_scores"]
+__all__ = ["Match", "score_pairs"]

@@ -9,18 +9,18 @@ T = TypeVar("T")
 Shape = tuple[int, int]
 
 
-def by_size(
+def batch_by_size(
     items: Iterable[T],
     shape: Callable[[T], Shape],
     room: Callable[[int, int], int],
     budget: int,
     most_padding: int,
 ) -> Iterator[list[T]]:
-    """Batches of like shape, each padded to its widest: `room` of it, times the items, is bounded.
+    """Yield batches of like shape, padded to the widest, whose `room` times items is bounded.
 
     So is the part of it that is padding. What alone is over the budget makes a batch of its own.
 
-    >>> list(by_size([5, 1, 4, 2], lambda n: (n, 1), lambda n, m: n * m, 8, most_padding=3))
+    >>> list(batch_by_size([5, 1, 4, 2], lambda n: (n, 1), lambda n, m: n * m, 8, most_padding=3))
     [[1, 2], [4], [5]]
     """
     batch: list[T] = []

@@ -1,7 +1,7 @@
 """Scores of pairs on disk, so that a second run asks the model only for what is new.
 
 A folder per model, named by the content of its files; in it files of scores, each named by its
-own content: a damaged one no longer fits its name, is dropped, and its scores are computed anew.
+own content: a damaged one no longer fits its name, is dropped, and its scores are computed again.
 Texts are not kept, only their hashes.
 """
 
@@ -34,7 +34,7 @@ class ScoreCache:
         self._cache = DiskCache(place, suffix=".npy", spread=False)
         self._scores: dict[bytes, Match] = {}
         self._files: list[str] = []
-        for name, content in self._cache.entries():
+        for name, content in self._cache.read_entries():
             self._read(name, content)
 
     @property
@@ -42,8 +42,8 @@ class ScoreCache:
         """Where the scores are kept."""
         return self._cache.folder
 
-    def known(self, pairs: Iterable[Pair]) -> dict[Pair, Match]:
-        """The scores that are there."""
+    def find_known(self, pairs: Iterable[Pair]) -> dict[Pair, Match]:
+        """Return the scores that are in the cache."""
         asked = {pair: _key(pair) for pair in pairs}
         return {pair: self._scores[key] for pair, key in asked.items() if key in self._scores}
 
@@ -57,7 +57,7 @@ class ScoreCache:
 
     def _read(self, name: str, content: bytes) -> None:
         try:
-            rows = _rows(content, name)
+            rows = _read_rows(content, name)
         except ValueError:
             self._cache.drop(name)
             return
@@ -76,14 +76,14 @@ class ScoreCache:
         self._files.append(name)
 
     def _merge(self) -> None:
-        """One file for many."""
+        """Merge many files into one."""
         old, self._files = self._files, []
         self._write(self._scores)
         for name in set(old) - set(self._files):
             self._cache.drop(name)
 
 
-def _rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
+def _read_rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
     if name != _name(content):
         raise ValueError("damaged")
     rows = read_array(io.BytesIO(content), allow_pickle=False)
@@ -93,7 +93,7 @@ def _rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
 
 
 def _key(pair: Pair) -> bytes:
-    """The length of the first text keeps ("ab", "c") and ("a", "bc") apart."""
+    """Return the key of a pair; with a length, so that ("ab", "c") differs from ("a", "bc")."""
     first, second = (text.encode("utf-8", "surrogatepass") for text in pair)
     digest = blake2b(len(first).to_bytes(8, "little"), digest_size=_KEY_BYTES)
     digest.update(first)

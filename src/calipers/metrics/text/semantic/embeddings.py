@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from calipers.metrics.text.semantic.batching import by_size
+from calipers.metrics.text.semantic.batching import batch_by_size
 from calipers.metrics.text.semantic.model import Model, Tokens
 
 _NUMBER = 4  # bytes
@@ -33,19 +33,19 @@ class Embeddings:
         return self._room // 2
 
     def of(self, texts: Mapping[str, Tokens]) -> dict[str, torch.Tensor]:
-        """The vectors of the texts."""
+        """Return the vectors of the texts."""
         new = [text for text in texts if text not in self._kept]
         for text in texts:
             if text in self._kept:
                 self._kept.move_to_end(text)
-        for batch in by_size(
+        for batch in batch_by_size(
             new,
             shape=lambda text: (len(texts[text].ids), 1),
             room=lambda length, _: length,
             budget=self._at_once,
             most_padding=self._at_once // 16,
         ):
-            vectors = self.model.vectors([texts[text] for text in batch])
+            vectors = self.model.embed([texts[text] for text in batch])
             for text, vector in zip(batch, vectors, strict=True):
                 self._kept[text] = vector
                 self._tokens += len(vector)

@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder, an installed package that carries them, or the hub.
+"""Location of a model's files: a folder, an installed package that carries them, or the hub.
 
 Weights are read from safetensors files alone: they hold numbers, never code.
 """
@@ -19,8 +19,8 @@ _PATIENCE = 5.0  # seconds until a hub counts as out of reach
 _WAYS = "give its folder, or an installed package that carries it"
 
 
-def model_folder(name: str) -> Path:
-    """The folder with the configuration, the tokenizer and the weights of the model so named."""
+def find_model(name: str) -> Path:
+    """Return the folder with the configuration, the tokenizer and the weights of a model."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not _holds_model(folder):
@@ -28,11 +28,11 @@ def model_folder(name: str) -> Path:
                 f"the folder {name} holds no model", fix=f"it needs {CONFIG} and {WEIGHTS}"
             )
         return folder.resolve()
-    return _in_package(name) or _from_hub(name)
+    return _search_package(name) or _from_hub(name)
 
 
-def model_digest(folder: Path) -> str:
-    """What a model's numbers follow from: the content of its files."""
+def hash_model(folder: Path) -> str:
+    """Return the hash of a model's files, on which its numbers depend."""
     digest = sha256()
     for path in sorted({path for each in _FILES for path in folder.glob(each)}):
         with path.open("rb") as file:
@@ -45,8 +45,8 @@ def _holds_model(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and any(folder.glob(WEIGHTS))
 
 
-def _in_package(name: str) -> Path | None:
-    """The shallowest folder of the package with a model in it; the package is not imported."""
+def _search_package(name: str) -> Path | None:
+    """Return the shallowest folder of a package that holds a model; nothing is imported."""
     module = name.replace("-", "_")
     spec = find_spec(module) if module.isidentifier() else None
     roots = (spec and spec.submodule_search_locations) or ()
@@ -62,14 +62,14 @@ def _from_hub(name: str) -> Path:
         folder = Path(snapshot_download(name, local_files_only=True, allow_patterns=_FILES))
         if _holds_model(folder):
             return folder
-    folder = Path(_downloaded(name))
+    folder = Path(_download(name))
     if not _holds_model(folder):
         raise UsageError(f"the model {name} has no {WEIGHTS} on the hub", fix="name another")
     return folder
 
 
-def _downloaded(name: str) -> str:
-    """A fresh copy of the model's files, in the hub's own cache."""
+def _download(name: str) -> str:
+    """Return a fresh copy of the model's files, in the hub's own cache."""
     from huggingface_hub import HfApi, errors, snapshot_download  # noqa: PLC0415
 
     try:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from calipers.metrics.text.semantic.batching import by_size
-from calipers.metrics.text.semantic.model import full_precision
+from calipers.metrics.text.semantic.batching import batch_by_size
+from calipers.metrics.text.semantic.model import force_precision
 
 _NUMBERS_AT_ONCE = {"cpu": 4 << 20, "cuda": 256 << 20}
 
 Vectors = tuple[torch.Tensor, torch.Tensor]
 
 
-def matched(pairs: Sequence[Vectors]) -> list[tuple[float, float]]:
-    """Precision and recall of each pair of texts, from the vectors of their tokens.
+def match_tokens(pairs: Sequence[Vectors]) -> list[tuple[float, float]]:
+    """Return precision and recall of each pair of texts, from the vectors of their tokens.
 
     A token that is like none (no cosine above 0) counts 0, so that both are in [0, 1]. Padding
     with zeros therefore changes nothing.
@@ -27,8 +27,8 @@ def matched(pairs: Sequence[Vectors]) -> list[tuple[float, float]]:
     budget = _NUMBERS_AT_ONCE.get(device.type, _NUMBERS_AT_ONCE["cpu"])
     order: list[int] = []
     found: list[torch.Tensor] = []
-    with torch.inference_mode(), full_precision(device):
-        for batch in by_size(
+    with torch.inference_mode(), force_precision(device):
+        for batch in batch_by_size(
             range(len(pairs)),
             shape=lambda at: (len(pairs[at][0]), len(pairs[at][1])),
             room=lambda first, second: first * second + (first + second) * width,

@@ -13,7 +13,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from calipers.metrics.text.semantic.finding import model_folder
+from calipers.metrics.text.semantic.finding import find_model
 from calipers.support.errors import UsageError
 
 _UNLIMITED = 100_000  # tokenizers that know no limit name a number beyond all reason
@@ -46,19 +46,19 @@ class Model:
         return int(self.network.config.hidden_size)
 
     def read(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each text."""
+        """Return the tokens of each text."""
         return [
             Tokens(
                 ids=np.array(encoding.ids, dtype=np.int64),
                 content=np.flatnonzero(np.array(encoding.special_tokens_mask) == 0),
                 cut=bool(encoding.overflowing),
             )
-            for some in _some_at_a_time(texts)
+            for some in _batch_texts(texts)
             for encoding in self.tokenizer.encode_batch(some)
         ]
 
-    def vectors(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
-        """For each text the vectors of its tokens, special ones left out."""
+    def embed(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
+        """Return, for each text, the vectors of its tokens without the special ones."""
         longest = max(len(each.ids) for each in batch)
         ids = np.full((len(batch), longest), self.padding)
         mask = np.zeros_like(ids)
@@ -66,7 +66,7 @@ class Model:
             ids[row, : len(each.ids)] = each.ids
             mask[row, : len(each.ids)] = 1
         kept = np.concatenate([each.content + row * longest for row, each in enumerate(batch)])
-        with torch.inference_mode(), full_precision(self.device):
+        with torch.inference_mode(), force_precision(self.device):
             output = self.network(
                 input_ids=torch.from_numpy(ids).to(self.device),
                 attention_mask=torch.from_numpy(mask).to(self.device),
@@ -78,13 +78,13 @@ class Model:
 
 
 def load(name: str, device: str | None = None) -> Model:
-    """The model so named: on the GPU where there is one, unless a device is named."""
-    folder = model_folder(name)
+    """Return the model of this name, on the GPU if there is one, unless a device is named."""
+    folder = find_model(name)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        with _quiet():
-            model = _loaded(folder, place)
-        model.vectors(model.read(["ready?"]))
+        with _silence():
+            model = _load_folder(folder, place)
+        model.embed(model.read(["ready?"]))
     except Exception as error:  # files from outside: they can be wrong in many ways
         what = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise UsageError(
@@ -93,7 +93,7 @@ def load(name: str, device: str | None = None) -> Model:
     return model
 
 
-def _loaded(folder: Path, device: torch.device) -> Model:
+def _load_folder(folder: Path, device: torch.device) -> Model:
     options = {"local_files_only": True, "trust_remote_code": False}
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
     network = transformers.AutoModel.from_pretrained(folder, use_safetensors=True, **options)
@@ -111,15 +111,15 @@ def _loaded(folder: Path, device: torch.device) -> Model:
 
 
 def _limit(tokenizer: Any, network: Any) -> int:
-    """The most tokens, special ones included, that the model reads."""
+    """Return the most tokens, special ones included, that the model reads."""
     known = [tokenizer.model_max_length]
     if positions := getattr(network.config, "max_position_embeddings", None):
-        known.append(positions - _unused_positions(network))
+        known.append(positions - _count_unused(network))
     return int(min((each for each in known if 0 < each < _UNLIMITED), default=_LIMIT_OTHERWISE))
 
 
-def _unused_positions(network: Any) -> int:
-    """RoBERTa and its kin count positions from behind that of padding."""
+def _count_unused(network: Any) -> int:
+    """Return the number of positions that RoBERTa and its relatives leave unused."""
     for name, part in network.named_modules():
         if name.endswith("position_embeddings"):
             padding = getattr(part, "padding_idx", None)
@@ -127,8 +127,8 @@ def _unused_positions(network: Any) -> int:
     return 0
 
 
-def _some_at_a_time(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts by the megabyte: what tokenizers tell of a text takes a hundred times its room."""
+def _batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield texts by the megabyte: tokenizers take a hundred times the size of a text."""
     some: list[str] = []
     characters = 0
     for text in texts:
@@ -142,8 +142,8 @@ def _some_at_a_time(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def full_precision(device: torch.device) -> Iterator[None]:
-    """No shortcuts of a GPU in 32-bit products, whatever else this process allows it."""
+def force_precision(device: torch.device) -> Iterator[None]:
+    """Disable reduced precision of a GPU in 32-bit products, inside the block."""
     if device.type != "cuda":
         yield
         return
@@ -156,8 +156,8 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bar for files that lie here, no remarks on weights for other ends."""
+def _silence() -> Iterator[None]:
+    """Suppress progress bars of local files and remarks on unused weights, inside the block."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -20,16 +20,16 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.text.words.jaccard import jaccard
-from calipers.metrics.text.words.pairs import Counts, by_pairs, counted
-from calipers.metrics.text.words.pieces import Array, tokens
+from calipers.metrics.text.words.pairs import Counts, apply_to_pairs, count_terms
+from calipers.metrics.text.words.pieces import Array, split_tokens
 from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
 
 IDF_OF_ONE = log(3 / 2) + 1
 
 
 def cosine(first: pl.Series, second: pl.Series) -> pl.Series:
-    """The cosine of each pair; with no term left in a text, 1 if both have the same words, or 0."""
-    values = by_pairs(_cosines, first, second)
+    """Return the cosine of each pair; without a term in a text, 1 for equal words, else 0."""
+    values = apply_to_pairs(_cosines, first, second)
     empty = values.is_infinite().fill_null(value=False).arg_true()
     if not len(empty):
         return values
@@ -38,18 +38,18 @@ def cosine(first: pl.Series, second: pl.Series) -> pl.Series:
 
 
 def _cosines(texts: pl.Series, pairs: int) -> Array:
-    """Of a slice; infinite where a text has no term."""
-    found = tokens(texts, without=ENGLISH_STOP_WORDS)
+    """Return the cosines of a slice; infinite if a text has no term."""
+    found = split_tokens(texts, without=ENGLISH_STOP_WORDS)
     bound = found.bound
     behind = np.flatnonzero(found.texts[1:] == found.texts[:-1])
     neighbours = found.numbers[behind] * bound + found.numbers[behind + 1]
-    counts = counted(
+    counts = count_terms(
         np.concatenate([found.numbers, bound + neighbours]),
         np.concatenate([found.texts, found.texts[behind]]),
         bound=bound + bound * bound,
         pairs=pairs,
     )
-    dot = counts.per_pair(counts.first * counts.second)
+    dot = counts.sum_per_pair(counts.first * counts.second)
     product = _squared_norm(counts, counts.first) * _squared_norm(counts, counts.second)
     values = np.full(pairs, np.inf)
     np.divide(dot, np.sqrt(product), out=values, where=product > 0)
@@ -59,5 +59,5 @@ def _cosines(texts: pl.Series, pairs: int) -> Array:
 
 def _squared_norm(counts: Counts, of_text: Array) -> Array:
     squares = of_text * of_text
-    shared = counts.per_pair(np.where(counts.shared, squares, 0))
-    return shared + IDF_OF_ONE**2 * (counts.per_pair(squares) - shared)
+    shared = counts.sum_per_pair(np.where(counts.shared, squares, 0))
+    return shared + IDF_OF_ONE**2 * (counts.sum_per_pair(squares) - shared)

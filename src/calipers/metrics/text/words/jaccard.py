@@ -9,17 +9,17 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from calipers.metrics.text.words.pairs import by_pairs, counted
-from calipers.metrics.text.words.pieces import Array, words
+from calipers.metrics.text.words.pairs import apply_to_pairs, count_terms
+from calipers.metrics.text.words.pieces import Array, split_words
 
 
 def jaccard(first: pl.Series, second: pl.Series) -> pl.Series:
-    """Of lower-cased words between white space; two texts without a word are 1."""
-    return by_pairs(_jaccards, first, second)
+    """Return the similarity of lower-cased words; 1 for two texts without a word."""
+    return apply_to_pairs(_jaccards, first, second)
 
 
 def _jaccards(texts: pl.Series, pairs: int) -> Array:
-    found = words(texts)
-    counts = counted(found.numbers, found.texts, bound=found.bound, pairs=pairs)
-    shared, either = counts.per_pair(counts.shared), counts.terms
+    found = split_words(texts)
+    counts = count_terms(found.numbers, found.texts, bound=found.bound, pairs=pairs)
+    shared, either = counts.sum_per_pair(counts.shared), counts.terms
     return np.divide(shared, either, out=np.ones(pairs), where=either > 0)

@@ -33,12 +33,12 @@ class Counts:
         """How many terms each pair has."""
         return np.diff(self.edges)
 
-    def per_pair(self, values: Array) -> Array:
-        """The sum of whole numbers over each pair's terms."""
+    def sum_per_pair(self, values: Array) -> Array:
+        """Return the sum of whole numbers over each pair's terms."""
         return np.diff(np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[self.edges])
 
 
-def counted(terms: Array, texts: Array, *, bound: int, pairs: int) -> Counts:
+def count_terms(terms: Array, texts: Array, *, bound: int, pairs: int) -> Counts:
     """Count terms below `bound`; text k is the first of pair k, text k + pairs the second."""
     # Pair, term and side as one number, so that one sort brings equal ones together. No hash, so
     # no two terms are ever taken for one; and it fits: a slice of several pairs has at most 2^14
@@ -53,10 +53,10 @@ def counted(terms: Array, texts: Array, *, bound: int, pairs: int) -> Counts:
     return Counts(in_both - in_second, in_second, edges)
 
 
-def by_pairs(
+def apply_to_pairs(
     work: Callable[[pl.Series, int], Array], first: pl.Series, second: pl.Series
 ) -> pl.Series:
-    """Slice by slice, `work` on both columns below each other; null where either text is."""
+    """Return `work` on both columns, one below the other, by slices; null if either text is."""
     rows = (first.is_not_null() & second.is_not_null()).arg_true()
     if not len(rows):
         return pl.Series(first.name, dtype=pl.Float64).clear(len(first))
@@ -64,15 +64,15 @@ def by_pairs(
     # No threads here: inside an expression, Polars would wait for them, and they for Polars.
     found = [
         work(pl.concat([a.slice(start, size), b.slice(start, size).alias(a.name)]), size)
-        for start, size in _slices(a, b)
+        for start, size in _slice_pairs(a, b)
     ]
     values = np.full(len(first), np.nan)
     values[rows.to_numpy()] = np.concatenate(found)
     return pl.Series(first.name, values, dtype=pl.Float64, nan_to_null=True)
 
 
-def _slices(a: pl.Series, b: pl.Series) -> Iterator[tuple[int, int]]:
-    """Starts and sizes of slices with few enough bytes; a longer text has one of its own."""
+def _slice_pairs(a: pl.Series, b: pl.Series) -> Iterator[tuple[int, int]]:
+    """Yield starts and sizes of slices with few enough bytes; a longer text has its own."""
     ends = np.cumsum((a.str.len_bytes() + b.str.len_bytes()).to_numpy().astype(np.int64))
     ends += _PER_PAIR * np.arange(1, len(ends) + 1)
     start = 0

@@ -37,24 +37,24 @@ class Pieces:
         return int(self.numbers.max()) + 1 if len(self.numbers) else 1
 
 
-def words(texts: pl.Series) -> Pieces:
-    """What `text.lower().split()` gives."""
-    return _cut(_lowered(texts), _WORD)
+def split_words(texts: pl.Series) -> Pieces:
+    """Return what `text.lower().split()` gives."""
+    return _cut(_lower(texts), _WORD)
 
 
-def tokens(texts: pl.Series, *, without: Collection[str] = ()) -> Pieces:
-    r"""What `re.findall(r"\b\w\w+\b", text.lower())` gives: runs of two characters or more."""
-    lowered = _lowered(texts)
+def split_tokens(texts: pl.Series, *, without: Collection[str] = ()) -> Pieces:
+    r"""Return what `re.findall(r"\b\w\w+\b", text.lower())` gives."""
+    lowered = _lower(texts)
     ascii_only = all(text.isascii() for text in lowered)
-    return _cut(lowered, _RUN_IN_ASCII if ascii_only else _run_in_unicode(), without=without)
+    return _cut(lowered, _RUN_IN_ASCII if ascii_only else _list_word_ranges(), without=without)
 
 
-def _lowered(texts: pl.Series) -> list[str]:
+def _lower(texts: pl.Series) -> list[str]:
     return [text.lower() for text in texts]
 
 
 def _cut(texts: list[str], pattern: str, *, without: Collection[str] = ()) -> Pieces:
-    """Categories number the pieces exactly, where a hash would take two for one some day."""
+    """Return the pieces; categories number them exactly, whereas hashes may collide."""
     found = pl.Series(texts, dtype=pl.String).str.extract_all(pattern)
     # In one column with the pieces: categories, and their numbers, last as long as a column does.
     every = pl.concat(
@@ -71,8 +71,8 @@ def _cut(texts: list[str], pattern: str, *, without: Collection[str] = ()) -> Pi
 
 
 @cache
-def _run_in_unicode() -> str:
-    r"""Runs of what Python's `\w` matches, as ranges of code points."""
+def _list_word_ranges() -> str:
+    r"""Return runs of what Python's `\w` matches, as ranges of code points."""
     points = np.delete(np.arange(_PLANES, dtype="<u4"), _SURROGATES)
     runs = re.findall(r"\w+", points.tobytes().decode("utf-32-le"))
     ranges = (rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs)

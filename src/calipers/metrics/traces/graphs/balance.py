@@ -12,12 +12,12 @@ from calipers.metrics.traces.graphs.graphs import Floats
 _FEWEST_UNEVEN = 2
 
 
-def task_balance(counts: Sequence[Sequence[float]]) -> Floats:
-    """1 − deviation / mean of each run's counts, the deviation of a sample; never below 0.
+def measure_balance(counts: Sequence[Sequence[float]]) -> Floats:
+    """Return 1 − deviation / mean of each run's counts (sample deviation); never below 0.
 
     Fewer than two agents, or no task at all, is even.
 
-    >>> task_balance([[4, 4], [2, 4, 6], [0, 9], [0, 0], []]).round(3).tolist()
+    >>> measure_balance([[4, 4], [2, 4, 6], [0, 9], [0, 0], []]).round(3).tolist()
     [1.0, 0.5, 0.0, 1.0, 1.0]
     """
     agents = np.fromiter(map(len, counts), dtype=np.int64, count=len(counts))

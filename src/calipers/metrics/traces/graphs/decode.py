@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.metrics.traces.graphs.balance import task_balance
+from calipers.metrics.traces.graphs.balance import measure_balance
 from calipers.records.fields import BadValue
 from calipers.records.trace_shape import AS_READ, CALLS, MESSAGES, Trace, read_trace
 
@@ -27,17 +27,17 @@ _MAYBE_UNESCAPED = r"(?s)^[\[{].*[\\\x00-\x1f]"
 _LENIENT = json.JSONDecoder(strict=False)  # line breaks in names, which Polars does not escape
 
 
-def decoded(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
-    """The traces' parts, each null where its trace lacks it; BadValue for a trace of wrong shape.
+def decode_traces(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
+    """Return the traces' parts, null if missing; raise BadValue for a trace of wrong shape.
 
     Without `contexts` nobody asks for these, and they need not be exact.
 
     >>> trace = '{"tool_calls": [{"tool_name": "search"}], "agent_tasks": {"a": 2, "b": 2}}'
-    >>> decoded(pl.Series([trace])).struct.field("balance").item()
+    >>> decode_traces(pl.Series([trace])).struct.field("balance").item()
     1.0
     """
     if traces.dtype == AS_READ:
-        parts, odd = _parts(traces.struct.unnest(), traces.is_not_null(), contexts=contexts)
+        parts, odd = _convert_parts(traces.struct.unnest(), traces.is_not_null(), contexts=contexts)
         if odd.any():
             raise BadValue("a trace that must be read as text")
         return parts.alias(traces.name)
@@ -55,20 +55,20 @@ def _of_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
     try:
         frame = _read_lines(texts)
     except pl.exceptions.PolarsError:
-        return _one_by_one(texts)
-    parts, odd = _parts(frame, texts.is_not_null(), contexts=contexts)
+        return _decode_singly(texts)
+    parts, odd = _convert_parts(frame, texts.is_not_null(), contexts=contexts)
     if not odd.any():
         return parts
     rows = pl.DataFrame({"trace": parts, "odd": odd})
     rows = rows.with_columns(pl.when("odd").then(pl.col("odd").cum_sum() - 1).alias("place"))
-    exact = pl.lit(_one_by_one(texts.filter(odd)))
+    exact = pl.lit(_decode_singly(texts.filter(odd)))
     return rows.select(
         pl.when("odd").then(exact.gather("place")).otherwise("trace").alias(texts.name)
     ).to_series()
 
 
 def _read_lines(texts: pl.Series) -> pl.DataFrame:
-    """A row per text, if each is an object and so can stand on a line of its own."""
+    """Return a row per text, if each is an object and so can stand on a line of its own."""
     if not texts.str.contains(_OBJECT).all():
         raise pl.exceptions.ComputeError("not an object a line")
     if texts.str.contains("\n", literal=True).any():  # between tokens: a text has none unescaped
@@ -80,9 +80,11 @@ def _read_lines(texts: pl.Series) -> pl.DataFrame:
     return frame
 
 
-def _parts(frame: pl.DataFrame, there: pl.Series, *, contexts: bool) -> tuple[pl.Series, pl.Series]:
-    """What Polars has read as the metrics read it, and which rows are odd."""
-    balance, odd_tasks = _balance(frame["agent_tasks"])
+def _convert_parts(
+    frame: pl.DataFrame, there: pl.Series, *, contexts: bool
+) -> tuple[pl.Series, pl.Series]:
+    """Return what Polars has read in the metrics' types, and which rows are unusual."""
+    balance, odd_tasks = _balance_tasks(frame["agent_tasks"])
     found = frame.select(
         pl.when(there)
         .then(pl.struct("tool_calls", "agent_interactions", balance).cast(DECODED))
@@ -111,17 +113,17 @@ def _may_be_nested(text: pl.Expr) -> pl.Expr:
     return text.str.starts_with("[") | text.str.starts_with("{")
 
 
-def _balance(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The balance of the agents' tasks, and the rows whose counts are odd."""
+def _balance_tasks(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return the balance of the agents' tasks, and the rows with unusual counts."""
     there = texts.is_not_null()
-    counts = [_usual_counts(text) for text in texts.filter(there)]
+    counts = [_read_counts(text) for text in texts.filter(there)]
     balance, odd = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=bool)
-    balance[there] = task_balance([each or () for each in counts])
+    balance[there] = measure_balance([each or () for each in counts])
     odd[there] = [each is None for each in counts]
     return pl.Series("balance", balance).fill_nan(None), pl.Series(odd)
 
 
-def _usual_counts(text: str) -> Sequence[float] | None:
+def _read_counts(text: str) -> Sequence[float] | None:
     try:
         tasks = _LENIENT.decode(text)
     except (ValueError, RecursionError):
@@ -136,7 +138,7 @@ def _usual_counts(text: str) -> Sequence[float] | None:
     return counts if usual else None
 
 
-def _one_by_one(texts: pl.Series) -> pl.Series:
+def _decode_singly(texts: pl.Series) -> pl.Series:
     return pl.Series(texts.name, [_as_row(read_trace(text)) for text in texts], dtype=DECODED)
 
 
@@ -149,5 +151,5 @@ def _as_row(trace: Trace | None) -> dict[str, Any] | None:
         "agent_interactions": None
         if messages is None
         else [{"from": each.sender, "to": each.receiver, "type": each.type} for each in messages],
-        "balance": None if tasks is None else float(task_balance([list(tasks.values())])[0]),
+        "balance": None if tasks is None else float(measure_balance([list(tasks.values())])[0]),
     }

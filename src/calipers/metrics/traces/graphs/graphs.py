@@ -35,9 +35,9 @@ class Graphs:
 
     @staticmethod
     def of(graph_of_node: Ints, graphs: int, heads: Ints, tails: Ints) -> Graphs:
-        """Graphs of nodes in the order of their graphs, and of edges that may be there twice."""
+        """Return graphs of nodes in the order of their graphs, and of edges, possibly repeated."""
         nodes = len(graph_of_node)
-        edges, _ = _runs(np.sort(tails * nodes + heads))  # np.unique takes 60 times as long
+        edges, _ = _find_runs(np.sort(tails * nodes + heads))  # np.unique takes 60 times as long
         tails, heads = np.divmod(edges, max(nodes, 1))
         return Graphs(np.bincount(graph_of_node, minlength=graphs), heads, tails)
 
@@ -56,29 +56,29 @@ class Graphs:
         """How many nodes there are in the graph of each node."""
         return self.sizes[self.graph]
 
-    def path_lengths(self, starts: Ints, goals: Ints) -> Ints:
-        """The length of the shortest path in each graph; −1 where there is none."""
+    def measure_paths(self, starts: Ints, goals: Ints) -> Ints:
+        """Return the length of the shortest path in each graph; −1 without one."""
         lengths = np.where(starts == goals, 0, -1)
         seeds = np.zeros(len(self.graph), dtype=np.uint64)
         seeds[starts] = 1
-        for distance, reached in enumerate(self._levels(seeds), start=1):
+        for distance, reached in enumerate(self._search_levels(seeds), start=1):
             lengths[reached[goals] > 0] = distance
         return lengths
 
     def degree(self) -> Floats:
-        """Edges to and from each node, over the other nodes."""
+        """Return the edges to and from each node, over the number of other nodes."""
         ends = np.bincount(np.concatenate([self.heads, self.tails]), minlength=len(self.graph))
         return np.where(self.size > 1, ends / np.maximum(self.size - 1, 1), 1.0)
 
     def closeness(self) -> Floats:
-        """How near the nodes are from which each can be reached, times their share of all."""
+        """Return how near the nodes are that reach each node, times their share of all."""
         reached, distances = np.zeros((2, len(self.graph)), dtype=np.int64)
         place = np.arange(len(self.graph)) - self.first[self.graph]
         for start in range(0, int(self.sizes.max(initial=0)), _WORD):
             bit = np.clip(place - start, 0, _WORD - 1).astype(np.uint64)
             is_source = (place >= start) & (place < start + _WORD)
             seeds = np.where(is_source, np.uint64(1) << bit, np.uint64(0))
-            for distance, bits in enumerate(self._levels(seeds), start=1):
+            for distance, bits in enumerate(self._search_levels(seeds), start=1):
                 count = np.bitwise_count(bits).astype(np.int64)
                 reached += count
                 distances += distance * count
@@ -86,10 +86,10 @@ class Graphs:
         return reached / np.maximum(distances, 1) * (reached / others)
 
     def betweenness(self) -> Floats:
-        """The share of shortest paths between other nodes that lead through each node."""
+        """Return the share of shortest paths between other nodes that lead through each node."""
         import rustworkx  # noqa: PLC0415 (only where there are messages)
 
-        before = self.first[self.graph[self.heads]]  # nodes are numbered anew in each graph
+        before = self.first[self.graph[self.heads]]  # nodes are numbered separately in each graph
         heads, tails = (self.heads - before).tolist(), (self.tails - before).tolist()
         ends = np.searchsorted(self.tails, self.first + self.sizes).tolist()
         paths: list[float] = []
@@ -111,8 +111,8 @@ class Graphs:
         shares: Floats = np.array(paths) / np.maximum(others * (others - 1), 1)
         return shares
 
-    def _levels(self, seeds: Words) -> Iterator[Words]:
-        """The bits that reach each node for the first time, level after level of the search."""
+    def _search_levels(self, seeds: Words) -> Iterator[Words]:
+        """Yield the bits that reach each node for the first time, level by level."""
         seen, new = seeds.copy(), seeds
         heads, tails = self.heads, self.tails
         while True:
@@ -120,7 +120,7 @@ class Graphs:
             moving = np.flatnonzero(carried)
             if not len(moving):
                 return
-            targets, where = _runs(tails[moving])
+            targets, where = _find_runs(tails[moving])
             new = np.zeros_like(seeds)
             new[targets] = np.bitwise_or.reduceat(carried[moving], where)
             new &= ~seen
@@ -135,7 +135,7 @@ class Graphs:
                 heads, tails = heads[going_on], tails[going_on]
 
 
-def _runs(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct ones of sorted values, and where each begins."""
+def _find_runs(values: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct ones of sorted values, and where each begins."""
     begins = np.flatnonzero(np.diff(values, prepend=-1))
     return values[begins], begins

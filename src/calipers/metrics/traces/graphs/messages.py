@@ -6,20 +6,20 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.traces.graphs.graphs import Graphs, Ints
-from calipers.metrics.traces.graphs.nodes import numbered, spread_out
+from calipers.metrics.traces.graphs.nodes import explode_lists, number_nodes
 
 
-def highest_centrality(messages: pl.Series) -> pl.Series:
-    """The mean of betweenness, closeness and degree of the agent with the highest; null for none.
+def find_highest_centrality(messages: pl.Series) -> pl.Series:
+    """Return the greatest mean of betweenness, closeness and degree of an agent; null for none.
 
     >>> talk = [{"from": "lead", "to": who, "type": "handoff"} for who in ("coder", "tester")]
-    >>> highest_centrality(pl.Series([talk])).item()  # degree 1, nothing leads to or through it
+    >>> find_highest_centrality(pl.Series([talk])).item()  # degree 1, no path to it
     0.3333333333333333
     """
-    rows, items = spread_out(messages)
+    rows, items = explode_lists(messages)
     found = np.full(len(messages), np.nan)
     if len(rows):
-        heads, tails, row_of_node = _ends(rows, items["from"], items["to"])
+        heads, tails, row_of_node = _number_agents(rows, items["from"], items["to"])
         named = (heads >= 0) & (tails >= 0)
         graphs = Graphs.of(row_of_node, len(messages), heads[named], tails[named])
         combined = (graphs.betweenness() + graphs.closeness() + graphs.degree()) / 3.0
@@ -29,14 +29,14 @@ def highest_centrality(messages: pl.Series) -> pl.Series:
     return pl.Series(messages.name, found).fill_nan(None)
 
 
-def _ends(rows: Ints, senders: pl.Series, receivers: pl.Series) -> tuple[Ints, Ints, Ints]:
-    """The nodes that messages are from and to, −1 for an agent not named, and each node's row."""
+def _number_agents(rows: Ints, senders: pl.Series, receivers: pl.Series) -> tuple[Ints, Ints, Ints]:
+    """Return sender and receiver nodes, −1 for an agent not named, and each node's row."""
     names, rows = pl.concat([senders, receivers]), np.concatenate([rows, rows])
     if not names.null_count():
-        nodes, row_of_node = numbered(rows, names)
+        nodes, row_of_node = number_nodes(rows, names)
     else:
         named = names.is_not_null().to_numpy()
         nodes = np.full(len(names), -1)
-        nodes[named], row_of_node = numbered(rows[named], names.drop_nulls())
+        nodes[named], row_of_node = number_nodes(rows[named], names.drop_nulls())
     heads, tails = np.split(nodes, 2)
     return heads, tails, row_of_node

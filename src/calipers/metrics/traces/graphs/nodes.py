@@ -8,15 +8,15 @@ import polars as pl
 from calipers.metrics.traces.graphs.graphs import Ints
 
 
-def spread_out(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
-    """The items of all lists, a row each, and the row that each was listed in."""
+def explode_lists(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
+    """Return the items of all lists, a row each, and the row that each was listed in."""
     lengths = lists.list.len().fill_null(0)
     rows = np.repeat(np.arange(len(lists)), lengths.to_numpy())
     return rows, lists.filter(lengths > 0).explode().struct.unnest()
 
 
-def numbered(rows: Ints, names: pl.Series) -> tuple[Ints, Ints]:
-    """The node of each name, numbered through from row to row, and the row of each node."""
+def number_nodes(rows: Ints, names: pl.Series) -> tuple[Ints, Ints]:
+    """Return the node of each name, numbered across rows, and the row of each node."""
     own = pl.Categorical(pl.Categories.random())  # that go with the batch
     codes = names.cast(own).to_physical().to_numpy().astype(np.int64)
     kinds = int(codes.max(initial=0)) + 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.metrics.traces.graphs.nodes import spread_out
+from calipers.metrics.traces.graphs.nodes import explode_lists
 from calipers.records.tool_map import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
@@ -27,7 +27,7 @@ class OptimalTools:
     by_context: Mapping[str, str] = field(hash=False)
 
     def of(self, contexts: pl.Series) -> pl.Series:
-        """The optimal tool in each context; null where there is none.
+        """Return the optimal tool in each context; null without one.
 
         That of the very context, else of the longest key that the context contains (of equally
         long ones the first in the alphabet), else of `*`.
@@ -43,29 +43,29 @@ class OptimalTools:
 
 
 def read_optimal_tools(path: str | Path) -> OptimalTools:
-    """The optimal tools in a YAML or JSON file: `{context: tool}`."""
-    return checked_tools(read_config(path, example=_EXAMPLE).value, source=str(path))
+    """Read the optimal tools from a YAML or JSON file: `{context: tool}`."""
+    return check_tools(read_config(path, example=_EXAMPLE).value, source=str(path))
 
 
-def checked_tools(table: Any, *, source: str) -> OptimalTools:
-    """The optimal tools in a table as a file holds it; errors name the source and the context."""
+def check_tools(table: Any, *, source: str) -> OptimalTools:
+    """Return the optimal tools in a table read from a file; errors name source and context."""
     if not isinstance(table, Mapping) or not table:
         raise UsageError(f"{source}: no contexts and tools in it", fix=_EXAMPLE)
     for context, tool in table.items():
         for text in (context, tool):
             if not isinstance(text, str):
                 raise UsageError(
-                    f"{source}: in the line of {shown(context)}: {shown(text)} is no text, "
+                    f"{source}: in the entry of {shown(context)}: {shown(text)} is not text, "
                     "as contexts and names of tools are",
                     fix="put it in quotes",
                 )
     return OptimalTools(source, dict(table))
 
 
-def tool_selection(
+def measure_selection(
     calls: pl.Series, tools: OptimalTools | None, own: pl.Series | None = None
 ) -> pl.DataFrame:
-    """Of each row the share of calls that chose the optimal tool, and how many calls have none.
+    """Return each row's share of calls that chose the optimal tool, and the calls without one.
 
     Args:
         calls: The calls of each row.
@@ -75,14 +75,14 @@ def tool_selection(
     Returns:
         A row each; null where there are no calls to look at, or nothing says which tool is best.
 
-    >>> tools = checked_tools({"find": "search", "*": "think"}, source="tools.yaml")
+    >>> tools = check_tools({"find": "search", "*": "think"}, source="tools.yaml")
     >>> right = {"tool_name": "search", "context": "find a cat"}
     >>> wrong = {"tool_name": "open", "context": ""}
-    >>> tool_selection(pl.Series([[right, wrong]]), tools)["share"].item()
+    >>> measure_selection(pl.Series([[right, wrong]]), tools)["share"].item()
     0.5
     """
     own = pl.Series([None], dtype=pl.String).new_from_index(0, len(calls)) if own is None else own
-    rows, items = spread_out(calls)
+    rows, items = explode_lists(calls)
     right, unmapped = np.zeros((2, len(calls)), dtype=np.int64)
     if len(rows):
         optimal = _optimal(items["context"].fill_null(""), own.gather(rows), tools)

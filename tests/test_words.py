@@ -1,0 +1,89 @@
+"""Functions are verbs in the imperative, and their docstrings begin with one.
+
+A name or docstring that fails here begins with a word that is not in `VERBS`: reword it, or add
+the verb. A function that is rightly a noun (a hook of another library, the name of a statistic)
+goes into `NOUNS`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import calipers
+
+PACKAGE = Path(calipers.__file__).parent
+VERBS = frozenset(
+    """
+    add adjust agree allow answer append apply ask assemble assume attempt attribute audit average
+    batch begin bootstrap bound break build calibrate call cancel change check choose classify
+    clean clip close code collect combine compare complete compute configure conform consume
+    convert copy correct count create cut decide declare decode decompress delete describe detect
+    determine diff disable do download draw drop dump encode end ensure escape estimate evaluate
+    examine exit explain explode export extend extract fail fetch fill filter find finish fit flag
+    flush fold follow force forget format freeze gate generate get give grade group guard guess
+    handle hash hide hold identify ignore import infer insert inspect interpolate invert iterate
+    join judge keep kill label limit linearize list listen load locate lock log look make map mark
+    mask match measure merge move name narrow normalize note number open order pair parse pass
+    pause permute pick place plan play pool power prepare price print prune put quote raise rank
+    ratchet reach read rebuild receive recognize record reduce refuse register reject release
+    reload remember remove rename render repeat replace report request require reraise resample
+    reserve reset resolve restore restrict resume retry return reuse reverse rewrite round run
+    sample save say schedule score search seed select send serve set settle share shorten show
+    shuffle simulate skip slow sort spell split spread stage standardize start stop store stream
+    strip suggest sum summarize support suppress tabulate take tear tell test time tokenize touch
+    trace track translate treat trim try turn unpack update upload use validate verify view wait
+    walk warn watch weigh widen work wrap write yield
+    """.split()
+)
+QUESTIONS = frozenset("are asks can has is may must needs takes".split())  # and conversions:
+CONVERSIONS = frozenset("as from to with".split())
+NOUN_FOLDERS = ("cli", "statistics")  # commands, and functions named after their statistic
+NOUNS = frozenset(
+    """
+    calipers catalogue centre choices_of drift_table preference_tables sentence centre_column cosine doctor init jaccard mean metric_named metrics_of
+    nearest option part quantile reason session_folder shown strengths_of_wins timed total
+    total_column
+    """.split()
+)
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def list_functions() -> Iterator[tuple[str, FUNCTIONS, bool]]:
+    """Yield where each function is, the function, and whether it stands in a module itself."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        if "starter" in place.parts:  # files for users, who call their functions as they like
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, FUNCTIONS) and not is_property(node):
+                yield f"{place}:{node.lineno}: {node.name}", node, node in tree.body
+
+
+def is_property(node: FUNCTIONS) -> bool:
+    return any("property" in ast.unparse(each) for each in node.decorator_list)
+
+
+def test_functions_are_verbs() -> None:
+    known = VERBS | QUESTIONS | CONVERSIONS
+    wrong = [
+        where
+        for where, node, is_of_module in list_functions()
+        if is_of_module
+        and not node.name.startswith(("_", "pytest_"))
+        and not where.startswith(NOUN_FOLDERS)
+        and node.name.partition("_")[0] not in known
+        and node.name not in NOUNS
+    ]
+    assert not wrong, f"not verbs of tests/test_words.py: {wrong}"
+
+
+def test_docstrings_begin_with_a_verb() -> None:
+    wrong = [
+        f"{where}: {text.splitlines()[0]}"
+        for where, node, _ in list_functions()
+        if (text := ast.get_docstring(node)) and text.split()[0].strip(",.;:").lower() not in VERBS
+    ]
+    assert not wrong, f"docstrings that begin with no verb of tests/test_words.py: {wrong}"
