@@ -79,7 +79,7 @@ metric                                  m0                  m1
   token_efficiency: no record has correct and the numbers of its tokens (m1)
   time_score: no record has duration_seconds, or latency_ms (m1)
   brier, ece, cot_tokens_mean, cot_chars_mean, step_count_mean, ra_ratio_mean and 6 more: no interval: one row does not
-  tell how far others lie
+  show how much others vary
   sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
   latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
   latency_p50_ms: no interval: 2 rows are too few for a bound within the data
