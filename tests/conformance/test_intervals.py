@@ -219,7 +219,7 @@ def test_one_task_gives_no_interval_over_tasks_and_says_why() -> None:
     found = cal.score([_ROW, _ROW], metrics=["determinism_index"]).groups[0]
     measured = found.metrics["determinism_index"]
     assert (measured.low, measured.high) == (None, None)
-    assert measured.to_dict()["interval_reason"] == "one task does not tell how far others lie"
+    assert measured.to_dict()["interval_reason"] == "one task does not show how much others vary"
 
 
 def test_one_cluster_has_a_quantile_of_its_own_rows() -> None:

@@ -55,7 +55,8 @@ class SuiteFolder:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            # Under a limit on the size of files, bytecode would be cut off and kept for the next.
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
             preexec_fn=before,  # noqa: PLW1509 (sets a limit, and no thread is at work)
         )
 

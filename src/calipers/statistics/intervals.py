@@ -179,7 +179,8 @@ def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
 
 def _weigh_unseen(variance: float, tight: float) -> float:
     """Return the weight of the unseen: 1 without spread, ½ at `_TIGHT` of the way to the end."""
-    return tight**2 / (tight**2 + variance) if tight else 0.0
+    square = tight**2  # 0 for the smallest numbers
+    return square / (square + variance) if square else 0.0
 
 
 def wilson(
