@@ -68,7 +68,7 @@ class Where:
         if self.raters and self.value is None:
             return dict.fromkeys(self.raters, "--raters") | more
         raise UsageError(
-            f"where are the ratings? no record has {JUDGMENTS}",
+            f"no ratings: no record has {JUDGMENTS}",
             fix="name a column per rater: --raters human,judge; or, for a row per rating, "
             "--rater-field judge --value score --unit id",
         )

@@ -99,7 +99,7 @@ def check_keywords(
     for keyword in given:
         if keyword not in known:
             now = RENAMED.get(keyword)
-            fix = f"it is called {now} now" if now in known else nearest(keyword, known)
+            fix = f"use {now} instead" if now in known else nearest(keyword, known)
             raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
     found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
     preset = {
