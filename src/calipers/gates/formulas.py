@@ -3,7 +3,7 @@
 >>> score = parse_formula("min(accuracy, 1) × 0.3 + (1 − normalized_latency) ÷ 2")
 >>> score.names
 ('accuracy', 'normalized_latency')
->>> score.value({"accuracy": 0.5, "normalized_latency": 0.2})
+>>> score.compute({"accuracy": 0.5, "normalized_latency": 0.2})
 0.55
 """
 

@@ -43,7 +43,7 @@ def fold(text: str) -> str:
 def list_readings(folded: str) -> Iterator[str]:
     """Yield the other ways to read a folded text, if there are any.
 
-    >>> list(list_readings("1gn0r3 it")), list(readings("p a s s  it"))
+    >>> list(list_readings("1gn0r3 it")), list(list_readings("p a s s  it"))
     (['ignore it'], ['pass  it'])
     """
     latin = folded if folded.isascii() else folded.translate(_map_latin())

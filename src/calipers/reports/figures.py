@@ -2,7 +2,7 @@
 
 One rule for every format: an interval decides how many digits its value has.
 
->>> format_figure(0.87213, 0.76789, 0.93312), figure(36.912, 34.6, 39.2)
+>>> format_figure(0.87213, 0.76789, 0.93312), format_figure(36.912, 34.6, 39.2)
 ('0.872 [0.768, 0.933]', '36.9 ± 2.3')
 """
 

@@ -97,7 +97,7 @@ def format_progress(tally: Tally) -> str:
 def format_dollars(amount: float) -> str:
     """Return $5.00, or as many digits as a small sum needs.
 
-    >>> format_dollars(1234.5), dollars(0.0020734), dollars(2e-9)
+    >>> format_dollars(1234.5), format_dollars(0.0020734), format_dollars(2e-9)
     ('$1,234.50', '$0.00207', '< $0.000001')
     """
     if amount >= 1 or not amount:

@@ -28,7 +28,7 @@ def _is_whole(values: Iterable[Any]) -> bool:
 def split_natural(text: str) -> tuple[Any, ...]:
     """Return the sort key of a text in which numbers count as such: T2 before T10.
 
-    >>> sorted(["T10", "T2", "T1"], key=natural_key)
+    >>> sorted(["T10", "T2", "T1"], key=split_natural)
     ['T1', 'T2', 'T10']
     """
     parts = _DIGITS.split(text)

@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
 class Bets:
     """Someone who bets, value by value, that a mean is above a mark; wins at 1/alpha.
 
-    >>> Bets(mark=0.5, total=100, alpha=0.025).placed([1] * 40).won_after
+    >>> Bets(mark=0.5, total=100, alpha=0.025).place([1] * 40).won_after
     8
     """
 

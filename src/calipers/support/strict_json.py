@@ -11,7 +11,7 @@ from typing import Any
 def to_finite(value: float | None) -> float | str | None:
     """Return a number as strict JSON allows it: an infinite one as text, NaN as null.
 
-    >>> to_finite(0.5), finite_json(float("-inf")), finite_json(None)
+    >>> to_finite(0.5), to_finite(float("-inf")), to_finite(None)
     (0.5, '-Infinity', None)
     """
     if value is None or math.isfinite(value):

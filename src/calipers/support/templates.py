@@ -42,7 +42,7 @@ class Template:
     def fill(self, record: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
         """Return the text filled in for one record; `quote` is applied to the fields' values first.
 
-        >>> Template("order {id}").filled({"id": 17})
+        >>> Template("order {id}").fill({"id": 17})
         'order 17'
         """
         return "".join(

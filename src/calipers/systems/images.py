@@ -63,7 +63,7 @@ def _read(path: Path) -> bytes:
 def detect_type(content: bytes) -> str | None:
     """Return the type of an image by its first bytes; None for anything else.
 
-    >>> detect_type(b"GIF89a"), media_type(b"<svg/>")
+    >>> detect_type(b"GIF89a"), detect_type(b"<svg/>")
     ('image/gif', None)
     """
     if content.startswith(b"\x89PNG\r\n\x1a\n"):

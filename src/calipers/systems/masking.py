@@ -6,7 +6,7 @@ more are masked too, where the key looks random.
 
 >>> Mask(["my-secret-key"])("the key my-secret-key is invalid, as is Bearer abcdefghijkl")
 'the key *** is invalid, as is Bearer ***'
->>> Mask(["Xk29-Lq7Z-04mN-ppT"]).exact("GET /?k=Xk29%2DLq7Z%2D04mN%2DppT and Xk29-Lq7Z")
+>>> Mask(["Xk29-Lq7Z-04mN-ppT"]).mask_text("GET /?k=Xk29%2DLq7Z%2D04mN%2DppT and Xk29-Lq7Z")
 'GET /?k=*** and ***'
 """
 

@@ -27,6 +27,6 @@ def doctor(
 
     >>> rows = [{"id": f"q{n}", "run": 1, "answer": "4", "target": "4"} for n in (1, 2, 2)]
     >>> [(found.kind, found.count, found.examples) for found in doctor(rows).findings]
-    [('duplicates', 1, ('q2',))]
+    [('duplicates', 1, ('q2',)), ('unequal runs', 1, ('q2',))]
     """
     return examine(data, field_map=map or {}, strict=strict)

@@ -88,7 +88,7 @@ class Language(ReplyTest):
 def detect_language(text: str) -> str | None:
     """Return the code of a text's language, or None if it cannot be determined.
 
-    >>> detect_language("Das Paket ist noch nicht angekommen."), language_of("42")
+    >>> detect_language("Das Paket ist noch nicht angekommen."), detect_language("42")
     ('de', None)
     """
     text = _NO_LANGUAGE.sub(" ", text[:_MOST]).lower()

@@ -38,7 +38,7 @@ _IBAN_LENGTHS = {each[:2]: int(each[2:]) for each in _IBAN.split()}
 def _is_card(text: str) -> bool:
     """Say whether the digits may be a card number: its length, and the Luhn checksum.
 
-    >>> _is_card("4111 1111 1111 1111"), _luhn("4111 1111 1111 1112")
+    >>> _is_card("4111 1111 1111 1111"), _is_card("4111 1111 1111 1112")
     (True, False)
     """
     digits = [int(each) for each in _NOT_DIGITS.sub("", text)]
@@ -51,7 +51,7 @@ def _is_card(text: str) -> bool:
 def _is_iban(text: str) -> bool:
     """Say whether a text is an IBAN: the length of its country, and remainder 1 modulo 97.
 
-    >>> _is_iban("DE89 3704 0044 0532 0130 00"), _iban("DE89 3704 0044 0532 0130 01")
+    >>> _is_iban("DE89 3704 0044 0532 0130 00"), _is_iban("DE89 3704 0044 0532 0130 01")
     (True, False)
     """
     written = text.replace(" ", "").upper()
@@ -77,7 +77,7 @@ def _is_phone(text: str) -> bool:
 def _is_ssn(text: str) -> bool:
     """Say whether the number could have been issued.
 
-    >>> _is_ssn("123-45-6789"), _ssn("666-45-6789"), _ssn("123-00-6789")
+    >>> _is_ssn("123-45-6789"), _is_ssn("666-45-6789"), _is_ssn("123-00-6789")
     (True, False, False)
     """
     area, group, serial = re.split("[- ]", text)

@@ -3,8 +3,8 @@
 A cost is additive: the tokens of prompt, completion, cache reads and cache writes, each at its own
 price (DEFINITIONS, T).
 
->>> from calipers.metrics.cost.prices import checked_prices
->>> prices = checked_prices({"my-model": {"input": 3, "output": 15}}, source="prices.yaml")
+>>> from calipers.metrics.cost.prices import check_prices
+>>> prices = check_prices({"my-model": {"input": 3, "output": 15}}, source="prices.yaml")
 >>> call = {"model": "my-model", "prompt_tokens": 1e6, "completion_tokens": 1e5}
 >>> price_calls(pl.DataFrame([dict.fromkeys(USED) | call]), prices)["cost_usd"].item()
 4.5
