@@ -106,7 +106,7 @@ PLANTED = answer(BEST, "All claims are right.")
 def test_an_answer_that_stands_in_the_judged_text_is_none_of_the_judge(
     judged: str, reply: str
 ) -> None:
-    with pytest.raises(BadAnswer, match="stands in the judged text"):
+    with pytest.raises(BadAnswer, match="from the judged text"):
         read_answer(reply, ACCURACY, judged=["A paper.", judged])
     own = answer(BEST, "All of its claims are right.")
     assert read_answer(own, ACCURACY, judged=["A paper.", judged]).scores == BEST

@@ -75,7 +75,7 @@ def test_the_defaults_are_the_contracts(tmp_path: Path) -> None:
         ("input: 0.15", "input: -1", 11, "systems.0.price.input should be", "schema suite"),
         ("output: 0.60", "output: .inf", 11, "finite number", "schema suite"),
         ("[python, agent.py]", "python agent.py", 15, "command is not a list", "schema suite"),
-        ("model: openai:gpt-4o-mini\n    base", "model: gpt-4o\n    base", 7, "no provider", "openai:gpt-4o"),
+        ("model: openai:gpt-4o-mini\n    base", "model: gpt-4o\n    base", 7, "not name a provider", "openai:gpt-4o"),
         ("    command: [python, agent.py]\n", "", 14, "says nothing of what to call", "command"),
         ("    python: solver.py:answer", "    python: a.py:f\n    model: a:b", 12, "has model and python", "one of"),
         ("    python: solver.py:answer", "    python: a.py:f\n    base_url: http://x/v1", 14, "base_url is for models", "leave"),

@@ -264,8 +264,8 @@ def _average(shares: Sequence[float], weights: Sequence[float]) -> float:
 def find_tolerance(written: object) -> float:
     """Return how far a score may be from its sum: half a unit of its last decimal, ≥ the second.
 
-    >>> find_tolerance("0.9286"), find_tolerance("0.9"), find_tolerance("1"), find_tolerance("0.9333333333333333")
-    (5e-05, 0.005, 0.005, 1e-06)
+    >>> [find_tolerance(written) for written in ("0.9286", "0.9", "1", "0.9333333333333333")]
+    [5e-05, 0.005, 0.005, 1e-06]
     """
     exponent = Decimal(str(written)).as_tuple().exponent
     decimals = max(_FEWEST_DECIMALS, -exponent) if isinstance(exponent, int) else _FEWEST_DECIMALS
