@@ -130,3 +130,11 @@ def test_latencies_of_one_side_only_are_in_no_pair() -> None:
     assert found.n_pairs == 30
     scored = cal.score(base[10:], metrics=["latency_p95_ms"]).groups[0].metrics["latency_p95_ms"]
     assert found.base == scored.value
+
+
+def test_a_side_without_tokens_has_no_efficiency() -> None:
+    free = [{**row, "prompt_tokens": 0, "completion_tokens": 0} for row in logs(20, 1)]
+    paid = [{**row, "completion_tokens": 7} for row in free]
+    found = the_only(cal.compare(free, paid, metrics=["token_efficiency"]), "token_efficiency")
+    assert (found.base, found.difference) == (None, None)
+    assert "divides by zero" in str(found.reason)

@@ -32,6 +32,7 @@ RESAMPLES = 2_000
 RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time
 _TWO = 2
 _ROUNDING = 1e-12
+_INFINITE = "the value of a side is infinite: it divides by zero"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +79,9 @@ def compare_resampled(
     units = codes[CODE].n_unique()
     values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
     before, after = (float(each(np.ones((1, units)))[metric.name][0]) for each in values)
-    if np.isnan(after - before):
-        return make_null(metric.empty, n_pairs=common.height)
+    if not np.isfinite(after - before):
+        reason = metric.empty if np.isnan(after - before) else _INFINITE
+        return make_null(reason, n_pairs=common.height)
     rounding = _ROUNDING * max(abs(before), abs(after))
     difference = 0.0 if abs(after - before) <= rounding else after - before
     found = MetricComparison(
