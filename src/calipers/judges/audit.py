@@ -159,7 +159,7 @@ class AuditGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceAudit:
-    """One judge of pairs: how it decides, and what beside the answers it goes by."""
+    """One judge of pairs: its consistency, and its bias by position, length and own model."""
 
     judge: str
     pairs: int

@@ -1,7 +1,7 @@
 """`calipers judge`: existing records are judged, each once; finished work is never lost.
 
 The journal lies beside the output: a line per judgment, appended as it comes. Run again, and what
-is missing or failed is judged; then the output is written anew, all of it at once.
+is missing or failed is judged; then the output is rewritten, all of it at once.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
 def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
     """Yield the files of the code under test that differ, as they were and as they are on the disk.
 
-    A policy is held against the same answers again, unless it has decided which calls were made.
+    A changed policy is applied to the same answers, unless it has decided which calls were made.
     """
     policies = {each["suite"]["policy"] for each in (before, now)}
     then = {**before["files"], **before.get(IMPORTED, {})}

@@ -20,7 +20,7 @@ from calipers.systems.servers import hash_servers
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
-CHECKS = "checks"  # a hash of the checks that the records were held against
+CHECKS = "checks"  # a hash of the checks that were applied to the records
 FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
 IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided

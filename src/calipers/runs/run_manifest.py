@@ -1,4 +1,4 @@
-"""The manifest of the run that goes on: held against the folder's, and written as it changes."""
+"""The manifest of the run that goes on: compared with the folder's, and written as it changes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Census:
         columns = [each for each in list_fields(self.source, self.map) if each != TRACE]
         wanted = Wanted(tuple(dict.fromkeys((*plan.fields, *NEEDED, *columns))), self.map)
         suggested = suggest_fields(columns, close=_CLOSE)
-        if "judge" in columns:  # what a judge thought is no chain of thought of the system
+        if "judge" in columns:  # a judge's reasoning is not the system's
             suggested.pop("cot", None)
         told = {"model", "tier"} & {*columns}
         row = 1

@@ -1,4 +1,4 @@
-"""One answer held against checks, as records are."""
+"""Apply checks to one answer, as to records."""
 
 from __future__ import annotations
 

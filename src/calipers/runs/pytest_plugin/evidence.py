@@ -18,7 +18,7 @@ class Decided:
 
 
 def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> Decided:
-    """Hold the share of runs that passed against the share that has to.
+    """Compare the share of runs that passed with the share that must pass.
 
     >>> decide_runs(40, 40, 0.8, "interval").line
     'passed in 40 of 40 runs: 100 % [91.2 %, 100 %], required ≥ 80 %; passes'
