@@ -33,6 +33,12 @@ def test_a_folder_above_a_delta_table_names_the_table(table: Path) -> None:
     assert str(table) in caught.value.fix
 
 
+def test_parts_of_a_delta_table_are_refused(table: Path) -> None:
+    with pytest.raises(cal.CalipersError, match="a part of a Delta table") as caught:
+        open_sources(str(table / "*.parquet"))
+    assert str(table) in caught.value.fix
+
+
 def test_a_delta_table_with_a_broken_log_is_an_error_with_words(table: Path) -> None:
     for commit in (table / "_delta_log").glob("*.json"):
         commit.write_text("{broken")

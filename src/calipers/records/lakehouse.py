@@ -49,6 +49,18 @@ def find_lakehouse_table(folder: Path, parts: Iterable[Path]) -> DeltaTable | No
     return None
 
 
+def refuse_part(file: Path) -> None:
+    """Raise DataError for a Parquet file of a Delta table: the log may have removed it."""
+    folder = file.parent
+    while "=" in folder.name:  # a partition
+        folder = folder.parent
+    if (folder / "_delta_log").is_dir():
+        raise DataError(
+            f"{file}: a part of a Delta table, whose log says which parts still count",
+            fix=f"name the table itself: {folder}",
+        )
+
+
 def _name_format(folder: Path) -> str | None:
     if (folder / "_delta_log").is_dir():
         return _DELTA

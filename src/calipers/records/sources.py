@@ -19,7 +19,7 @@ from calipers.records.heads import read_head, refuse_no_text
 from calipers.records.json_document import WrappedRecords, find_list
 from calipers.records.json_values import JsonArray, JsonObjects
 from calipers.records.jsonl import JsonLines, PipedJsonLines
-from calipers.records.lakehouse import find_lakehouse_table
+from calipers.records.lakehouse import find_lakehouse_table, refuse_part
 from calipers.records.limits import limit_reading
 from calipers.records.logs import list_readers, log_at, open_own_log
 from calipers.records.parquet_folder import ParquetFolder, list_parts
@@ -208,6 +208,8 @@ def _of_file(path: Path) -> Source:
             "or pipe JSON lines in: calipers score - < FILE",
         )
     _refuse_unreadable(path)
+    if reader is Parquet:
+        refuse_part(path)
     if _find_suffix(path) in _TEXT:
         refuse_no_text(path)
     return _of_json(path) if reader is JsonLines else reader(path)
