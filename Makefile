@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What CI adds to the tests' command line (.ci/run).
+PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -16,13 +18,13 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
 test: $(VENV)/.test  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 $(PYTEST_FLAGS)
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
-	$(BIN)/pytest -n 2 -m long --hypothesis-profile long
+	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
 
 lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 	$(BIN)/ruff check .
@@ -49,7 +51,7 @@ $(VENV)/.test: $(STAMP) Makefile
 		'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'langchain-openai>=1.0,<2' 'langgraph>=1.0,<2' 'openai-agents>=0.20,<1' \
 		'opentelemetry-sdk>=1.30,<2' 'playwright>=1.50,<2' 'pytest>=8.3,<10' \
-		'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'statsmodels>=0.14,<1'
+		'pytest-rerunfailures>=16,<17' 'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'statsmodels>=0.14,<1'
 	touch $@
 
 $(VENV)-semantic/.installed: pyproject.toml

@@ -95,3 +95,14 @@ def test_waits_double_and_are_as_long_as_the_server_asks() -> None:
     assert all(0.125 * 2**n <= wait <= 0.25 * 2**n for n, wait in enumerate(waits[:6]))
     assert max(waits) <= 20
     assert lane.compute_backoff(0, Fault("rate_limit", "", retry_after=3.5)) == 3.5
+
+
+def test_a_server_that_promises_too_much_is_given_more_time() -> None:
+    """Eight waits of .1 s do not outlast a limit per second."""
+    lane = Lane(1)
+    hasty = Fault("rate_limit", "", retry_after=0.1)
+    waits = [lane.compute_backoff(attempt, hasty) for attempt in range(8)]
+    assert waits[0] == 0.1
+    assert sum(waits) > 10
+    patient = Fault("rate_limit", "", retry_after=30.0)
+    assert [lane.compute_backoff(attempt, patient) for attempt in range(8)] == [30.0] * 8

@@ -101,11 +101,16 @@ class Lane:
         self._tries += 1
 
     def compute_backoff(self, attempt: int, fault: Fault) -> float:
-        """Return the seconds before the next attempt of a call; the first attempt is number 0."""
-        if fault.retry_after is not None:
-            return fault.retry_after
+        """Return the seconds before the next attempt of a call; the first attempt is number 0.
+
+        A server that refuses the same call after the wait it asked for has promised too much:
+        from then on its `Retry-After` is the least that is waited.
+        """
+        asked = fault.retry_after
+        if asked is not None and attempt == 0:
+            return asked
         longest = min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)
-        return float(longest * self._luck.uniform(0.5, 1.0))
+        return max(asked or 0.0, float(longest * self._luck.uniform(0.5, 1.0)))
 
     def _hold(self, seconds: float) -> None:
         self._not_before = max(self._not_before, monotonic() + seconds)
