@@ -11,7 +11,7 @@ import click
 from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
 from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
-from calipers.cli.verdicts import write_verdict
+from calipers.cli.verdicts import add_verdict_options, write_verdict
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
@@ -50,19 +50,15 @@ from calipers.cli.verdicts import write_verdict
     is_flag=True,
     help="Raise the baseline where a run that passes is significantly better.",
 )
-@add_own_option(
-    "output",
-    "--junit",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write JUnit XML too.",
-)
+@add_verdict_options
 @add_declared_options("gate")
 @limit_options
 @add_output_options
 def gate(
     files: tuple[str, ...],
+    policy: Path,
     junit: Path | None,
+    sarif: Path | None,
     output_format: str,
     output: Path | None,
     options: dict[str, Any],
@@ -71,14 +67,14 @@ def gate(
     """Decide whether FILES pass a policy, with a reason for every failed check.
 
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
-    is incomplete or empty. Where $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
+    is incomplete or empty. On GitHub Actions the verdict is in the step's summary too.
     """
     from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with show_progress() as show:
-        result = decide(list(files), progress=show, **own, **options)
+        result = decide(list(files), policy=policy, progress=show, **own, **options)
     say_notices(result.notices)
-    write_verdict(result, junit)
+    write_verdict(result, decided_by=policy, junit=junit, sarif=sarif)
     put(result, output_format, output)
     if not result.records:
         say_empty(files)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calipers.cli.shared import limit_options, open_console, say_notices
-from calipers.cli.verdicts import write_verdict
+from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE
 
@@ -56,12 +56,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Add the checks in FILE, YAML or JSON, to those of the suite.",
 )
-@click.option(
-    "--junit",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the gate's verdict as JUnit XML too.",
-)
+@add_verdict_options
 @click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
 def run(
     suite: Path,
@@ -74,13 +69,14 @@ def run(
     no_report: bool,
     checks: Path | None,
     junit: Path | None,
+    sarif: Path | None,
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
     Run again to finish what is missing: nothing that is done is called again. Where the suite, its
     data or the code under test has changed, everything is, in a new folder. Exit codes: 0 pass, 1
-    the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete. Where
-    $GITHUB_STEP_SUMMARY is set, the verdict goes there as well.
+    the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete. On GitHub
+    Actions the verdict is in the step's summary too.
     """
     if dry_run:
         _estimate(suite, until_decided=until_decided, seed=seed)
@@ -105,9 +101,10 @@ def run(
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     if result.gate is not None:
-        write_verdict(result.gate, junit)
-    elif junit is not None:
-        say_notices([f"{junit}: not written, since there is no verdict"])
+        write_verdict(result.gate, decided_by=suite, junit=junit, sarif=sarif)
+    else:
+        unwritten = [file for file in (junit, sarif) if file is not None]
+        say_notices([f"{file}: not written, since there is no verdict" for file in unwritten])
     _show(result)
     _say_how_to_go_on(result, again, _make_command(suite, output, checks))
     if result.score is not None:

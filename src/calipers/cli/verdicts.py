@@ -1,4 +1,4 @@
-"""What a build system reads of a verdict: JUnit XML, and the summary of a GitHub step."""
+"""What a build system reads of a verdict: JUnit XML, SARIF, GitHub's summary and annotations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from calipers.cli.options import F, add_own_option
 from calipers.cli.shared import say_notices, write
 
 if TYPE_CHECKING:
@@ -14,12 +17,40 @@ if TYPE_CHECKING:
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-def write_verdict(result: GateResult, junit: Path | None) -> None:
-    """Write JUnit XML where asked for, and the summary of the step where GitHub wants one."""
+def add_verdict_options(command: F) -> F:
+    """Add the files for build systems that a verdict is written to."""
+    for name, text in (("--sarif", "SARIF for code scanning"), ("--junit", "JUnit XML")):
+        option = add_own_option(
+            "output",
+            name,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help=f"Write the gate's verdict as {text} too.",
+        )
+        command = option(command)
+    return command
+
+
+def write_verdict(
+    result: GateResult, *, decided_by: Path, junit: Path | None, sarif: Path | None
+) -> None:
+    """Write the files asked for, and what GitHub wants of a step.
+
+    `decided_by` is the policy, or the suite that names it: failed checks are shown there.
+    """
     if junit is not None:
         from calipers.reports.junit import write_junit  # noqa: PLC0415
 
         write(junit, write_junit(result))
+    if sarif is not None:
+        from calipers.reports.sarif import write_sarif  # noqa: PLC0415
+
+        write(sarif, write_sarif(result, decided_by))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        from calipers.reports.annotations import list_annotations  # noqa: PLC0415
+
+        for line in list_annotations(result):
+            click.echo(line, err=True)
     if summary := os.environ.get(_SUMMARY):
         from calipers.reports.step_summary import append_summary  # noqa: PLC0415
 

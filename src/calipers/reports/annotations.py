@@ -1,0 +1,49 @@
+"""Lines that GitHub Actions shows beside a build: an error per failed check, a warning per other.
+
+>>> print(_write("error", "gate: accuracy", "60% is below 90%"))
+::error title=gate%3A accuracy::60%25 is below 90%25
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calipers.reports.figures import group_name, strip_controls
+
+if TYPE_CHECKING:
+    from calipers.gates.result import Check, GateResult
+
+MOST = 10  # of a kind that GitHub shows for a step
+
+
+def list_annotations(result: GateResult) -> list[str]:
+    """Return a line per check that failed or warns, and per reason why the run is incomplete."""
+    lines = [_write("error", "gate: incomplete", why) for why in result.incomplete]
+    lines += [_annotate("error", check) for check in result.checks if check.blocks]
+    lines = _bound("error", lines)
+    warnings = [check for check in result.checks if check.verdict == "warn" and not check.blocks]
+    return lines + _bound("warning", [_annotate("warning", check) for check in warnings])
+
+
+def _annotate(kind: str, check: Check) -> str:
+    of = f" ({group_name(check.by)})" if check.by else ""
+    return _write(kind, f"gate: {check.name}{of}", check.reason or check.verdict)
+
+
+def _bound(kind: str, lines: list[str]) -> list[str]:
+    if len(lines) <= MOST:
+        return lines
+    more = f"{len(lines) - MOST + 1:,} more checks, listed in the summary"
+    return [*lines[: MOST - 1], _write(kind, "gate", more)]
+
+
+def _write(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escape(title, ':,')}::{_escape(message)}"
+
+
+def _escape(text: str, further: str = "") -> str:
+    """Return a text that cannot end the line, nor the title: names come from records."""
+    text = strip_controls(text.replace("%", "%25"))
+    for sign in further:
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text

@@ -1,0 +1,70 @@
+"""A gate as SARIF 2.1.0, which code scanning shows beside a change: a result per failed check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.reports.figures import group_name, strip_controls
+from calipers.reports.gate import join_ids
+from calipers.support.strict_json import dump_strict
+from calipers.support.version import __version__
+
+if TYPE_CHECKING:
+    from calipers.gates.result import Check, GateResult
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_INCOMPLETE = "incomplete-run"
+_LISTED = 100
+_LEVELS = {"blocking": "must hold", "warning": "should hold", "required": "must pass"}
+
+
+def write_sarif(result: GateResult, file: Path) -> str:
+    """Return the checks that failed or warn; `file` is the policy or suite they are shown at."""
+    found = [check for check in result.checks if check.blocks or check.verdict == "warn"]
+    rules = {_name_rule(check): _describe_rule(check) for check in found}
+    results = [_tell(_name_rule(check), _level(check), _say(check), file) for check in found]
+    if result.incomplete:
+        rules[_INCOMPLETE] = {
+            "id": _INCOMPLETE,
+            "shortDescription": {"text": "The run is incomplete"},
+        }
+        results += [_tell(_INCOMPLETE, "error", why, file) for why in result.incomplete]
+    driver = {"name": "Calipers", "version": __version__, "rules": list(rules.values())}
+    run = {"tool": {"driver": driver}, "results": results}
+    return dump_strict({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _name_rule(check: Check) -> str:
+    return strip_controls(f"{check.source}/{check.name}")
+
+
+def _describe_rule(check: Check) -> dict[str, Any]:
+    text = f"{check.name} {_LEVELS.get(check.level, 'is checked')} ({check.source})"
+    return {"id": _name_rule(check), "shortDescription": {"text": strip_controls(text)}}
+
+
+def _level(check: Check) -> str:
+    return "error" if check.blocks else "warning"
+
+
+def _say(check: Check) -> str:
+    of = f" ({group_name(check.by)})" if check.by else ""
+    failing = f"; failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
+    return f"{check.name}{of}: {check.reason or check.verdict}{failing}"
+
+
+def _tell(rule: str, level: str, text: str, file: Path) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": _make_uri(file)}, "region": {"startLine": 1}}
+    return {
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": strip_controls(text)},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _make_uri(file: Path) -> str:
+    """Return the path from the current folder, as code scanning wants it, where it lies below."""
+    full, here = file.absolute(), Path.cwd()
+    return full.relative_to(here).as_posix() if full.is_relative_to(here) else full.as_uri()
