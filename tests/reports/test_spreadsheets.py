@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -80,3 +81,20 @@ def test_no_command_writes_a_formula(tmp_path: Path) -> None:
         assert {"'=evil()", "-0.5"} <= told[name], name
     assert "'@a" in told["audit"]
     assert "'=a" in told["agree"]
+
+
+def test_a_score_is_wide_or_long_or_parquet(tmp_path: Path) -> None:
+    rows = [{"id": f"q{n}", "model": f"m{n % 2}", "correct": n % 3 == 0} for n in range(12)]
+    write_lines(tmp_path / "a.jsonl", rows)
+    asked = ["score", str(tmp_path / "a.jsonl"), "--by", "model", "--metric", "accuracy"]
+    wide = CliRunner().invoke(app, [*asked, "--format", "csv-wide"])
+    found = list(csv.DictReader(io.StringIO(wide.stdout)))
+    assert [row["model"] for row in found] == ["m0", "m1"]
+    assert list(found[0])[1:] == ["records", "errors", "accuracy", "accuracy_low", "accuracy_high"]
+    file = tmp_path / "score.parquet"
+    assert CliRunner().invoke(app, [*asked, "--format", "parquet", "-o", str(file)]).exit_code == 0
+    kept = pl.read_parquet(file)
+    assert kept["value"].to_list() == [float(row["accuracy"]) for row in found]
+    refused = CliRunner().invoke(app, [*asked, "--format", "parquet"])
+    assert refused.exit_code == 2
+    assert "-o FILE.parquet" in refused.stderr

@@ -9,12 +9,14 @@ import click
 
 from calipers.cli.options import F, add_own_option
 from calipers.cli.shared import open_console, write
+from calipers.support.errors import UsageError, make_write_error
 
-_FORMATS = ("table", "json", "csv", "markdown", "latex")
+_PARQUET = "parquet"
+_FORMATS = ("table", "json", "csv", "markdown", "latex", _PARQUET)
 
 
-def add_output_options(command: F) -> F:
-    """Add the options of every command whose result has several formats."""
+def add_output_options(command: F, further: tuple[str, ...] = ()) -> F:
+    """Add the options of every command whose result has several formats, and further formats."""
     to_file = add_own_option(
         "output",
         "-o",
@@ -27,7 +29,7 @@ def add_output_options(command: F) -> F:
         "output",
         "--format",
         "output_format",
-        type=click.Choice(_FORMATS),
+        type=click.Choice((*_FORMATS, *further)),
         default="table",
         show_default=True,
         help="Format of the result.",
@@ -37,7 +39,9 @@ def add_output_options(command: F) -> F:
 
 def put(result: Any, output_format: str, output: Path | None) -> None:
     """Write the result to the file, or print it; only a printed table fits the terminal."""
-    if output is not None:
+    if output_format == _PARQUET:
+        _write_parquet(result, output)
+    elif output is not None:
         write(output, _as_text(result, output_format))
     elif output_format == "table":
         from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
@@ -50,5 +54,17 @@ def put(result: Any, output_format: str, output: Path | None) -> None:
 def _as_text(result: Any, output_format: str) -> str:
     if output_format == "table":
         return str(result)
-    text: str = getattr(result, f"to_{output_format}")()
+    text: str = getattr(result, f"to_{output_format.replace('-', '_')}")()
     return f"{text}\n" if output_format == "json" else text
+
+
+def _write_parquet(result: Any, output: Path | None) -> None:
+    if output is None:
+        raise UsageError("--format parquet: is not printed", fix="name a file: -o FILE.parquet")
+    from calipers.support.whole_files import stage_file  # noqa: PLC0415
+
+    try:
+        with stage_file(output) as beside:
+            result.to_polars().write_parquet(beside)
+    except OSError as error:
+        raise make_write_error(output, error) from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options
+from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
 from calipers.cli.output import add_output_options, put
 from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
 
@@ -17,9 +18,18 @@ from calipers.cli.shared import limit_options, say_empty, say_notices, show_prog
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("score")
 @limit_options
-@add_output_options
+@add_own_option(
+    "output",
+    "--to",
+    multiple=True,
+    metavar="NAME[:WHERE]",
+    help="Send the score to mlflow[:URI], wandb[:PROJECT], otel[:ENDPOINT] or"
+    " every_eval_ever:FOLDER too.",
+)
+@partial(add_output_options, further=("csv-wide",))
 def score(
     files: tuple[str, ...],
+    to: tuple[str, ...],
     output_format: str,
     output: Path | None,
     options: dict[str, Any],
@@ -29,12 +39,16 @@ def score(
     Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are
     recognized by their content.
     """
+    from calipers.reports.destinations import read_destination, send_all  # noqa: PLC0415
     from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)
 
+    destinations = [read_destination(each) for each in to]
     with show_progress() as show:
         result = measure(list(files), progress=show, **options)
     say_notices(result.notices)
     put(result, output_format, output)
     if not result.records:
         say_empty(files)
+    for line in send_all(result, destinations) if result.records else ():
+        click.echo(line, err=True)
     sys.exit(result.exit_code)

@@ -17,6 +17,8 @@ from calipers.reports.table import Column, Document, Table, list_data_columns, l
 if TYPE_CHECKING:
     import polars as pl
 
+    from calipers.scores.results import Score
+
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _LINE_END = "\r\n"  # of the writer; ours is shorter
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -44,6 +46,21 @@ def render_csv(document: Document) -> str:
     columns, rows = _list_data(document)
     shown = ([str(each).lower() if isinstance(each, bool) else each for each in r] for r in rows)
     return write_csv([[column.name for column in columns], *shown])
+
+
+def render_wide_csv(score: Score) -> str:
+    """Return a row per group: its fields, counts, and `NAME`, `NAME_low`, `NAME_high`."""
+    fields = list(dict.fromkeys(name for group in score.groups for name in group.by))
+    metrics = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+    parts = [f"{name}{part}" for name in metrics for part in ("", "_low", "_high")]
+    rows: list[list[Any]] = [[*fields, "records", "errors", *parts]]
+    for group in score.groups:
+        row = [*(group.by.get(name) for name in fields), group.records, group.errors]
+        for name in metrics:
+            found = group.metrics.get(name)
+            row += [None] * 3 if found is None else [found.value, found.low, found.high]
+        rows.append(row)
+    return write_csv(rows)
 
 
 def make_frame(document: Document) -> pl.DataFrame:

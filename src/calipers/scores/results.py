@@ -345,6 +345,12 @@ class Score(Printed, Tabular):
         frame: pl.DataFrame = self._render("frame")
         return frame
 
+    def to_csv_wide(self) -> str:
+        """Return CSV with a row per group: its fields, and each metric with its bounds."""
+        from calipers.reports.spreadsheets import render_wide_csv  # noqa: PLC0415
+
+        return render_wide_csv(self)
+
     def charts(self) -> dict[str, Any]:
         """Return the figures that the score allows, as Altair charts by name."""
         require_figures("charts")

@@ -1,0 +1,82 @@
+"""Where else a score goes: MLflow, Weights & Biases, OpenTelemetry, Every Eval Ever.
+
+A destination is named `NAME` or `NAME:WHERE`, such as `mlflow:sqlite:///mlflow.db`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from calipers.support.errors import UsageError, nearest, require_extra
+
+if TYPE_CHECKING:
+    from calipers.scores.results import Score
+
+_MODULES = {  # what it needs to be installed
+    "mlflow": ("mlflow",),
+    "wandb": ("wandb",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter"),
+    "every_eval_ever": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a score is sent: the kind, and the place as that kind names it."""
+
+    name: str
+    where: str | None
+
+    def __str__(self) -> str:
+        return self.name if self.where is None else f"{self.name}:{self.where}"
+
+
+def read_destination(text: str) -> Destination:
+    """Return the destination that a text names, before any work is done.
+
+    Raises:
+        UsageError: It is not known.
+        MissingExtraError: Its package is not installed.
+    """
+    name, colon, where = text.partition(":")
+    if name not in _MODULES:
+        raise UsageError(f"--to {text}: {name!r} is not known", fix=nearest(name, _MODULES))
+    require_extra(f"--to {name}: its package is not installed", extra=name, modules=_MODULES[name])
+    return Destination(name, where if colon and where else None)
+
+
+def publish(score: Score, to: str | Iterable[str]) -> tuple[str, ...]:
+    """Send a score to destinations such as `mlflow:URI`, and return what was written where.
+
+    Args:
+        score: What `calipers.score` returned.
+        to: One destination or several: `mlflow[:TRACKING_URI]`, `wandb[:PROJECT]`,
+            `otel[:ENDPOINT]`, `every_eval_ever:FOLDER`.
+
+    Raises:
+        UsageError: A destination is not known, or did not take the score.
+    """
+    found = [read_destination(each) for each in ([to] if isinstance(to, str) else to)]
+    return send_all(score, found)
+
+
+def send_all(score: Score, to: Sequence[Destination]) -> tuple[str, ...]:
+    """Send a score to each destination, and return a line for each."""
+    return tuple(_send(score, each) for each in to)
+
+
+def _send(score: Score, to: Destination) -> str:
+    module = import_module(f"calipers.reports.destinations.{to.name}")
+    try:
+        said: str = module.send(score, to.where)
+    except UsageError:
+        raise
+    except Exception as error:  # whatever a client raises, the score itself is safe
+        raise UsageError(
+            f"--to {to}: {type(error).__name__}: {error}",
+            fix="the score itself is computed and printed; check the address and the credentials",
+        ) from error
+    return said
