@@ -16,6 +16,7 @@ from calipers.cli.explain import explain
 from calipers.cli.gate import gate
 from calipers.cli.init import init
 from calipers.cli.judge import judge
+from calipers.cli.mcp import mcp
 from calipers.cli.metrics import list_metrics
 from calipers.cli.power import power
 from calipers.cli.rank import rank
@@ -80,7 +81,7 @@ def app() -> None:
 
 _COMMANDS = (
     *(score, run, gate, compare, rank, report, view, power, explain, agree, judge, doctor),
-    *(list_metrics, convert, init, schema),
+    *(list_metrics, convert, init, schema, mcp),
 )
 for command in _COMMANDS:
     app.add_command(command)
