@@ -22,7 +22,7 @@ EXPORTED = """
     EmptyError Explanation Finding GateResult Group Measured MissingExtraError PowerAnalysis Ranking
     Report RunResult Score Timed UsageError __version__ agree audit_judges calibrate_judges compare
     convert doctor explain gate judge_records limit_reading power rank read report run score timed
-    trace_svg
+    publish trace_svg
 """
 
 
@@ -140,3 +140,10 @@ def test_a_function_runs_on_a_file_and_knows_the_keys_of_a_suite(tmp_path: Path)
     assert result.score["accuracy"].value == 1
     with pytest.raises(cal.UsageError, match="did you mean runs"):
         cal.run(answer, tasks=["x"], rnus=3)
+
+
+def test_several_tables_in_a_dict_are_told_from_a_record() -> None:
+    """As Hugging Face's `DatasetDict` has them."""
+    splits = {"train": pl.DataFrame(ROWS), "test": pl.DataFrame(ROWS)}
+    with pytest.raises(cal.UsageError, match=r"several tables: train, test\n  name one of them"):
+        cal.score(splits)

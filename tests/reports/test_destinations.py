@@ -45,6 +45,7 @@ def test_mlflow_keeps_values_with_bounds_and_tables(
     assert cal.publish(score, f"mlflow:{uri}") == ("mlflow: 2 runs in the experiment 'calipers'",)
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("calipers")
+    assert experiment is not None
     found = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert set(found) == {"lab/m0", "lab/m1"}
     for name, logged in found.items():

@@ -12,7 +12,7 @@ from calipers.support.errors import UsageError, require_extra
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[FOLDER]")
 def mcp(folder: Path) -> None:
-    """Let a coding agent ask about the results in FOLDER, over MCP on standard input and output.
+    """Answer a coding agent's questions about the results in FOLDER, over MCP on stdin and stdout.
 
     The tools only read: list runs, read a verdict, score, compare, explain, list failed samples.
     An agent's configuration names the command, for example: calipers mcp results/

@@ -58,7 +58,7 @@ class FolderTools:
         """
         from calipers.scores.api import score  # noqa: PLC0415 (loads Polars)
 
-        return score(self._files(run), by=by or [], metrics=metrics or None).to_markdown()
+        return score(self._files(run), by=by or [], metrics=metrics or ()).to_markdown()
 
     def compare(self, base: str, candidate: str) -> str:
         """Compare two runs on the tasks both have: differences, intervals, p-values, flips."""

@@ -65,6 +65,11 @@ def open_sources(data: Any) -> list[Source]:
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):
+        if data and all(hasattr(each, "__arrow_c_stream__") for each in data.values()):
+            raise UsageError(
+                f"this is several tables: {', '.join(map(str, data))}",
+                fix=f"name one of them: data[{next(iter(data))!r}]",
+            )
         raise UsageError(
             "records are a list of dicts, one per row; this is one dict",
             fix="wrap a single record: [record], or give columns as a data frame",

@@ -17,6 +17,7 @@ from calipers.runs.schedule import Course
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
+from calipers.systems.batches.model import MOST
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.images import list_images
@@ -75,7 +76,8 @@ class Calling:
         self._judged = judged
         self._unjudged = unjudged
         self._reading = ReplyReader(suite, state.predicted)
-        self._lanes = [Lane(suite.concurrency) for _ in systems]
+        self._most = [MOST if spec.mode == "batch" else suite.concurrency for spec in suite.systems]
+        self._lanes = [Lane(most) for most in self._most]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._tracing = Tracing()
 
@@ -84,7 +86,7 @@ class Calling:
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
                 numbers = self._course.calls(system)
-                for _ in range(self._suite.concurrency):
+                for _ in range(self._most[system]):
                     if (first := next(numbers, None)) is None:
                         break
                     workers.create_task(self._work(system, first, numbers))
@@ -120,7 +122,8 @@ class Calling:
         while True:
             async with AsyncExitStack() as place_in_flight:
                 async with lane.take_slot():
-                    await place_in_flight.enter_async_context(self._slots)
+                    if not self._is_batch(system):
+                        await place_in_flight.enter_async_context(self._slots)
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
                         record = self._record(system, place, tried)
@@ -161,7 +164,7 @@ class Calling:
 
     async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
         """Return the outcome of one attempt, bounded in time."""
-        limit = self._suite.timeout_seconds
+        limit = None if self._is_batch(system) else self._suite.timeout_seconds
         began = perf_counter()
         try:
             async with asyncio.timeout(limit):
@@ -180,6 +183,9 @@ class Calling:
         return Attempted(
             {}, attempts, perf_counter() - began, fault, self._billed(system, fault.usage)
         )
+
+    def _is_batch(self, system: int) -> bool:
+        return self._suite.systems[system].mode == "batch"
 
     def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
         """Return what a conversation cost until it failed, as far as that is known."""
@@ -232,7 +238,7 @@ class Calling:
         if tried.fault is not None:
             message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
-        if tried.attempts:
+        if tried.attempts and not self._is_batch(system):  # the time of a batch is no latency
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts

@@ -16,6 +16,7 @@ from calipers.runs.manifest import SCHEMA
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
 from calipers.systems import journal
+from calipers.systems.batches import ledger
 
 _LOCK = ".lock"
 _VERDICTS = (SCORE, GATE, REPORT)  # what is made of the journal, and holds for that state of it
@@ -36,6 +37,11 @@ class Folder:
     def answers(self) -> Path:
         """The answers that wait for their judges."""
         return self.path / ".unjudged.jsonl"
+
+    @property
+    def batches(self) -> Path:
+        """Which calls wait in which batch of a provider."""
+        return self.path / ledger.NAME
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -67,7 +73,7 @@ class Folder:
             UsageError: There are records, and the manifest is missing or cannot be read.
         """
         path = self.path / MANIFEST
-        if not any(_has_content(each) for each in (self.journal, self.answers)):
+        if not any(_has_content(each) for each in (self.journal, self.answers, self.batches)):
             return None
         try:
             found = json.loads(path.read_bytes())
@@ -136,7 +142,7 @@ class Folder:
                 f"{kept}: {error.strerror}", fix="name another folder: -o FOLDER"
             ) from error
         write_whole(kept / MANIFEST, (self.path / MANIFEST).read_bytes())
-        for name in (*_VERDICTS, self.answers.name, journal.NAME):
+        for name in (*_VERDICTS, self.answers.name, self.batches.name, journal.NAME):
             with suppress(FileNotFoundError):
                 (self.path / name).rename(kept / name)
         return kept

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 class _Shared:
     """What systems have in common, each where one of them needs it."""
 
+    stack: AsyncExitStack
+    batches: Path
     session: ClientSession | None = None
     leash: Leash | None = None
     loop: OwnLoop | None = None
@@ -51,6 +53,7 @@ async def open_systems(
     folder: Path,
     say: Say,
     *,
+    batches: Path,
     fresh: bool = False,
     functions: Mapping[str, Function] | None = None,
 ) -> AsyncIterator[list[System]]:
@@ -60,11 +63,12 @@ async def open_systems(
         suite: The suite.
         folder: What its paths are relative to.
         say: Hears of troubles.
+        batches: The file that remembers which calls wait in batches of a provider.
         fresh: Whether every call is made, also where the suite's cache has a reply.
         functions: Systems that are at hand, by name, and need not be loaded.
     """
     async with AsyncExitStack() as stack:
-        shared = _Shared()
+        shared = _Shared(stack, batches)
         if suite.user is not None or any(each.model or each.http for each in suite.systems):
             shared.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
@@ -161,4 +165,10 @@ def _open(
         return Endpoint(session, system.http, read_key(system))
     assert system.model is not None
     logprobs = suite.confidence is not None and suite.confidence.logprobs
+    if system.mode == "batch":
+        from calipers.systems.batches.opening import open_batch_model  # noqa: PLC0415 (aiohttp)
+
+        model = open_batch_model(system, session, shared.batches, say, logprobs=logprobs)
+        shared.stack.push_async_callback(model.close)
+        return model
     return open_model(system.model, system, session, logprobs=logprobs)

@@ -233,6 +233,7 @@ class _Run:
                     of.suite,
                     of.base,
                     self._say,
+                    batches=self._folder.batches,
                     fresh=self._is_fresh,
                     functions=of.functions,
                 ) as systems,

@@ -32,16 +32,23 @@ class ChatModel:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._post = Post(session, f"{base_url.rstrip('/')}/chat/completions", headers)
         self._model = model
-        self._also = {"logprobs": True} if logprobs else {}
+        self._logprobs = logprobs
 
     async def __call__(self, call: Call) -> Reply:
         """Return the model's text, its reasoning, and the tokens used."""
-        body, headers = _make_request(call.settings)
-        body |= {"model": self._model, "messages": await _make_messages(call)}
-        if call.tools:
-            body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
-        content = await self._post(as_json(body | self._also), headers)
-        return _read_reply(parse_json(content))
+        body, headers = await make_body(call, self._model, logprobs=self._logprobs)
+        return read_reply(parse_json(await self._post(as_json(body), headers)))
+
+
+async def make_body(
+    call: Call, model: str, *, logprobs: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the body of a chat completion, and the headers that its settings ask for."""
+    body, headers = _make_request(call.settings)
+    body |= {"model": model, "messages": await _make_messages(call)}
+    if call.tools:
+        body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
+    return body | ({"logprobs": True} if logprobs else {}), headers
 
 
 async def _make_messages(call: Call) -> list[Any]:
@@ -63,7 +70,8 @@ def _make_request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
     return {**body, **further}, headers
 
 
-def _read_reply(body: Any) -> Reply:
+def read_reply(body: Any) -> Reply:
+    """Return the reply in the body of a chat completion; raise a Fault where there is none."""
     try:
         choice = body["choices"][0]
         message = choice["message"]

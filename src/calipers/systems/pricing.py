@@ -17,6 +17,7 @@ _TOKENS = {
     "cache_write": "cache_write_tokens",
 }
 
+_BATCH_SHARE = 0.5  # what OpenAI and Anthropic take of their prices
 GIVE_PRICE = (
     "give it: price: {input: 0.15, output: 0.60}, USD per million tokens; "
     "the price list comes with pip install 'calipers[prices]'"
@@ -29,6 +30,7 @@ class Pricing:
 
     steps: tuple[tuple[float, Price], ...]
     source: str
+    share: float = 1.0  # of these prices that is paid
 
     def compute_cost(self, fields: Mapping[str, Any]) -> float | None:
         """Return the cost of a call in USD; None if its tokens are not known."""
@@ -41,7 +43,11 @@ class Pricing:
         """Return the price of so many tokens."""
         whole_input = sum(count for key, count in tokens.items() if key != "output")
         price = [each for above, each in self.steps if whole_input > above][-1]
-        return sum((getattr(price, key) or 0) * n for key, n in tokens.items()) / PER_TOKENS
+        return (
+            sum((getattr(price, key) or 0) * n for key, n in tokens.items())
+            * self.share
+            / PER_TOKENS
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the price of an ordinary call and its source, as in the manifest."""
@@ -54,4 +60,8 @@ def find_pricing(system: NamedModel) -> Pricing | None:
         return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
     listed = open_price_list() if system.model is not None else None  # takes half a second to load
     tariff = listed.find_tariff(system.model) if listed and system.model else None
-    return Pricing(tariff, str(listed)) if tariff else None
+    if not tariff:
+        return None
+    if getattr(system, "mode", None) == "batch":
+        return Pricing(tariff, f"{listed}, half for batches", _BATCH_SHARE)
+    return Pricing(tariff, str(listed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -13,6 +13,7 @@ from calipers.support.config.models import StrictModel, refuse
 from calipers.systems.registered import SYSTEMS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BATCH_PROVIDERS = ("openai", "anthropic")
 _KINDS = ("model", "python", "command", "http")
 _SECRET = re.compile(r"authorization|api[-_]?key|secret|password|cookie", re.IGNORECASE)
 
@@ -119,6 +120,10 @@ class SystemSpec(Served):
     """One system under test: a model, a Python function, a command or a server."""
 
     name: Text = Field(description="Becomes `model` in the records.")
+    mode: Literal["batch"] | None = Field(
+        default=None,
+        description="batch: answers within a day, at half the listed price (openai, anthropic).",
+    )
     model: Text | None = Field(
         default=None, description="provider:model, for example openai:gpt-4o"
     )
@@ -148,6 +153,17 @@ class SystemSpec(Served):
     def _watches_python(self) -> Self:
         if self.otel and self.python is None:
             refuse(f"{self.name}: otel is for python", fix="leave otel out", at=("otel",))
+        return self
+
+    @model_validator(mode="after")
+    def _has_batches(self) -> Self:
+        provider = (self.model or "").partition(":")[0]
+        if self.mode == "batch" and provider not in BATCH_PROVIDERS:
+            refuse(
+                f"{self.name}: mode: batch is for models of {' and '.join(BATCH_PROVIDERS)}",
+                fix="leave mode out",
+                at=("mode",),
+            )
         return self
 
     @model_validator(mode="after")

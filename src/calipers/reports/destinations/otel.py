@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from calipers.reports.destinations.values import describe_group
 from calipers.support.errors import UsageError
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk._logs.export import LogRecordExporter
+
     from calipers.scores.results import Group, Measured, Score
 
 _EVENT = "gen_ai.evaluation.result"
@@ -30,7 +32,7 @@ def send(score: Score, where: str | None) -> str:
     exporter = _Watched(OTLPLogExporter(endpoint=where and _complete(where)))
     resource = Resource.create({"service.name": "calipers", "service.version": __version__})
     provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    provider.add_log_record_processor(BatchLogRecordProcessor(cast("LogRecordExporter", exporter)))
     logger = provider.get_logger("calipers", __version__)
     now, sent = time_ns(), 0
     for group in score.groups:

@@ -36,6 +36,6 @@ def send(score: Score, where: str | None) -> str:
             settings=wandb.Settings(silent=True, console="off"),
         ) as run:
             run.summary.update(list_values(group))
-            shown = {"score": wandb.Table(columns=table.columns, data=rows)}
+            shown = {"score": wandb.Table(columns=[*table.columns], data=rows)}
             run.log(shown if page is None else {**shown, "report": wandb.Html(page, inject=False)})
     return f"wandb: {len(score.groups)} runs in the project {project!r}"

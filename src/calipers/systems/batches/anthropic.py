@@ -1,0 +1,115 @@
+"""Anthropic's message batches: requests in one body, results as JSON lines within 24 hours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from calipers.records.fields import name_finish_reason
+from calipers.systems.batches.model import Outcome
+from calipers.systems.batches.requests import Requests
+from calipers.systems.calls import Call, Fault, Reply
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+BASE_URL = "https://api.anthropic.com"
+_PATH = "/v1/messages/batches"
+_VERSION = "2023-06-01"
+_MAX_TOKENS = 4096  # the API wants a number; pydantic-ai's default
+_RENAMED = {"stop": "stop_sequences"}
+_USAGE = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+}
+_AGAIN = ("rate_limit_error", "api_error", "overloaded_error", "timeout_error")
+
+
+class AnthropicBatches:
+    """Batches of messages."""
+
+    def __init__(self, session: ClientSession, model: str, base_url: str, key: str | None) -> None:
+        headers = {"anthropic-version": _VERSION} | ({} if key is None else {"x-api-key": key})
+        self._requests = Requests(session, base_url, headers)
+        self._model = model
+
+    async def make_request(self, call: Call) -> dict[str, Any]:
+        """Return the parameters of a message.
+
+        Raises:
+            Fault: The call has tools or images, which a batch of messages is not given here.
+        """
+        messages = [dict(each) for each in call.messages]
+        if call.tools or call.images or any(each.get("role") == "tool" for each in messages):
+            said = "a batch of Anthropic's takes texts alone, no tools and no images"
+            raise Fault("bad_request", said)
+        system = [each["content"] for each in messages if each.get("role") == "system"]
+        system += [] if call.system is None else [call.system]
+        settings = {
+            _RENAMED.get(name, name.removeprefix("anthropic_")): value
+            for name, value in call.settings.items()
+            if name not in ("extra_body", "extra_headers")
+        }
+        spoken = [each for each in messages if each.get("role") != "system"]
+        return {
+            "max_tokens": _MAX_TOKENS,
+            **settings,
+            **(call.settings.get("extra_body") or {}),
+            "model": self._model,
+            "messages": spoken or [{"role": "user", "content": call.prompt}],
+            **({"system": "\n\n".join(system)} if system else {}),
+        }
+
+    async def submit(self, requests: Mapping[str, Mapping[str, Any]]) -> str:
+        """Start a batch on the requests."""
+        listed = [{"custom_id": name, "params": body} for name, body in requests.items()]
+        name = (await self._requests.post(_PATH, {"requests": listed})).get("id")
+        if not isinstance(name, str) or not name:
+            raise Fault("bad_response", "the batch has no id", again=True)
+        return name
+
+    async def is_done(self, batch: str) -> bool:
+        """Say whether it has ended."""
+        return (await self._requests.get(f"{_PATH}/{batch}")).get("processing_status") == "ended"
+
+    async def read_results(self, batch: str) -> AsyncIterator[tuple[str, Outcome]]:
+        """Yield the results."""
+        async for line in self._requests.read_lines(f"{_PATH}/{batch}/results"):
+            yield str(line.get("custom_id")), _read_outcome(line.get("result"))
+
+
+def _read_outcome(result: Any) -> Outcome:
+    kind = result.get("type") if isinstance(result, dict) else None
+    if kind == "succeeded":
+        return _read_message(result.get("message"))
+    if kind == "errored":
+        error = result.get("error") or {}
+        error = error.get("error", error) if isinstance(error, dict) else {}
+        code, said = str(error.get("type")), str(error.get("message") or "no reason is given")
+        again = code in _AGAIN
+        return Fault("server" if again else "bad_request", f"{code}: {said}", again=again)
+    if kind == "expired":
+        return Fault("timeout", "the batch expired before it was answered", again=True)
+    return Fault("server", f"the batch says {kind}", again=True)
+
+
+def _read_message(message: Any) -> Outcome:
+    try:
+        parts = [part for part in message["content"] if isinstance(part, dict)]
+        texts = [part["text"] for part in parts if part.get("type") == "text"]
+        thoughts = [part["thinking"] for part in parts if part.get("type") == "thinking"]
+        usage = message.get("usage") or {}
+        counts = {ours: usage.get(theirs) for ours, theirs in _USAGE.items()}
+        text = "".join(texts)
+    except (KeyError, TypeError, AttributeError):
+        return Fault("bad_response", "a message that cannot be read", again=True)
+    reason = name_finish_reason(message.get("stop_reason"))
+    fields = {name: count for name, count in counts.items() if isinstance(count, int)}
+    fields = {n: c for n, c in fields.items() if c or not n.startswith("cache")}
+    return Reply(
+        text=text,
+        fields={**fields, **({} if reason is None else {"finish_reason": reason})},
+        reasoning="\n".join(thoughts) or None,
+    )

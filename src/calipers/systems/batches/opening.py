@@ -1,0 +1,33 @@
+"""Open a model that a suite asks by the batch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calipers.support.cache import Say
+from calipers.systems.batches import anthropic, openai
+from calipers.systems.batches.ledger import Ledger
+from calipers.systems.batches.model import BatchModel, BatchService
+from calipers.systems.secrets import read_key
+from calipers.systems.spec import SystemSpec
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+
+def open_batch_model(
+    system: SystemSpec, session: ClientSession, ledger: Path, say: Say, *, logprobs: bool
+) -> BatchModel:
+    """Return the model; `ledger` is the file that remembers what waits at the provider."""
+    provider, _, model = (system.model or "").partition(":")
+    key = read_key(system) or os.environ.get(f"{provider.upper()}_API_KEY") or None
+    service: BatchService
+    if provider == "anthropic":
+        base_url = system.base_url or anthropic.BASE_URL
+        service = anthropic.AnthropicBatches(session, model, base_url, key)
+    else:
+        base_url = system.base_url or openai.BASE_URL
+        service = openai.OpenAIBatches(session, model, base_url, key, logprobs=logprobs)
+    return BatchModel(service, Ledger(ledger, system.name), say, system.name)
