@@ -22,7 +22,7 @@ from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
 
 PLAN = Plan(tuple(catalogue().values()), ("model",), Settings())
-BATCH = 250
+BATCH = 100
 
 
 def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with ids", "without ids"])
 def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
-    table = compact(PLAN, _rows(4000, with_ids=request.param))
+    table = compact(PLAN, _rows(1000, with_ids=request.param))
     return list(table.iter_slices(BATCH))
 
 
