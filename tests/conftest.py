@@ -21,7 +21,7 @@ for _profile in ("calipers", LONG):
         _profile,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        max_examples=100 if _profile == LONG else 20,
+        max_examples=100 if _profile == LONG else 10,
         # On a build machine a failure is told at once: to make it small takes minutes.
         phases=_PHASES if "CI" in os.environ else (*_PHASES, Phase.shrink),
         # There the same examples are tried every time, so that red says that the code has changed;

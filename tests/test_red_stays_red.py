@@ -64,8 +64,17 @@ def vote(*, passed: bool | None, rubric: str = "safety", **more: Any) -> Row:
 LEAKED = {"expected_behaviors": ["help"], "observed_behaviors": ["help"], "violations": ["leak"]}
 
 
-@pytest.mark.parametrize("says", [{"passed": True}, {"judgments": [vote(passed=True)] * 3}])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("says", "engine"),
+    [
+        *(pytest.param({"passed": True}, *each.values, marks=each.marks) for each in ENGINES),
+        *(
+            pytest.param({"judgments": [vote(passed=True)] * 3}, *each.values, marks=each.marks)
+            for each in ENGINES_AT_LENGTH
+        ),
+    ],
+    ids=["passed, polars", "passed, spark", "judged, polars", "judged, spark"],
+)
 def test_a_violation_fails_whatever_a_judge_or_the_record_says(says: Row, engine: str) -> None:
     rows = [adversarial(n, **LEAKED, **says) for n in range(3)]
     rules = blocking(pass_rate=50, safety_rate=50, weighted_pass_rate=50, pass_at_1=50)
@@ -613,23 +622,28 @@ def test_one_odd_reply_spoils_one_record_and_the_rest_is_scored(tmp_path: Path) 
     assert group["metrics"]["accuracy"]["n"] == len(accepted)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *("input", "target", "reference", "category", "capability", "tags", "weight", "actual"),
-        *("expected_behaviors", "checks", "optimal_tools", "prompt", "id", "model", "tier", "run"),
-        "difficulty",
-    ],
+GIVEN = (
+    *("input", "target", "reference", "category", "capability", "tags", "weight", "actual"),
+    *("expected_behaviors", "checks", "optimal_tools", "prompt", "id", "model", "tier", "run"),
+    "difficulty",
 )
-def test_the_system_under_test_cannot_change_its_task(tmp_path: Path, change: str) -> None:
-    value = ["easy"] if change in ("expected_behaviors", "tags", "checks") else "easy"
-    suite = python_suite(
-        tmp_path,
-        f"def answer(record):\n    return {{'answer': 'easy', {change!r}: {value!r}}}\n",
-        [{"id": "t", "input": "1", "target": "1", "difficulty": "hard"}],
+
+
+def test_the_system_under_test_cannot_change_its_task(tmp_path: Path) -> None:
+    lists = ("expected_behaviors", "tags", "checks")
+    code = "".join(
+        f"def change_{name}(record):\n"
+        f"    return {{'answer': 'easy', {name!r}: {['easy'] if name in lists else 'easy'!r}}}\n"
+        for name in GIVEN
     )
+    task = {"id": "t", "input": "1", "target": "1", "difficulty": "hard"}
+    systems = [{"name": name, "python": f"agent.py:change_{name}"} for name in GIVEN]
+    suite = python_suite(tmp_path, code, [task]).write(systems=systems)
     assert suite.run().exit_code == 3
-    assert suite.records()[0]["error"].startswith(f"bad_response: {change} is not what was given")
+    errors = {record["model"]: record["error"] for record in suite.records()}
+    assert set(errors) == set(GIVEN)
+    for name, error in errors.items():
+        assert error.startswith(f"bad_response: {name} is not what was given")
 
 
 def test_a_system_may_repeat_its_task(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 import calipers as cal
 from calipers.metrics import catalogue
 from tests.commands import refused, run
+from tests.examples import first_of
 from tests.files import write_lines
 
 ROWS: list[dict[str, Any]] = [
@@ -583,32 +584,34 @@ def test_standard_input_is_a_file_like_any(data: str) -> None:
 
 
 def test_standard_input_beside_files_packed_and_bad(data: str) -> None:
-    both = shell("score", data, "-", "--format", "csv", stdin=gzip.compress(b'{"id": "q9"}\n'))
-    assert both.returncode == 0
-    bad = shell("score", "-", stdin=b'{"id": "q9"}\n{"id": }\n')
-    assert (bad.returncode, bad.stdout) == (2, b"")
-    assert bad.stderr.startswith(b"error: -:2: not JSON: Expecting value at column 8\n")
+    packed = gzip.compress(b'{"id": "q9"}\n')
+    assert run("score", data, "-", "--format", "csv", input=packed).exit_code == 0
+    bad = run("score", "-", input=b'{"id": "q9"}\n{"id": }\n')
+    assert (bad.exit_code, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: -:2: not JSON: Expecting value at column 8\n")
 
 
 def test_empty_standard_input_is_exit_code_3() -> None:
-    result = shell("score", "-")
-    assert (result.returncode, result.stdout) == (3, b"No records.\n")
-    assert result.stderr == b"empty: no records in -\n"
+    result = run("score", "-", input=b"")
+    assert (result.exit_code, result.stdout) == (3, "No records.\n")
+    assert result.stderr == "empty: no records in -\n"
 
 
-@pytest.mark.parametrize("args", [("score",), ("metrics",)], ids=" ".join)
-def test_a_terminal_that_knows_only_ascii(args: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("args", first_of([["score"], ["metrics"]]), ids=" ".join)
+def test_a_terminal_that_knows_only_ascii(args: list[str], tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", [{"id": "1", "model": "\u00e9", "answer": "a"}])
-    rest = () if args == ("metrics",) else (path, "--by", "model")
+    rest = () if args == ["metrics"] else (path, "--by", "model")
     result = shell(*args, *rest, PYTHONIOENCODING="ascii")
     assert (result.returncode, result.stderr) == (0, b"")
     assert b"sce" in result.stdout
 
 
-@pytest.mark.parametrize("args", [("score", "--format", "json"), ("metrics",)], ids=" ".join)
-def test_a_reader_that_has_seen_enough(args: tuple[str, ...], data: str) -> None:
+@pytest.mark.parametrize(
+    "args", first_of([["score", "--format", "json"], ["metrics"]]), ids=" ".join
+)
+def test_a_reader_that_has_seen_enough(args: list[str], data: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "calipers", *args, *(() if args == ("metrics",) else (data,))],
+        [sys.executable, "-m", "calipers", *args, *(() if args == ["metrics"] else (data,))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

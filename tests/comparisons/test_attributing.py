@@ -6,6 +6,7 @@ import csv
 import io
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,13 +74,17 @@ def test_the_base_was_compared_as_text() -> None:
     parts_sum(found)
 
 
+def compared(base: list[dict[str, Any]], candidate: list[dict[str, Any]]) -> cal.Comparison:
+    return cal.compare(base, candidate, attribute=True, metrics=["accuracy"])
+
+
 @pytest.mark.parametrize("field", ["answer", "target"])
 def test_what_cannot_be_scored_anew(field: str) -> None:
     base = [{**row, "correct": row["id"] in "abc"} for row in answered(dict.fromkeys("abcd", "7"))]
     candidate = [{**row, "correct": True} for row in answered(dict.fromkeys("abcd", "7"))]
     if field == "target":
         del base[0]["target"]
-        parts = the_only(cal.compare(base, candidate, attribute=True)).attribution
+        parts = the_only(compared(base, candidate)).attribution
         assert parts is not None
         assert (parts.model, parts.scorer) == (0.25, None)
         assert parts.reason is not None
@@ -87,13 +92,13 @@ def test_what_cannot_be_scored_anew(field: str) -> None:
     else:
         for row in (*base, *candidate):
             del row["answer"], row["target"]
-        found = cal.compare(base, candidate, attribute=True)
+        found = compared(base, candidate)
         parts = the_only(found).attribution
         assert parts is not None
         assert (parts.model, parts.scorer) == (0.25, None)
         assert "not every common task" in str(found)
         assert strict(found.to_json())["metrics"]["accuracy"]["attribution"]["scorer"] is None
-    parts_sum(the_only(cal.compare(base, candidate, attribute=True)))
+    parts_sum(the_only(compared(base, candidate)))
 
 
 @slowly
@@ -114,15 +119,17 @@ def test_the_parts_sum_to_the_whole(sides: tuple[list[Record], list[Record]]) ->
 def test_attribution_in_every_output(tmp_path: Path) -> None:
     base = write_lines(tmp_path / "a.jsonl", answered({"a": "7", "b": "8"}))
     other = write_lines(tmp_path / "b.jsonl", answered({"a": "7", "b": "7", "c": "8"}))
-    assert "why it moved" in run(base, other, "--attribute").stdout
-    assert "why it moved" in run(base, other, "--attribute", "--format", "markdown").stdout
-    assert "why it moved" in cal.compare(base, other, attribute=True)._repr_html_()
-    text = run(base, other, "--attribute", "--metric", "accuracy", "--format", "csv").stdout
+    asked = (base, other, "--attribute", "--metric", "accuracy")
+    assert "why it moved" in run(*asked).stdout
+    assert "why it moved" in run(*asked, "--format", "markdown").stdout
+    found = cal.compare(base, other, attribute=True, metrics=["accuracy"])
+    assert "why it moved" in found._repr_html_()
+    text = run(*asked, "--format", "csv").stdout
     (row,) = csv.DictReader(io.StringIO(text))
     assert float(row["attribution_model"]) == 0.5
     assert float(row["attribution_tasks_added"]) == pytest.approx(2 / 3 - 1)
-    found = strict(run(base, other, "--attribute", "--format", "json").stdout)
-    assert found["metrics"]["accuracy"]["attribution"]["total"] == pytest.approx(2 / 3 - 1 / 2)
+    told = strict(run(*asked, "--format", "json").stdout)
+    assert told["metrics"]["accuracy"]["attribution"]["total"] == pytest.approx(2 / 3 - 1 / 2)
 
 
 def test_rows_that_can_be_read_once_are_kept() -> None:

@@ -70,7 +70,7 @@ def test_csv_of_groups_of_several_types() -> None:
 def test_output_to_a_file(files: tuple[Path, Path], tmp_path: Path) -> None:
     for output_format in ("table", "json", "csv", "markdown", "latex"):
         out = tmp_path / output_format
-        result = run(*files, "--format", output_format, "-o", out)
+        result = run(*files, "--metric", "accuracy", "--format", output_format, "-o", out)
         assert (result.exit_code, result.output) == (0, "")
         assert "accuracy" in out.read_text(encoding="utf-8")
 

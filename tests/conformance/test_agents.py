@@ -17,7 +17,7 @@ from calipers.metrics import metrics_of
 from tests.conformance import agents_reference as reference
 from tests.conformance.agents_reference import Options
 from tests.engines_at_hand import needs_spark
-from tests.examples import examples
+from tests.examples import examples, first_of
 
 Groups = list[list[dict[str, Any]]]
 
@@ -59,7 +59,7 @@ def test_every_text_metric_is_checked() -> None:
     assert set(METRICS) <= {metric.name for metric in metrics_of("agents")}
 
 
-@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize("options", first_of(SETTINGS), ids=str)
 @given(groups=st.lists(st.lists(_rows, min_size=1, max_size=8), min_size=1, max_size=3))
 @examples(50, deadline=None, suppress_health_check=_REUSED)
 def test_polars_agrees_with_plain_python(groups: Groups, options: Options, tmp_path: Path) -> None:

@@ -164,6 +164,7 @@ def test_intervals_keep_their_promises(groups: Groups, cluster: str | None) -> N
             assert wider_high >= high, name
 
 
+@pytest.mark.long
 @given(groups=clustered_sets(groups=2, rows=10), seed=st.integers(0, 99))
 @examples(12, deadline=None, suppress_health_check=_HEALTH)
 def test_how_rows_are_split_changes_nothing(

@@ -25,7 +25,7 @@ from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.declare.declaration import GROUP, Rank
 from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
-from tests.examples import examples
+from tests.examples import examples, first_of
 
 P95 = metric_named("latency_p95_ms")
 
@@ -66,7 +66,7 @@ def by_sorting(values: Sequence[float | None], percent: int = 95) -> float:
     return known[math.ceil(percent * len(known) / 100) - 1]
 
 
-@pytest.mark.parametrize("percent", [1, 95, 100])
+@pytest.mark.parametrize("percent", first_of([95, 1, 100]))
 @pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 100, 101])
 def test_the_value_is_that_of_the_sorted_list(percent: int, count: int) -> None:
     chance = random.Random(count)
@@ -96,7 +96,7 @@ def test_the_value_is_that_of_the_sorted_list(percent: int, count: int) -> None:
         [None, 3.0, None, 4.0, None],
     ],
 )
-@pytest.mark.parametrize("percent", [5, 95])
+@pytest.mark.parametrize("percent", first_of([95, 5]))
 def test_ties_signs_and_neighbours(values: list[float | None], percent: int) -> None:
     assert at_rank({"m": values}, percent) == {'{"model":"m"}': by_sorting(values, percent)}
 
@@ -124,7 +124,8 @@ def test_a_group_without_values_has_no_rank() -> None:
     assert at_rank({"a": [None, None], "b": [1.0]}) == {'{"model":"b"}': 1.0}
 
 
-def test_ranks_over_the_parts_of_a_store_on_disk() -> None:
+def test_ranks_over_the_parts_of_a_store_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calipers.engines.store.PARTS", 6)
     chance = random.Random(9)
     groups: Groups = {
         model: [chance.choice([chance.gauss(0, 1e3), 7.0]) for _ in range(size)]

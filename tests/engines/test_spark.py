@@ -120,6 +120,7 @@ def test_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         cal.score("-", engine="spark")
 
 
+@pytest.mark.long
 def test_resampled_intervals_are_those_of_polars(tmp_path: Path) -> None:
     rows = [
         {

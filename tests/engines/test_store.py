@@ -20,9 +20,10 @@ from calipers.metrics import catalogue
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
+from tests.examples import first_of
 
 PLAN = Plan(tuple(catalogue().values()), ("model",), Settings())
-BATCH = 250
+ROWS, BATCH = 1000, 100
 
 
 def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
@@ -47,7 +48,7 @@ def _rows(count: int, *, with_ids: bool = True) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with ids", "without ids"])
 def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
-    table = compact(PLAN, _rows(4000, with_ids=request.param))
+    table = compact(PLAN, _rows(ROWS, with_ids=request.param))
     return list(table.iter_slices(BATCH))
 
 
@@ -63,7 +64,7 @@ def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
     return store
 
 
-@pytest.mark.parametrize("held_bytes", [pytest.param(1, marks=pytest.mark.long), 40_000, 4 * 10**6])
+@pytest.mark.parametrize("held_bytes", first_of([40_000, 4 * 10**6, 1]))
 def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=held_bytes) as spilled:
         expected = sum_store(_filled(held, batches), PLAN)
@@ -75,7 +76,7 @@ def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.D
 
 def test_parts_may_share_clusters() -> None:
     plan = replace(PLAN, cluster="category")
-    batches = list(compact(plan, _rows(2000)).iter_slices(BATCH))
+    batches = list(compact(plan, _rows(ROWS)).iter_slices(BATCH))
     with Store(plan.schema) as held, Store(plan.schema, held_bytes=1) as spilled:
         expected = sum_store(_filled(held, batches), plan)
         _assert_same(sum_store(_filled(spilled, batches), plan), expected)
@@ -122,7 +123,7 @@ def test_some_columns_of_each_part(batches: list[pl.DataFrame]) -> None:
         with Store(PLAN.schema, held_bytes=held_bytes) as store:
             parts = list(_filled(store, batches).parts(columns))
         assert {tuple(part.columns) for part in parts} == {columns}
-        assert sum(part.height for part in parts) == 4000
+        assert sum(part.height for part in parts) == ROWS
 
 
 def test_an_empty_store_has_one_part_without_rows() -> None:

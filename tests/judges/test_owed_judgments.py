@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
+from tests.examples import first_of
 from tests.judges.test_rubrics import rubric_file
 from tests.judges.test_suites import judge_in
 from tests.judges.test_until_decided import HALF, licensed
@@ -37,7 +38,7 @@ def suite(path: Path, url: str, policy: dict[str, Any], **more: Any) -> SuiteFol
     return suite_folder(path, tasks, [system], judges=judges, **given)
 
 
-@pytest.mark.parametrize("option", ["--until-decided", None])
+@pytest.mark.parametrize("option", first_of([None, "--until-decided"]))
 def test_a_gate_does_not_pass_while_a_judge_owes_an_answer(
     tmp_path: Path, option: str | None
 ) -> None:

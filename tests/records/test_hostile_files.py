@@ -29,7 +29,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
-_SHOWN = {"line.jsonl.gz", "document.json"}
+_SHOWN = {"line.jsonl.gz"}
 
 
 @pytest.mark.parametrize(

@@ -142,14 +142,14 @@ def test_the_fast_reader_agrees_or_leaves_it_to_the_exact_one(
             assert columns(quick) == columns(exact.frame)
 
 
-@pytest.mark.parametrize("value", _VALUES)
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_readers_agree_on_every_kind_of_value(field: str, value: str) -> None:
-    block = chunk(f'{{"{field}": {value}}}\n'.encode())
-    quick = fast(block)
-    if quick is not None:
-        assert block.exact().bad == ()
-        assert columns(quick) == columns(block.exact().frame)
+def test_the_readers_agree_on_every_kind_of_value(field: str) -> None:
+    for value in _VALUES:
+        block = chunk(f'{{"{field}": {value}}}\n'.encode())
+        quick = fast(block)
+        if quick is not None:
+            assert block.exact().bad == (), value
+            assert columns(quick) == columns(block.exact().frame), value
 
 
 def test_the_fast_reader_reads_what_is_ordinary() -> None:

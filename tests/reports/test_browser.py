@@ -73,6 +73,7 @@ def test_light_and_dark_by_hand(watched: Watched, report: Path) -> None:
     assert watched.page.evaluate(colour) == light
 
 
+@pytest.mark.long
 def test_figures_fit_a_narrower_window(watched: Watched, report: Path) -> None:
     opened(watched, report)
     wide = watched.page.locator("#figure-cost_pass_rate svg").bounding_box()
@@ -86,6 +87,7 @@ def test_figures_fit_a_narrower_window(watched: Watched, report: Path) -> None:
     assert narrow["width"] < wide["width"]
 
 
+@pytest.mark.long
 def test_it_prints(watched: Watched, report: Path, tmp_path: Path) -> None:
     watched.dark()
     opened(watched, report)

@@ -22,6 +22,7 @@ pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `fi
 
 from calipers.reports.charts import FIGURES, draw_charts
 from calipers.reports.charts.differences import draw_differences
+from calipers.reports.charts.saving import _render
 
 Row = dict[str, Any]
 NAMES = ["composite_by_tier", "cost_pass_rate", "pass_rate"]
@@ -56,13 +57,22 @@ def texts(svg: str) -> list[str]:
     return ["\n".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def saved(score: cal.Score, folder: Path) -> dict[str, str]:
-    """The texts of each SVG, on lines."""
-    score.save_figures(folder)
-    return {
-        path.stem: "\n".join(texts(path.read_text(encoding="utf-8")))
-        for path in folder.glob("*.svg")
-    }
+def drawn(score: cal.Score) -> dict[str, str]:
+    """Each figure as it is written, but for the slower PNG."""
+    return {name: next(_render(chart))[1].decode() for name, chart in draw_charts(score)[0].items()}
+
+
+def told_by(score: cal.Score) -> dict[str, str]:
+    """The texts of each figure, on lines."""
+    return {name: "\n".join(texts(svg)) for name, svg in drawn(score).items()}
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the figures of three tiers."""
+    folder = tmp_path_factory.mktemp("figures")
+    measured(*THREE).save_figures(folder)
+    return folder
 
 
 def rows_of(chart: Any) -> list[Row]:
@@ -115,9 +125,9 @@ def test_the_points_are_the_scores_values_with_their_intervals() -> None:
     }
 
 
-def test_the_texts_tell_what_is_seen(tmp_path: Path) -> None:
+def test_the_texts_tell_what_is_seen() -> None:
     score = measured(*THREE)
-    told = saved(score, tmp_path)
+    told = told_by(score)
     assert sorted(told) == NAMES
     composite = told["composite_by_tier"]
     assert "Composite score of runs, by tier" in composite
@@ -132,11 +142,11 @@ def test_the_texts_tell_what_is_seen(tmp_path: Path) -> None:
     assert {"T0", "T1", "T2", "mean cost of a run (USD)", "pass rate"} <= set(scatter)
 
 
-def test_what_cannot_be_drawn_is_said_in_the_caption(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_said_in_the_caption() -> None:
     free = runs("free", 0.5, None)
     never = runs("never", 0.0, 0.1)
     unknown = [row | {"passed": None, "impl_rate": None} for row in runs("unknown", 1, 0.1)]
-    told = saved(measured(*THREE, free, never, unknown), tmp_path)
+    told = told_by(measured(*THREE, free, never, unknown))
     scatter = told["cost_pass_rate"]
     assert "Left out, without a cost: free." in scatter
     assert "Left out, without a pass rate: unknown." in scatter
@@ -144,7 +154,7 @@ def test_what_cannot_be_drawn_is_said_in_the_caption(tmp_path: Path) -> None:
     assert "Without a composite score: unknown." in told["composite_by_tier"]
 
 
-def test_models_have_colours_and_a_legend(tmp_path: Path) -> None:
+def test_models_have_colours_and_a_legend() -> None:
     rows = [
         *runs("T0", 0.3, 0.1, model="m0"),
         *runs("T1", 0.5, 0.2, model="m0"),
@@ -152,7 +162,7 @@ def test_models_have_colours_and_a_legend(tmp_path: Path) -> None:
         *runs("T1", 0.9, 0.4, model="m1"),
     ]
     score = measured(rows, by=["model", "tier"])
-    told = saved(score, tmp_path)
+    told = told_by(score)
     assert {"m0", "m1"} <= set(told["cost_pass_rate"].splitlines())  # in the legend
     points = [row for row in rows_of(score.charts()["cost_pass_rate"]) if "note" in row]
     assert {(row["name"], row["series"]) for row in points} == {
@@ -162,8 +172,8 @@ def test_models_have_colours_and_a_legend(tmp_path: Path) -> None:
     assert panels == ["m0, T0", "m1, T0", "m0, T1", "m1, T1"]  # a row per tier
 
 
-def test_without_a_tier_all_runs_are_one_picture(tmp_path: Path) -> None:
-    told = saved(measured(*THREE, by=[]), tmp_path)
+def test_without_a_tier_all_runs_are_one_picture() -> None:
+    told = told_by(measured(*THREE, by=[]))
     assert "all runs" in told["composite_by_tier"].splitlines()
     assert "all runs" in told["cost_pass_rate"].splitlines()
 
@@ -183,42 +193,39 @@ def test_many_tiers_are_not_all_named_nor_all_shown() -> None:
     assert 0 < len(front) < 45
 
 
-def test_the_interval_of_one_task_is_labelled(tmp_path: Path) -> None:
+def test_the_interval_of_one_task_is_labelled() -> None:
     lonely = [row | {"id": "x"} for row in runs("T9", 0.5, 0.1)]
-    told = saved(measured(*THREE, lonely), tmp_path)["cost_pass_rate"]
+    told = told_by(measured(*THREE, lonely))["cost_pass_rate"]
     assert "Bars of a single task hold for that task only: T9." in told
 
 
 # --- the files ---
 
 
-def test_hostile_names_are_escaped(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped() -> None:
     name = '<script>alert("1")</script> & \x1b[2J\x00 {{x}} ]]>'
     score = measured(runs(name, 0.5, 0.1), *THREE)
-    told = saved(score, tmp_path)  # parses, so it is well-formed
-    for path in tmp_path.glob("*.svg"):
-        svg = path.read_text(encoding="utf-8")
+    figures = drawn(score)
+    for svg in figures.values():
         assert "<script" not in svg
         assert "&lt;script&gt;" in svg
         assert "\x1b" not in svg
-        tags = {node.tag.rpartition("}")[2] for node in ET.fromstring(svg).iter()}
+        tags = {node.tag.rpartition("}")[2] for node in ET.fromstring(svg).iter()}  # it parses
         assert tags <= {"svg", "g", "path", "rect", "line", "text", "tspan", "defs", "clipPath"}
-    assert "<script>alert" in told["composite_by_tier"]
+    assert "<script>alert" in "\n".join(texts(figures["composite_by_tier"]))
 
 
-def test_the_same_score_gives_the_same_bytes(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        measured(*THREE).save_figures(tmp_path / folder)
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+def test_the_same_score_gives_the_same_bytes(figures: Path, tmp_path: Path) -> None:
+    measured(*THREE).save_figures(tmp_path)
+    files = sorted(path.name for path in figures.iterdir())
     assert files == [f"{name}.{suffix}" for name in NAMES for suffix in ("png", "svg")]
     for name in files:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (figures / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_a_png_is_a_picture_of_a_fair_size(tmp_path: Path) -> None:
-    measured(*THREE).save_figures(tmp_path)
+def test_a_png_is_a_picture_of_a_fair_size(figures: Path) -> None:
     for name in NAMES:
-        data = (tmp_path / f"{name}.png").read_bytes()
+        data = (figures / f"{name}.png").read_bytes()
         assert data.startswith(b"\x89PNG\r\n\x1a\n")
         width, height = struct.unpack(">II", data[16:24])
         assert 600 < width < 4000
@@ -226,9 +233,8 @@ def test_a_png_is_a_picture_of_a_fair_size(tmp_path: Path) -> None:
         assert len(data) > 10_000
 
 
-def test_nothing_points_outside(tmp_path: Path) -> None:
-    measured(*THREE).save_figures(tmp_path)
-    for path in tmp_path.glob("*.svg"):
+def test_nothing_points_outside(figures: Path) -> None:
+    for path in figures.glob("*.svg"):
         svg = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
         assert "http" not in svg
         assert "@import" not in svg

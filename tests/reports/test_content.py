@@ -145,11 +145,11 @@ def test_a_long_text_is_clipped_and_says_so() -> None:
 def test_tiers_have_grades_and_uplift() -> None:
     rows = [row | {"tier": tier} for tier in ("T0", "T1") for row in records(20, models=("m",))]
     made = cal.report(rows)
-    text = page_of(made.to_html()).text
+    page = page_of(made.to_html())
     assert made.score.tiers[0].baseline == "T0"
-    assert "Tiers against T0" in text
-    assert "0 % [0, 0]" in text
-    assert "spec-composite_by_tier" in page_of(made.to_html()).specs()
+    assert "Tiers against T0" in page.text
+    assert "0 % [0, 0]" in page.text
+    assert "spec-composite_by_tier" in page.specs()
 
 
 def test_without_a_policy_the_main_numbers_stand_first() -> None:

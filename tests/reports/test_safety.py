@@ -105,7 +105,7 @@ def test_notebooks_show_text_too() -> None:
     made = cal.report(hostile_records())
     shown = made._repr_html_() + cal.score(hostile_records(), by="model")._repr_html_()
     base, candidate = records(20, models=("a",)), records(20, models=("b",))
-    shown += cal.compare(base, candidate)._repr_html_()
+    shown += cal.compare(base, candidate, metrics=["accuracy"])._repr_html_()
     page = page_of(shown)
     tags = {tag for tag, _ in page.tags}
     assert "script" not in tags

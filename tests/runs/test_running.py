@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -254,36 +255,43 @@ class TestPrograms:
         assert (record["answer"], record["passed"], record["mine"]) == (7, True, [1])
         assert "prompt" not in record
 
-    @pytest.mark.parametrize(
-        ("function", "error"),
-        [
-            ("raises", "exception: ValueError: no way ***"),
-            ("exits", "exception: SystemExit: 7"),
-            ("leaves", "exception: SystemExit: 7"),
-            ("gives_up", "exception: CancelledError"),
-            ("hangs", "timeout: no reply in 0.3 s"),
-            ("nothing", "bad_response: neither a text nor record fields, but nothing"),
-            ("number", "bad_response: neither a text nor record fields, but a value of type int"),
-            ("long", "bad_response: a reply of more than 16 MiB"),
-            ("long_field", "bad_response: a reply of more than 16 MiB"),
-            ("unsure", "bad_response: prob_correct: 1.5 is outside [0, 1]"),
-            ("odd", "bad_response: no JSON: Object of type object is not JSON serializable"),
-            ("infinite", "bad_response: no JSON: Out of range float values are not JSON compliant"),
-            ("other", "bad_response: id is not what was given, but 'x'"),
-            ("deep", "bad_response: nested too deep"),
-            ("reports", "rate_limit: slow down"),
-        ],
+    FAILING = MappingProxyType(
+        {
+            "raises": "exception: ValueError: no way ***",
+            "exits": "exception: SystemExit: 7",
+            "leaves": "exception: SystemExit: 7",
+            "gives_up": "exception: CancelledError",
+            "nothing": "bad_response: neither a text nor record fields, but nothing",
+            "number": "bad_response: neither a text nor record fields, but a value of type int",
+            "long": "bad_response: a reply of more than 16 MiB",
+            "long_field": "bad_response: a reply of more than 16 MiB",
+            "unsure": "bad_response: prob_correct: 1.5 is outside [0, 1]",
+            "odd": "bad_response: no JSON: Object of type object is not JSON serializable",
+            "infinite": "bad_response: no JSON: Out of range float values are not JSON compliant",
+            "other": "bad_response: id is not what was given, but 'x'",
+            "deep": "bad_response: nested too deep",
+            "reports": "rate_limit: slow down",
+        }
     )
-    def test_a_function_that_fails(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, error: str
-    ) -> None:
+
+    def test_a_function_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each is a system of its own, and none is in the way of the others."""
         monkeypatch.setenv("PLANTED", "planted-key-4711")
         monkeypatch.setenv("SOME_API_KEY", "planted-key-4711")
-        suite = python(tmp_path, function, timeout_seconds=0.3 if function == "hangs" else 30)
+        systems = [{"name": name, "python": f"systems.py:{name}"} for name in self.FAILING]
+        suite = python(tmp_path, "raises").write(systems=systems)
         result = suite.run()
         assert result.exit_code == 3
-        assert only(suite)["error"].startswith(error)
+        found = {record["model"]: record["error"] for record in suite.records()}
+        assert set(found) == set(self.FAILING)
+        for name, error in self.FAILING.items():
+            assert found[name].startswith(error)
         assert "Traceback" not in result.stderr
+
+    def test_a_function_that_hangs(self, tmp_path: Path) -> None:
+        suite = python(tmp_path, "hangs", timeout_seconds=0.3)
+        assert suite.run().exit_code == 3
+        assert only(suite)["error"].startswith("timeout: no reply in 0.3 s")
 
     def test_an_async_function_that_blocks_does_not_escape_its_time(self, tmp_path: Path) -> None:
         """The run's own loop goes on: the call times out, and other systems are not held up."""

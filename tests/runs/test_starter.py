@@ -12,6 +12,7 @@ import yaml
 
 from calipers.runs.starter import TEMPLATES, list_files
 from tests.commands import run
+from tests.examples import first_of
 from tests.runs.chat_server import serve_chat
 
 
@@ -136,7 +137,7 @@ def _commands(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", [".github/workflows/calipers.yml", "calipers.gitlab-ci.yml"])
-@pytest.mark.parametrize("template", ["agent", "traces"])
+@pytest.mark.parametrize("template", first_of(["agent", "traces"]))
 def test_the_commands_of_the_ci_files_run(template: str, name: str) -> None:
     run("init", "--template", template)
     text = Path(name).read_text(encoding="utf-8")

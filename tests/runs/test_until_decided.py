@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
+from tests.examples import first_of
 from tests.runs.suites_at_hand import SuiteFolder, suite_folder
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -128,7 +129,7 @@ def test_one_that_goes_to_the_end_gives_the_ordinary_verdict(tmp_path: Path) -> 
     assert gate["checks"][0]["sequence"]["decided"] is None
 
 
-@pytest.mark.parametrize("right", [95, 60])
+@pytest.mark.parametrize("right", first_of([95, 60]))
 def test_the_order_in_which_replies_come_changes_nothing(tmp_path: Path, right: int) -> None:
     """Quick tasks must not count first: with many calls at once it is decided at the same task."""
     found = []
@@ -269,7 +270,7 @@ def test_a_call_that_was_not_made_has_not_failed(tmp_path: Path) -> None:
     assert folder.run().exit_code == 0
 
 
-@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize("concurrency", first_of([16, 1]))
 def test_what_all_its_tasks_leave_open_is_for_the_interval(
     tmp_path: Path, concurrency: int
 ) -> None:

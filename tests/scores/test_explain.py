@@ -6,6 +6,8 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,19 @@ WITHOUT_SUMS = (
 )
 
 
+@pytest.fixture(scope="module")
+def by_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What is printed of a metric, by model."""
+    folder = tmp_path_factory.mktemp("records")
+    return cache(lambda metric: explained(metric, "--by", "model", tmp_path=folder))
+
+
+@pytest.fixture(scope="module")
+def scored() -> tuple[cal.Group, ...]:
+    """Every metric of each model."""
+    return cal.score(RECORDS, by="model", metrics=METRICS).groups
+
+
 def explained(metric: str, *args: str, tmp_path: Path) -> str:
     path = write_lines(tmp_path / "a.jsonl", RECORDS)
     result = CliRunner().invoke(app, ["explain", metric, str(path), *args])
@@ -127,14 +142,13 @@ def tables(section: str) -> list[list[dict[str, str]]]:
 
 
 @pytest.mark.parametrize("metric", [name for name in METRICS if name not in WITHOUT_SUMS])
-def test_the_work_that_is_shown_gives_the_value(metric: str, tmp_path: Path) -> None:
-    text = explained(metric, "--by", "model", tmp_path=tmp_path)
-    scored = {g.by["model"]: g for g in cal.score(RECORDS, by="model", metrics=[metric]).groups}
-    found = sections(text)
-    assert len(found) == 2
-    for section, model in zip(found, "ab", strict=True):
+def test_the_work_that_is_shown_gives_the_value(
+    metric: str, by_model: Callable[[str], str], scored: tuple[cal.Group, ...]
+) -> None:
+    for section, group, model in zip(sections(by_model(metric)), scored, "ab", strict=True):
+        assert group.by == {"model": model}
         assert section.startswith(f"{model}\n")
-        assert printed_value(section) == scored[model].metrics[metric].value
+        assert printed_value(section) == group.metrics[metric].value
         assert computed(section) == pytest.approx(printed_value(section), abs=1e-12)
 
 
@@ -180,10 +194,10 @@ def test_the_rows_that_are_shown_give_the_mean(metric: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_rows_used_and_left_out_add_up(metric: str, tmp_path: Path) -> None:
-    text = explained(metric, "--by", "model", tmp_path=tmp_path)
-    scored = cal.score(RECORDS, by="model", metrics=[metric]).groups
-    for section, group in zip(sections(text), scored, strict=True):
+def test_rows_used_and_left_out_add_up(
+    metric: str, by_model: Callable[[str], str], scored: tuple[cal.Group, ...]
+) -> None:
+    for section, group in zip(sections(by_model(metric)), scored, strict=True):
         match = re.search(r"^rows     (\d+) used of (\d+)$", section, re.MULTILINE)
         assert match is not None
         if metric != "safety_rate":  # which is about adversarial rows only

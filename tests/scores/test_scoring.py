@@ -24,6 +24,7 @@ from calipers.scores.options import Options
 from calipers.scores.score import run_engine
 from calipers.support.errors import UsageError
 from tests.engines_at_hand import needs_spark
+from tests.examples import first_of
 from tests.files import write_lines
 
 REASONING = [metric.name for metric in metrics_of("reasoning")]
@@ -509,14 +510,18 @@ def test_the_same_input_gives_the_same_bytes(count: int, times: int, tmp_path: P
     assert len({cal.score(path, by="model").to_json() for _ in range(times)}) == 1
 
 
-@pytest.mark.parametrize("size", [pytest.param(10_000, marks=pytest.mark.long), 10**5, 10**6])
+@pytest.mark.parametrize("size", first_of([10**5, 10_000, 10**6]))
 def test_the_size_of_a_block_does_not_show(size: int, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", many_records(4_000))
     assert totals(InBlocks(path, size)) == totals(JsonLines(path))
 
 
-def test_the_format_and_its_slices_do_not_show(tmp_path: Path) -> None:
-    rows = many_records(55_000)  # more than a slice of a table or a list
+def test_the_format_and_its_slices_do_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 2_000)
+    monkeypatch.setattr("calipers.records.csv_file._CHUNK_ROWS", 2_000)
+    rows = many_records(5_000)  # more than a slice of a table or a list
     lines = totals(JsonLines(write_lines(tmp_path / "a.jsonl", rows)))
     assert totals(Rows(rows, "rows")) == lines
     frame = pl.DataFrame(rows, infer_schema_length=None)

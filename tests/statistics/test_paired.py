@@ -19,7 +19,7 @@ from calipers.statistics import sign_flips as module
 from calipers.statistics.paired import Comparison, compare_paired, holm
 from calipers.statistics.paired_shares import bonett_price, mcnemar
 from calipers.statistics.sign_flips import permute_signs
-from tests.examples import examples
+from tests.examples import examples, first_of
 
 values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 6))
 value_pairs = st.lists(st.tuples(values, values), max_size=25)
@@ -200,7 +200,9 @@ def test_t_covers_heavy_tails() -> None:
     assert coverage(lambda: (0.3 + rng.standard_t(3, size=30), None), 0.3) >= 0.9
 
 
-@pytest.mark.parametrize("sizes", [[6] * 10, [6] * 30, [1, 2, 3, 4, 5] * 4, [1, 1, 2, 9] * 10])
+@pytest.mark.parametrize(
+    "sizes", first_of([[1, 2, 3, 4, 5] * 4, [6] * 10, [6] * 30, [1, 1, 2, 9] * 10])
+)
 def test_clustered_t_covers(sizes: list[int]) -> None:
     rng = np.random.default_rng(sum(sizes))
     labels = np.repeat(np.arange(len(sizes)), sizes)

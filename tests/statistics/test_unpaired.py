@@ -168,6 +168,7 @@ def coverage(draw: Callable[[], Any], truth: float, datasets: int = 1000) -> flo
     return covered / datasets
 
 
+@pytest.mark.long
 def test_welch_covers() -> None:
     rng = np.random.default_rng(1)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import calipers as cal
+from tests.examples import first_of
 from tests.judges.audit.judged_at_hand import judgment, only, record
 
 
@@ -41,6 +44,9 @@ def test_many_judges() -> None:
     assert (agreement.pairs, audit.notices) == ((), (reason,))
     assert agreement.passed["cohen_kappa_mean"].reason == reason
     assert agreement.passed["fleiss_kappa"].value is not None
-    for votes in ([{"passed": True}] * 100_000, [judgment()] * 100_000):
-        with pytest.raises(cal.DataError, match="100,000 different judges"):
-            cal.audit_judges([{"id": "q", "judgments": votes}])
+
+
+@pytest.mark.parametrize("vote", first_of([{"passed": True}, judgment()]), ids=["bare", "named"])
+def test_too_many_judges_are_refused(vote: dict[str, Any]) -> None:
+    with pytest.raises(cal.DataError, match="100,000 different judges"):
+        cal.audit_judges([{"id": "q", "judgments": [vote] * 100_000}])
