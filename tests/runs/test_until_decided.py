@@ -346,7 +346,7 @@ def test_a_dry_run_says_that_it_may_take_fewer(tmp_path: Path) -> None:
     assert "fewer" not in folder.run("--dry-run").stdout
     result = folder.run("--until-decided", "--dry-run")
     assert result.exit_code == 0
-    assert "5 calls at most, fewer where the gate is decided before" in result.stdout
+    assert "5 calls at most, fewer where it is decided before" in result.stdout
     assert "all calls are needed for ece" in result.stderr
     assert not folder.results.exists()
 

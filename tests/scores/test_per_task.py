@@ -151,8 +151,8 @@ def test_every_engine_writes_the_same_rows(engine: str, tmp_path: Path) -> None:
     found = pl.read_parquet(path).rows(named=True)
     expected = reference(rows)
     same(found, expected)
-    frontier = ["frontier_cost_of_pass", "on_frontier"]
-    assert list(found[0]) == [*expected[0], *frontier]
+    of_all_groups = "difficulty discrimination solved_by frontier_cost_of_pass on_frontier".split()
+    assert list(found[0]) == [*expected[0], *of_all_groups]
     assert tasks is not None
     assert (tasks.tasks, tasks.flaky) == (len(expected), sum(row["flaky"] for row in expected))
     assert [(each.by["tier"], each.id, each.passes, each.runs) for each in tasks.flakiest] == (
@@ -183,6 +183,9 @@ def test_only_columns_whose_fields_are_there() -> None:
             "pass_rate": 0.5,
             "consistency": 0.5,
             "flaky": True,
+            "difficulty": 0.5,
+            "discrimination": None,
+            "solved_by": "some",
         },
         {
             "id": "b",
@@ -192,6 +195,9 @@ def test_only_columns_whose_fields_are_there() -> None:
             "pass_rate": 1.0,
             "consistency": None,
             "flaky": False,
+            "difficulty": 0.0,
+            "discrimination": None,
+            "solved_by": "everybody",
         },
     ]
 
@@ -308,6 +314,14 @@ def test_the_json_counts_the_tasks(tmp_path: Path) -> None:
         "flaky": 1,
         "flakiest": [{"by": {}, "id": "a", "passes": 1, "runs": 2}],
         "path": str(out),
+        "items": {
+            "tasks": 1,
+            "systems": 1,
+            "solved_by_nobody": 0,
+            "solved_by_everybody": 0,
+            "duplicates": 0,
+            "reason": "discrimination needs 5 systems or more, here 1",
+        },
     }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,11 +45,23 @@ if TYPE_CHECKING:
     help="Stop as soon as the verdict of the suite's gate is certain.",
 )
 @click.option(
+    "--until-better",
+    metavar="METRIC",
+    help="Stop as soon as it is certain which of the suite's two systems is better in METRIC.",
+)
+@click.option(
+    "--evidence",
+    type=click.Choice(["interval", "point"]),
+    default="interval",
+    show_default=True,
+    help="With --until-better: better on tasks like these, or on these very tasks.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="With --until-decided: random seed for the order of the tasks.",
+    help="With --until-decided and --until-better: random seed for the order of the tasks.",
 )
 @click.option(
     "--checks",
@@ -65,6 +78,8 @@ def run(
     fresh: bool,
     dry_run: bool,
     until_decided: bool,
+    until_better: str | None,
+    evidence: str,
     seed: int,
     no_report: bool,
     checks: Path | None,
@@ -78,23 +93,28 @@ def run(
     the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete. On GitHub
     Actions the verdict is in the step's summary too.
     """
+    until = {
+        "until_decided": until_decided,
+        "until_better": until_better,
+        "evidence": evidence,
+        "seed": seed,
+    }
     if dry_run:
-        _estimate(suite, until_decided=until_decided, seed=seed)
+        _estimate(suite, until)
         return
     from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _make_command(suite, output, checks, seed if until_decided else None)
+    again = _make_command(suite, output, checks, until)
     try:
         result = run_suite(
             suite,
             output,
             fresh=fresh,
-            until_decided=until_decided,
-            seed=seed,
             report=not no_report,
             watch=watch_run,
             checks=checks,
+            **until,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
@@ -112,27 +132,30 @@ def run(
     sys.exit(result.exit_code)
 
 
-def _estimate(suite: Path, *, until_decided: bool, seed: int) -> None:
+def _estimate(suite: Path, until: Mapping[str, Any]) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import make_deciding, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_course, prepare_file  # noqa: PLC0415
 
     ready = prepare_file(suite)
     say_notices(ready.notices)
-    if until_decided:
-        say_notices(tuple(make_deciding(ready, seed).notices()))
+    if (course := choose_course(ready, **until)) is not None:
+        say_notices(tuple(course.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=until_decided), open_console())
+    show_document(estimate_document(estimate, may_end_early=course is not None), open_console())
 
 
 def _show(result: RunResult) -> None:
     from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
+    from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
     for part in (result.score, result.gate):
         if part is not None:
             show(part, open_console())
             click.echo()
+    if result.better is not None:
+        click.echo(f"{strip_controls(result.better.says)}\n")
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
@@ -187,10 +210,20 @@ def _say_next(folder: Path, metric: str | None) -> None:
 
 
 def _make_command(
-    suite: Path, output: Path | None, checks: Path | None, order_seed: int | None = None
+    suite: Path, output: Path | None, checks: Path | None, until: Mapping[str, Any] | None = None
 ) -> str:
     to = ["-o", str(output)] if output else []
     to += ["--checks", str(checks)] if checks else []
-    until = [] if order_seed is None else ["--until-decided"]
-    until += ["--seed", str(order_seed)] if order_seed else []
-    return shlex.join(["calipers", "run", str(suite), *to, *until])
+    return shlex.join(["calipers", "run", str(suite), *to, *_list_until(until or {})])
+
+
+def _list_until(until: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that say when to stop."""
+    better = until.get("until_better")
+    if not (better or until.get("until_decided")):
+        return
+    yield from ("--until-better", better) if better else ("--until-decided",)
+    if better and until["evidence"] != "interval":
+        yield from ("--evidence", until["evidence"])
+    if until["seed"]:
+        yield from ("--seed", str(until["seed"]))

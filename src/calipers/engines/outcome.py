@@ -15,6 +15,7 @@ from calipers.records.sources import BadRow
 from calipers.statistics.intervals import Interval
 
 if TYPE_CHECKING:
+    from calipers.engines.items import Items
     from calipers.engines.resampling import Resampled
 
 TEXT, ROWS = "text", "rows"
@@ -39,6 +40,7 @@ class Outcome:
     having: Mapping[str, int]  # how many rows have each field whose presence decides something
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     refused: Mapping[str, str] = field(default_factory=dict)  # metrics not resampled, and why
+    items: Items | None = None  # what tasks are worth, where a row of each was written
     flakiest: pl.DataFrame | None = None  # some flaky tasks, where a row per task was wanted
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
     runs: pl.DataFrame | None = None  # of tiers, where they are few: each run's task and composite

@@ -41,6 +41,20 @@ _AGREED = "most_common_share"
 _AT_LEAST = 2
 
 
+def _hash_input(_: object) -> pl.Expr:
+    text = pl.col("input").str.strip_chars()
+    return pl.when(text != "").then(text.hash().reinterpret(signed=True))
+
+
+same_input = Feature(
+    name="_same_input",
+    reads=("input",),
+    dtype=pl.Int64(),
+    expression=_hash_input,
+    listed=False,
+)
+
+
 def sum_tasks(rows: Frame, plan: Plan) -> Frame:
     """Return the totals of each task's runs, and how many of the known ones passed."""
     tasks = sum_keys(rows, _aggregate(plan.features))
@@ -59,6 +73,8 @@ def _aggregate(features: Collection[Feature]) -> Aggregate:
     totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
     for feature in (*_JUDGED, *_AVERAGED):
         totals |= declare_sums(feature).totals if feature in features else {}
+    if same_input in features:
+        totals[same_input.name] = nw.col(same_input.name).min()
     if cost_usd in features:
         cost = nw.col(cost_usd.name)
         totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
@@ -87,7 +103,7 @@ def add_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
 
 def list_task_columns(plan: Plan) -> list[str]:
     """Return the columns of the compact table from which a row per task is made."""
-    used = {*_JUDGED, *_AVERAGED, cost_of_pass, answer_key}.intersection(plan.features)
+    used = {*_JUDGED, *_AVERAGED, cost_of_pass, answer_key, same_input}.intersection(plan.features)
     return [GROUP, TASK, FAILED, ID, *sorted(feature.name for feature in used)]
 
 

@@ -86,6 +86,7 @@ class Plan:
     sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
     regrouped_by: tuple[str, ...] = ()  # fields by which the rows are grouped after reading
     regrouped_if_few: tuple[str, ...] = ()  # of these, fields that may take too many values
+    of_tasks: tuple[Feature, ...] = ()  # what is told of tasks beside their metrics
     tallied: tuple[Feature, ...] = ()  # texts of each row: how often each is there, by group
     whole: tuple[str, ...] = ()  # all fields of the records, where a function reads them
 
@@ -132,7 +133,7 @@ class Plan:
         """Every feature once, each behind those it stands on."""
         wanted = [feature for metric in self.metrics for feature in metric.features]
         wanted += (*self.described, *self.binned, *map(declare_wide_bin, self.widely_binned))
-        wanted += self.tallied
+        wanted += (*self.tallied, *self.of_tasks)
         wanted += [flagged] if any(JUDGMENTS in each.list_fields() for each in wanted) else []
         return tuple(dict.fromkeys(each for feature in wanted for each in feature.list_inputs()))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from calipers.engines.items import Items, add_items, count_items
 from calipers.engines.per_task import ID, finish_columns
 from calipers.engines.totals import ERRORS
 from calipers.metrics.declare.declaration import GROUP, RUNS
@@ -38,22 +39,28 @@ class TaskFile:
             totals.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
             self._parts += 1
 
-    def write(self, groups: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the file; `groups` are the fields of each group, in the order to show them."""
+    def write(self, groups: Mapping[str, Mapping[str, Any]]) -> Items:
+        """Write the file; `groups` are the fields of each group, in the order to show them.
+
+        Return what the tasks are worth as items of a test.
+        """
         rows = self._rows(_list_groups(groups))
         with stage_file(self.path) as beside:
-            if self.path.suffix == ".jsonl":
-                rows.sink_parquet(self._folder / "sorted.parquet")
-                write_lines(pl.scan_parquet(self._folder / "sorted.parquet"), beside)
-            else:
-                rows.sink_parquet(beside)
+            is_text = self.path.suffix == ".jsonl"
+            table = self._folder / "sorted.parquet" if is_text else beside
+            rows.sink_parquet(table)
+            if is_text:
+                write_lines(pl.scan_parquet(table), beside)
+            return count_items(pl.scan_parquet(table), len(groups))
 
     def _rows(self, groups: pl.DataFrame) -> pl.LazyFrame:
         if not self._parts:
             empty = {ID: pl.String(), RUNS: pl.Int64(), ERRORS: pl.Int64()}
             return pl.LazyFrame(schema=empty)
         totals = pl.scan_parquet(self._folder / "*.parquet")
+        totals, items = add_items(totals)
         values = {each.meta.output_name(): each for each in finish_columns(totals)}
+        values |= {name: pl.col(name) for name in items}
         fields = (name.removeprefix(_BY) for name in groups.columns if name.startswith(_BY))
         named = {
             f"by_{name}" if name in values else name: pl.col(f"{_BY}{name}")

@@ -55,18 +55,26 @@ def make_demand(rule: Rule, *, corrected: bool) -> Demand:
         on = Threshold(operator="≥", value=share, scale=share_scale(metric.name))
         within = str(rule.threshold)
         return Demand(name=metric.name, on=on, value=good, metrics=measured, within=within)
-    feature = _find_averaged(metric)
-    low, high = metric.range
-    if feature is None or low < 0 or high > 1:
+    value = find_row_value(metric)
+    if value is None:
         return Demand(name=metric.name, why_not=NO_MEAN)
-    value = pl.col(feature.name).cast(pl.Float64)
     return Demand(
         name=metric.name,
         on=rule.threshold,
-        value=1 - value if metric.complement else value,
+        value=value,
         metrics=measured,
         category=ADVERSARIAL if metric.name == SAFETY else None,
     )
+
+
+def find_row_value(metric: Metric) -> pl.Expr | None:
+    """Return the value of a measured row, in [0, 1], whose mean the metric is; None without one."""
+    feature = _find_averaged(metric)
+    low, high = metric.range
+    if feature is None or low < 0 or high > 1:
+        return None
+    value = pl.col(feature.name).cast(pl.Float64)
+    return 1 - value if metric.complement else value
 
 
 def _find_averaged(metric: Metric) -> Feature | None:

@@ -11,6 +11,9 @@ from pkgutil import iter_modules
 
 import calipers.metrics as families
 from calipers.metrics import PROFILES
+from calipers.metrics.calibration.confidence import declare_brier, declare_ece
+from calipers.metrics.calibration.discrimination import declare_auroc
+from calipers.metrics.calibration.stated import Stated
 from calipers.metrics.declare.declaration import Metric
 from calipers.metrics.own.statistics import parse_metric
 from calipers.metrics.scenarios.pass_at_k import declare_pass
@@ -18,6 +21,7 @@ from calipers.support.errors import UsageError, nearest
 from calipers.support.registry import Registry, add_registry
 
 _DOCUMENTS = "ZTSP"  # of the profiles, in their order
+OF_CONFIDENCE = {"brier": declare_brier, "ece": declare_ece, "auroc": declare_auroc}
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
 
@@ -26,7 +30,7 @@ class _Metrics(Registry[Metric]):
 
     def add(self, name: str, thing: Metric, origin: str, *, replace: bool = False) -> None:
         """Add a metric, or raise UsageError where its name is taken."""
-        if name in _find_declared() or _TRIES.fullmatch(name):
+        if name in _find_declared() or _TRIES.fullmatch(name) or _find_named(name):
             raise UsageError(
                 f"calipers has a metric {name} of its own; this one comes from {origin}",
                 fix="give it another name",
@@ -84,16 +88,28 @@ def _place(metric: Metric, document: str | None = None) -> tuple[float, list[flo
 def metric_named(name: str) -> Metric:
     """Return the metric of that name; raise UsageError with the nearest name otherwise.
 
-    `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field.
+    `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field;
+    `brier(NAME)`, `ece(NAME)` and `auroc(NAME)` one of a stated confidence that has a name.
     """
     metrics = catalogue()
     if name in metrics:
         return metrics[name]
     if tries := _TRIES.fullmatch(name):
         return declare_pass(tries[1], int(tries[2]))
+    if (named := _find_named(name)) is not None:
+        return named
     if (own := parse_metric(name)) is not None:
         return own
     raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
+
+
+def _find_named(name: str) -> Metric | None:
+    """Return the metric of a stated confidence that has a name, `brier(p_true)` say."""
+    kind, _, of = name.removesuffix(")").partition("(")
+    of = of.strip()
+    if kind not in OF_CONFIDENCE or not name.endswith(")") or not (of and of.isprintable()):
+        return None
+    return OF_CONFIDENCE[kind](Stated(of))
 
 
 def metrics_of(profile: str | None) -> list[Metric]:

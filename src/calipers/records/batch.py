@@ -27,8 +27,9 @@ class Wanted:
     numbers: frozenset[str] = frozenset()  # fields of the user's own that are measured
 
     def get_name(self, name: str) -> str:
-        """Return the data's name of a field."""
-        return self.map.get(name, name)
+        """Return the data's name of a field, or of a path that begins in one."""
+        root, dot, inside = name.partition(".")
+        return self.map.get(name, f"{self.map.get(root, root)}{dot}{inside}")
 
     def columns(self, there: Collection[str], beside: Iterable[str] = ()) -> list[str]:
         """Return which of the data's columns hold the wanted fields, or names beside them."""

@@ -11,7 +11,16 @@ import polars as pl
 from calipers.records.batch import BadRow, Batch, Wanted
 from calipers.records.completing import SYNONYMS, list_derived
 from calipers.records.completing_columns import complete_column
-from calipers.records.fields import FIELDS, USUAL_NAMES, BadValue, Field, Kind, Number, find_field
+from calipers.records.fields import (
+    FIELDS,
+    PROB_CORRECT,
+    USUAL_NAMES,
+    BadValue,
+    Field,
+    Kind,
+    Number,
+    find_field,
+)
 from calipers.records.paths import select_path
 from calipers.records.rows import Reader, make_reader
 
@@ -49,7 +58,7 @@ def conform_columns(
                     _look_inside(column, make_reader(name, wanted), problems, theirs)
             columns.append(column)
             continue
-        if name in wanted.numbers:
+        if name in wanted.numbers and field.kind is Kind.SCALAR:
             field = _choose_field(given, field)
         given = _drop_blanks(given, field) if is_text else given
         column, bad = _read_column(given, field, is_text=is_text)
@@ -147,7 +156,9 @@ def _convert(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
     if field.kind is Kind.NUMBER:
         if dtype.is_numeric() or dtype == pl.Null:
             return _mark_outside(column.cast(pl.Float64), field)
-        return _make_nulls(column.name, len(column), pl.Float64()), everything
+        has_names = field.name == PROB_CORRECT and isinstance(dtype, pl.Struct)
+        nulls = _make_nulls(column.name, len(column), pl.Float64())
+        return nulls, nothing if has_names else everything
     if field.kind is Kind.BOOLEAN:
         if dtype in (pl.Boolean, pl.Null):
             return column.cast(pl.Boolean), nothing
@@ -197,6 +208,8 @@ def _parse_cells(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]
     if field.kind is Kind.NUMBER:
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         unread = column.is_not_null() & numbers.is_null()
+        if field.name == PROB_CORRECT:  # several with names, as JSON, are read by their paths
+            unread &= ~column.str.contains(r"^\s*\{").fill_null(value=False)
         numbers, outside = _mark_outside(numbers.fill_nan(None), field)
         return numbers, unread | outside
     if field.kind is Kind.BOOLEAN:

@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from calipers.records.completing import list_derivable
-from calipers.records.fields import FIELDS, BadValue
+from calipers.records.fields import FIELDS, PROB_CORRECT, BadValue, find_field
 from calipers.records.jsonl import JsonLines
+from calipers.records.kinds import list_confidences, list_kinds
 from calipers.records.logs import log_notices
 from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
@@ -102,7 +103,8 @@ def look_through(sources: list[Source]) -> list[Source]:
 
 
 def _make_nulls(name: str) -> pl.Expr:
-    dtype = FIELDS[name].dtype if name in FIELDS else pl.Null()
+    is_typed = name in FIELDS or name.startswith(f"{PROB_CORRECT}.")
+    dtype = find_field(name).dtype if is_typed else pl.Null()
     return pl.lit(None, dtype=dtype).alias(name)
 
 
@@ -120,7 +122,12 @@ def list_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]
     others = [name for name in columns if name not in field_map.values()]
     derived = {name for name in list_derivable(columns) if name not in field_map}
     known = (name for name in FIELDS if name in columns or name in derived)
-    return tuple(dict.fromkeys((*field_map, *known, *others)))
+    found = dict.fromkeys((*field_map, *known, *others))
+    if names := list_confidences(source, field_map):
+        if not list_kinds(source).get(field_map.get(PROB_CORRECT, PROB_CORRECT)):
+            found.pop(PROB_CORRECT, None)
+        found |= dict.fromkeys(f"{PROB_CORRECT}.{name}" for name in names)
+    return tuple(found)
 
 
 def read_chunk(chunk: Chunk) -> Batch:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+PROB_CORRECT = "prob_correct"  # a probability, or an object of several with names
 _SHOWN = 60  # characters of a bad value in a message
 
 # A list of texts as JSON, none of them escaped: what needs no second look.
@@ -66,12 +67,24 @@ class Field:
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return None
         if self.kind is Kind.NUMBER:
-            return self._number(value)
+            return self._read_several(value) if self.may_have_names(value) else self._number(value)
         if self.kind is Kind.BOOLEAN:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shorten(value)} is not true or false")
         return _read_names(value) if self.kind is Kind.NAMES else self._text(value)
+
+    def may_have_names(self, value: Any) -> bool:
+        """Say whether a value holds several numbers with names, each a field of its own."""
+        return self.name == PROB_CORRECT and isinstance(value, Mapping)
+
+    def _read_several(self, values: Mapping[str, Any]) -> None:
+        """Check numbers that have names: the field itself is null beside them."""
+        for name, value in values.items():
+            try:
+                find_field(f"{self.name}.{name}").read(value)
+            except BadValue as problem:
+                raise BadValue(f"{name}: {problem}") from None
 
     def _text(self, value: Any) -> str:
         if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
@@ -211,7 +224,7 @@ FIELDS: dict[str, Field] = {
     for field in (
         *(Field(name, Kind.TEXT) for name in _TEXTS.split()),
         *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
-        *(Field(name, Kind.NUMBER, low=0, high=1) for name in ("prob_correct", "impl_rate")),
+        *(Field(name, Kind.NUMBER, low=0, high=1) for name in (PROB_CORRECT, "impl_rate")),
         *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
         *(Field(name, Kind.SCALAR) for name in _SCALARS.split()),
         *(Field(name, Kind.NAMES) for name in _NAMES.split()),
@@ -247,4 +260,6 @@ def name_finish_reason(reason: Any) -> str | None:
 
 def find_field(name: str) -> Field:
     """Return the field of that name; one that the contract does not define holds any scalar."""
+    if name.startswith(f"{PROB_CORRECT}."):
+        return replace(FIELDS[PROB_CORRECT], name=name)
     return FIELDS.get(name) or Field(name, Kind.SCALAR)

@@ -24,7 +24,15 @@ from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, fin
 from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
 from calipers.records.completing import TRACE, TRACE_PARTS, list_inputs
 from calipers.records.completing_lines import MAYBE_UNESCAPED, complete_lines
-from calipers.records.fields import USUAL_NAMES, BadValue, Field, Kind, Number, find_field
+from calipers.records.fields import (
+    PROB_CORRECT,
+    USUAL_NAMES,
+    BadValue,
+    Field,
+    Kind,
+    Number,
+    find_field,
+)
 from calipers.records.limits import Limits, get_limits
 from calipers.records.paths import merge_structs, read_struct
 from calipers.records.rows import Numbered, check_rows, find_scalar_types, select_telling
@@ -92,6 +100,9 @@ class JsonLinesChunk:
         for name, dtype in types.items():
             read_as = pl.Categorical(pl.Categories.random()) if name in self.strings else dtype
             theirs, read_as, column = self._place(self.wanted.get_name(name), read_as)
+            if name == PROB_CORRECT and self._has_names(theirs):
+                columns[name] = pl.lit(None, dtype)  # an object: the fast way reads no other
+                continue
             schema[theirs] = merge_structs(schema.get(theirs, read_as), read_as)
             columns[name] = column.cast(dtype)
             if name in self.strings:
@@ -107,9 +118,16 @@ class JsonLinesChunk:
         key, _, inside = theirs.partition(".")
         if not inside or not any(each in self._data for each in _list_spellings(key)):
             return theirs, dtype, pl.col(theirs)
-        if any(each in self._data for each in _list_spellings(theirs)) or key in self.wanted.fields:
+        is_whole = key in self.wanted.fields and key != self.wanted.get_name(PROB_CORRECT)
+        if is_whole or any(each in self._data for each in _list_spellings(theirs)):
             raise UnusualRows  # the name itself may be there too, or all of the object be wanted
         return read_struct(theirs, dtype)
+
+    def _has_names(self, theirs: str) -> bool:
+        """Say whether values are wanted that have names in an object which this key holds."""
+        others = map(self.wanted.get_name, self.wanted.fields)
+        are_wanted = any(name.startswith(f"{theirs}.") for name in others)
+        return are_wanted and any(each in self._data for each in _list_spellings(theirs))
 
     def _list_inputs(self) -> list[str]:
         """Return the names in the data under which rows may give wanted fields in another way."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import polars as pl
 
 from calipers.records.batch import Source
+from calipers.records.fields import PROB_CORRECT
 from calipers.records.rows import classify_scalar
 
 Holds = Literal["numbers", "booleans", "text"]
@@ -30,6 +31,13 @@ def list_kinds(source: Source) -> dict[str, set[Holds]]:
     if hasattr(source, "schema"):
         return {name: {_classify(dtype)} for name, dtype in _walk_schema(source.schema())}
     return {}
+
+
+def list_confidences(source: Source, field_map: Mapping[str, str]) -> list[str]:
+    """Return the names under which the source's records state several confidences, sorted."""
+    prefix = f"{field_map.get(PROB_CORRECT, PROB_CORRECT)}."
+    fields = sorted(name for name in list_kinds(source) if name.startswith(prefix))
+    return [name.removeprefix(prefix) for name in fields]
 
 
 def _walk_row(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

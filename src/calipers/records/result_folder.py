@@ -12,6 +12,7 @@ from typing import Any
 MANIFEST = "manifest.json"
 RECORDS = "records.jsonl"
 SCORE = "score.json"
+BETTER = "better.json"
 GATE = "gate.json"
 REPORT = "report.html"
 

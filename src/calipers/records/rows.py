@@ -16,7 +16,7 @@ import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted, find_type
 from calipers.records.completing import complete_row, list_derived
-from calipers.records.fields import FIELDS, BadValue, Field, Kind, Number, find_field
+from calipers.records.fields import FIELDS, PROB_CORRECT, BadValue, Field, Kind, Number, find_field
 from calipers.records.judgment_shape import read_judgments
 from calipers.records.paths import look_up
 from calipers.records.tool_map import read_tool_map
@@ -142,6 +142,8 @@ def select_telling(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, A
     seen: set[tuple[str, type]] = set()
     for row in rows:
         shown = {(name, _classify(each)) for name, each in row.items() if not _is_null(each)}
+        if isinstance(several := row.get(PROB_CORRECT), Mapping):
+            shown |= {(f"{PROB_CORRECT}.{name}", float) for name in several}
         if not shown <= seen:
             seen |= shown
             yield row

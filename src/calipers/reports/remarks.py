@@ -126,6 +126,20 @@ def describe_flaky(score: Score) -> str | None:
     return f"flaky tasks: {tasks.flaky:,} of {tasks.repeated:,}: {named}{dots}{where}"
 
 
+def describe_items(score: Score) -> str | None:
+    """Return what the tasks are worth as items of a test; None where no row of each was written."""
+    if score.per_task is None or (items := score.per_task.items) is None or not items.tasks:
+        return None
+    found = [f"{items.nobody:,} solved by nobody", f"{items.everybody:,} by everybody"]
+    pairs = [f"{_shorten(copy)} of {_shorten(first)}" for copy, first in items.examples]
+    dots = ", …" if items.duplicates > len(pairs) else ""
+    named = f" ({', '.join(pairs)}{dots})" if pairs else ""
+    found.append(f"{items.duplicates:,} with the input of another{named}")
+    fix = "" if items.systems > 1 else " (--by model, say)"
+    reason = "" if items.reason is None else f"; {items.reason}{fix}"
+    return f"of {items.tasks:,} tasks: {', '.join(found)}{reason}"
+
+
 def _describe_task(task: FlakyTask, *, alone: bool) -> str:
     """Return a task with its passes over its runs, and its group if there are several."""
     others = {field: value for field, value in task.by.items() if field != "id"}

@@ -131,7 +131,7 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
         )
         for each in estimate.systems
     )
-    how_many = "at most, fewer where the gate is decided before" if may_end_early else "in all"
+    how_many = "at most, fewer where it is decided before" if may_end_early else "in all"
     said = [f"{estimate.calls:,} calls {how_many}; nothing was called"]
     if any(
         each.input_tokens is not None and each.output_tokens is None for each in estimate.systems

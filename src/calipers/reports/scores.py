@@ -11,6 +11,7 @@ from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import Form, choose_form, group_name
 from calipers.reports.remarks import (
     describe_flaky,
+    describe_items,
     list_corrections,
     list_frontier,
     list_reasons,
@@ -60,12 +61,12 @@ def make_score_document(score: Score) -> Document:
     if not score.groups:
         return (Line(text="No records."), tabulate_score(score))
     frontier = [] if score.frontier is None else list(list_frontier(score.frontier))
-    flaky = describe_flaky(score)
+    of_tasks = [text for text in (describe_flaky(score), describe_items(score)) if text]
     return (
         tabulate_score(score),
         *(Line(text=text, kind="note", tone="warn") for text in list_warnings(score)),
         *(tabulate_tiers(tiers, select_groups(score.groups, tiers)) for tiers in score.tiers),
-        *make_lines(([flaky] if flaky else []) + frontier),
+        *make_lines(of_tasks + frontier),
         *make_lines([f"without the judge's error: {line}" for line in list_corrections(score)]),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores.choices import read_options
@@ -30,6 +30,8 @@ def run(
     policy: str | Path | Mapping[str, Any] | None = None,
     fresh: bool = False,
     until_decided: bool = False,
+    until_better: str | None = None,
+    evidence: Literal["interval", "point"] = "interval",
     seed: int = 0,
     report: bool = True,
     watch: Watch | None = None,
@@ -51,7 +53,11 @@ def run(
         policy: With a function: a gate to hold the run against, a file or a mapping.
         fresh: Call everything again, in a new folder; the old results are kept.
         until_decided: Stop as soon as the verdict of the suite's gate is certain.
-        seed: Draws the order of the tasks, with `until_decided`.
+        until_better: Stop as soon as it is certain which of the suite's two systems is better in
+            this metric, or that it cannot be told.
+        evidence: With `until_better`: better on tasks like these ("interval"), or on these very
+            tasks ("point").
+        seed: Draws the order of the tasks, with `until_decided` and `until_better`.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
         checks: A file or a list of checks, added to those of the suite.
@@ -59,8 +65,8 @@ def run(
             `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
     Returns:
-        The counts, among them of `new` and `reused` answers, the `records`, the `score` and the
-        `gate`.
+        The counts, among them of `new` and `reused` answers, the `records`, the `score`, the
+        `gate`, and which is `better` where that was asked.
 
     Raises:
         TypeError: An argument is of another type, or is not known.
@@ -73,7 +79,7 @@ def run(
     (1.0, 3)
     """
     from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
-    from calipers.runs.preparing import prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_course, prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
     from calipers.systems.agents.system import is_agent  # noqa: PLC0415
 
@@ -89,8 +95,13 @@ def run(
         None if output is None else Path(output),
         watch or (lambda _: nullcontext()),
         fresh=fresh,
-        only_until_decided=until_decided,
-        seed=seed,
+        until=choose_course(
+            ready,
+            until_decided=until_decided,
+            until_better=until_better,
+            evidence=evidence,
+            seed=seed,
+        ),
         report=report,
     )
 

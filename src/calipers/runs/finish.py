@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.comparisons.better import Better
 from calipers.engines.watching import watch_groups
 from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
 from calipers.gates.early import Early
 from calipers.gates.result import GateResult
-from calipers.records.result_folder import GATE, RECORDS, REPORT, SCORE
+from calipers.records.result_folder import BETTER, GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
 from calipers.runs.metric_settings import read_options
 from calipers.runs.present import ReportOptions, ReportPage
@@ -54,6 +55,7 @@ class RunResult(Tabular):
     stopped: str | None = None  # why it ended before its time
     score: Score | None = None
     gate: GateResult | None = None
+    better: Better | None = None  # which of two systems is, where that was asked
     notices: tuple[str, ...] = ()
 
     @property
@@ -71,6 +73,7 @@ class RunResult(Tabular):
             "failures": [{"count": count, "error": error} for count, error in self.failures],
             "score": None if self.score is None else self.score.to_dict(),
             "gate": None if self.gate is None else self.gate.to_dict(),
+            **({} if self.better is None else {"better": self.better.to_dict()}),
             "notices": list(self.notices),
         }
 
@@ -81,6 +84,8 @@ class RunResult(Tabular):
     @property
     def was_decided_early(self) -> bool:
         """Say whether calls were left out because the verdict was sure without them."""
+        if self.better is not None:
+            return self.better.stopped
         early = None if self.gate is None else self.gate.early
         return early is not None and early.stopped
 
@@ -89,6 +94,8 @@ class RunResult(Tabular):
         """Say whether to run again may bring what is missing."""
         if self.gate is not None:
             return bool(self.gate.incomplete)
+        if self.better is not None:
+            return not self.better.is_over
         return bool(self.errors or self.missing)
 
     @property
@@ -110,11 +117,15 @@ def finish_run(
     interrupted: bool,
     notices: Sequence[str],
     early: Early | None = None,
+    better: Better | None = None,
     report: bool = True,
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
     if state.tally.done and not interrupted:
+        if better is not None:
+            suite = suite.model_copy(update={"policy": None})  # it is about all calls
+            folder.write_json(BETTER, better.to_dict())
         asked = _Asked.of(suite, base, state, early)
         try:
             score, gate, told = _measure(folder, asked, report=report)
@@ -141,7 +152,8 @@ def finish_run(
         stopped=stopped,
         score=score,
         gate=gate,
-        notices=tuple(dict.fromkeys(_list_notices(notices, score, gate, early))),
+        better=better,
+        notices=tuple(dict.fromkeys(_list_notices(notices, score, gate, early or better))),
     )
 
 
@@ -207,7 +219,10 @@ def _explain_no_report(error: Exception) -> str:
 
 
 def _list_notices(
-    notices: Sequence[str], score: Score | None, gate: GateResult | None, early: Early | None
+    notices: Sequence[str],
+    score: Score | None,
+    gate: GateResult | None,
+    early: Early | Better | None,
 ) -> Iterator[str]:
     """Yield the notices of the run, the score and the gate."""
     yield from notices
@@ -216,11 +231,14 @@ def _list_notices(
     yield from _of_a_part(early)
 
 
-def _of_a_part(early: Early | None) -> Iterator[str]:
+def _of_a_part(early: Early | Better | None) -> Iterator[str]:
     if early is not None and early.stopped:
+        when = "it was decided; those of the decision do"
+        if isinstance(early, Early):
+            when = "the gate was decided; those of the gate do"
         yield (
             "the score is of the part that was run: its intervals do not know that the run ended "
-            "when the gate was decided; those of the gate do"
+            f"when {when}"
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calipers.records.result_folder import GATE, MANIFEST, REPORT, SCORE, make_stamp
+from calipers.records.result_folder import BETTER, GATE, MANIFEST, REPORT, SCORE, make_stamp
 from calipers.runs.manifest import SCHEMA
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
@@ -19,7 +19,7 @@ from calipers.systems import journal
 from calipers.systems.batches import ledger
 
 _LOCK = ".lock"
-_VERDICTS = (SCORE, GATE, REPORT)  # what is made of the journal, and holds for that state of it
+_VERDICTS = (SCORE, GATE, BETTER, REPORT)  # made of the journal, and for that state of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
+from calipers.comparisons.better import Evidence
 from calipers.gates.policy import read_policy
 from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Rubric
@@ -21,8 +22,10 @@ from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import describe_tools
+from calipers.runs.until_better import UntilBetter
 from calipers.runs.until_decided import UntilDecided, plan_until_decided
 from calipers.scores.calibration import read_all
+from calipers.support.errors import UsageError
 from calipers.support.functions import Function
 from calipers.systems.pricing import Pricing
 
@@ -116,3 +119,25 @@ def _image_folders(suite: Suite, base: Path) -> list[Path]:
 def make_deciding(suite: Prepared, seed: int) -> UntilDecided:
     """Return the calls that decide the gate of a suite, in the order that the seed draws."""
     return plan_until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
+
+
+def make_comparing(suite: Prepared, metric: str, evidence: str, seed: int) -> UntilBetter:
+    """Return the calls that decide which of the suite's two systems is better in a metric."""
+    if evidence not in get_args(Evidence):
+        raise UsageError(f"evidence is {evidence!r}", fix=f"one of {', '.join(get_args(Evidence))}")
+    options = read_options(suite.suite, suite.base)
+    return UntilBetter(suite.plan, options, metric, cast("Evidence", evidence), seed)
+
+
+def choose_course(
+    suite: Prepared, *, until_decided: bool, until_better: str | None, evidence: str, seed: int
+) -> UntilDecided | UntilBetter | None:
+    """Return how calls are chosen where not all may be made; None to make them all."""
+    if until_better is None:
+        return make_deciding(suite, seed) if until_decided else None
+    if until_decided:
+        raise UsageError(
+            "--until-decided and --until-better: one decides the gate, the other which is better",
+            fix="run it twice: what is done is not called again",
+        )
+    return make_comparing(suite, until_better, evidence, seed)

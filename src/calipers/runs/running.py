@@ -21,15 +21,17 @@ from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code, hash_imported
 from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import Folder
+from calipers.runs.in_drawn_order import InDrawnOrder
 from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, make_manifest
 from calipers.runs.metric_settings import STORED, list_stored
 from calipers.runs.opening import open_systems
-from calipers.runs.preparing import Prepared, make_deciding
+from calipers.runs.preparing import Prepared
 from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
 from calipers.runs.schedule import AllCalls, Course
 from calipers.runs.state import DONE, State
 from calipers.runs.unjudged import Unjudged, note_unjudged
+from calipers.runs.until_better import UntilBetter
 from calipers.runs.until_decided import UntilDecided
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
@@ -42,7 +44,7 @@ from calipers.systems.tally import Watch
 
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
-DECIDED = "the gate is decided"
+DECIDED = "it is decided"
 
 
 def run_suite(
@@ -51,8 +53,7 @@ def run_suite(
     watch: Watch,
     *,
     fresh: bool = False,
-    only_until_decided: bool = False,
-    seed: int = 0,
+    until: InDrawnOrder | None = None,
     report: bool = True,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
@@ -63,14 +64,12 @@ def run_suite(
             there where the suite, its data or the code under test has changed.
         watch: Is given the counts of the calls while these are made.
         fresh: Make every call; what the folder holds is moved beside it.
-        only_until_decided: Make no more calls than it takes to be sure what the gate will say.
-        seed: Draws the order of the tasks, with `only_until_decided`.
+        until: Make no more calls than this takes to be sure: `make_deciding` or `make_comparing`.
         report: Write report.html.
 
     Raises:
         UsageError: `output` holds the answers of another suite, other data or other code.
     """
-    course = make_deciding(suite, seed) if only_until_decided else None
     now = make_manifest(
         suite.suite,
         suite.base,
@@ -87,7 +86,7 @@ def run_suite(
     else:
         folder, notices = Folder(output), ()
     now[STORED] = list_stored(suite.suite, suite.base, folder.path)
-    run = _Run(suite, folder, watch, course, RunManifest(folder, now, suite.base), notices)
+    run = _Run(suite, folder, watch, until, RunManifest(folder, now, suite.base), notices)
     return run(fresh=fresh, report=report)
 
 
@@ -99,27 +98,27 @@ class _Run:
         of: Prepared,
         folder: Folder,
         watch: Watch,
-        until_decided: UntilDecided | None,
+        until: InDrawnOrder | None,
         manifest: RunManifest,
         notices: Sequence[str],
     ) -> None:
         self._of = of
-        self._until_decided = until_decided
+        self._until = until
         self._folder = folder
         self._watch = watch
         self._manifest = manifest
-        early = until_decided.notices() if until_decided else ()
+        early = until.notices() if until else ()
         self._notices = [*notices, *of.notices, *early]
         hashes = [rubric.hash for rubric in of.rubrics]
         self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
 
     def __call__(self, *, fresh: bool, report: bool) -> RunResult:
         """Run, and return what came of it."""
-        early = self._until_decided
+        until = self._until
         with self._folder.held():
             if fresh and (kept := self._folder.set_aside()) is not None:
                 self._notices.append(f"the answers of before are in {kept}")
-            self._notices += self._manifest.begin(None if early is None else early.seed)
+            self._notices += self._manifest.begin(None if until is None else until.seed)
             journal = Journal(self._folder.journal)
             try:
                 if self._manifest.checks_changed:
@@ -134,6 +133,7 @@ class _Run:
             self._notices += self._note_changed_code(answers["new"])
             self._manifest.note({ANSWERS: answers})
             self._note_imports()
+            made = state.tally.done
             return finish_run(
                 self._of.suite,
                 self._of.base,
@@ -141,7 +141,8 @@ class _Run:
                 state,
                 answers=answers,
                 stopped=stopped,
-                early=None if early is None else early.describe(state.tally.done),
+                early=until.describe(made) if isinstance(until, UntilDecided) else None,
+                better=until.describe(made) if isinstance(until, UntilBetter) else None,
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
                 report=report,
@@ -256,7 +257,7 @@ class _Run:
                 await calling.all()
 
         stopped = self._work_to_end(call_all(), state, budget)
-        decided = self._until_decided is not None and self._until_decided.is_over
+        decided = self._until is not None and self._until.is_over
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 
     def _open_budget(self, state: State) -> Budget:
@@ -288,10 +289,10 @@ class _Run:
         return SPENT if budget.is_spent else None
 
     def _course(self, state: State, journal: Journal) -> Course:
-        if self._until_decided is None:
+        if self._until is None:
             return AllCalls(state)
-        self._until_decided.begin(state, (record for _, _, record in journal.read_lines()))
-        return self._until_decided
+        self._until.begin(state, (record for _, _, record in journal.read_lines()))
+        return self._until
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
         suite = self._of.suite

@@ -83,7 +83,8 @@ class Tracing:
 def _describe_call(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was called, where, and with which settings."""
     provider, _, model = (system.model or "").partition(":")
-    url = urlsplit(system.base_url or system.http or "")
+    places = system.urls or [system.http or ""]
+    url = urlsplit(places[0] if len(places) == 1 else "")  # of several it could be any
     found: dict[str, Any] = {"gen_ai.operation.name": "chat" if model else "invoke_agent"}
     if model:
         name = _PROVIDERS.get(provider, provider)

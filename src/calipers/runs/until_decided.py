@@ -1,19 +1,15 @@
 """A run that ends as soon as its gate is decided.
 
-Tasks are asked in a random order, drawn before the first call, each in all its runs. Whatever the
-order in which calls come back, a check looks at its tasks in the order drawn, so that quick ones do
-not count first. A task that no open check is about is not asked.
+A check looks at its tasks in an order that was drawn before (`in_drawn_order`). A task that no open
+check is about is not asked.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -25,47 +21,28 @@ from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
+from calipers.runs.in_drawn_order import InDrawnOrder
 from calipers.runs.metric_settings import read_options
-from calipers.runs.plan import CallPlace, CallPlan
-from calipers.runs.state import FAILED, MISSING, State
+from calipers.runs.plan import CallPlan
 from calipers.runs.suite import Suite
 from calipers.scores.options import Options
-from calipers.scores.tasks import read_tasks
 from calipers.support.errors import UsageError
 
 _CONFIDENCE = 0.95
-_IDENTITY = ("model", "tier")
-
-Unit = tuple[int, int, int]
-"""System, tier and task: all runs of a task."""
 
 
-class UntilDecided:
+class UntilDecided(InDrawnOrder):
     """Chooses calls that help to decide, and knows when all is decided."""
 
     def __init__(
         self, plan: CallPlan, policy: Policy, options: Options, by: Sequence[str], seed: int
     ) -> None:
-        self.seed = seed
-        self._plan = plan
+        super().__init__(plan, options, seed)
         self._by = by
-        self._order = draw_order(plan, seed)
         self._groups = _open_sequences(plan, policy, by, self._order)
-        self._options = replace(
-            options,
-            metrics=tuple(
-                dict.fromkeys(
-                    name
-                    for each in self._groups.values()
-                    for sequence in each
-                    for name in sequence.demand.metrics
-                )
-            ),
-        )
-        self._state: State | None = None
-        self._units: dict[Unit, list[Mapping[str, Any]]] = {}
-        self._fresh: list[Mapping[str, Any]] = []  # of tasks that are done in all their runs
-        self._looking: asyncio.Task[None] | None = None
+        every = (each for sequences in self._groups.values() for each in sequences)
+        names = (name for sequence in every for name in sequence.demand.metrics)
+        self._options = replace(options, metrics=tuple(dict.fromkeys(names)))
 
     def notices(self) -> Iterator[str]:
         """Say which checks need all calls."""
@@ -80,50 +57,6 @@ class UntilDecided:
                 "only a sure failure can end the run early: all calls are needed for "
                 f"{', '.join(sorted(found))}"
             )
-
-    def begin(self, state: State, records: Iterator[Mapping[str, Any]]) -> None:
-        """Take the folder's records; failed calls are repeated, and count then."""
-        self._state = state
-        for record in records:
-            if record.get("error") is None:
-                self.take(*state.locate(record), record)
-        kept, self._fresh = self._fresh, []
-        self._look(kept)
-
-    def calls(self, system: int) -> Iterator[int]:
-        """Yield failed calls first, which complete runs need, then those that help decide."""
-        assert self._state is not None
-        states = self._state.calls[system]
-        tiers, runs = range(len(self._plan.tiers)), range(1, self._plan.suite.runs + 1)
-        for wanted in (FAILED, MISSING):
-            for place in (CallPlace(*each) for each in product(self._order, tiers, runs)):
-                if self.has_failed or (wanted == MISSING and self.is_over):
-                    return
-                number = self._plan.number_place(place)
-                if states[number] == wanted and (
-                    wanted == FAILED or self._helps(system, place.tier, place.task)
-                ):
-                    yield number
-
-    def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """Keep a record until the task is done in all its runs."""
-        place = self._plan.place(number)
-        unit = (system, place.tier, place.task)
-        records = self._units.setdefault(unit, [])
-        records.append(record)
-        if len(records) == self._plan.suite.runs:
-            self._fresh += self._units.pop(unit)
-
-    async def ready(self) -> None:
-        """Evaluate what has come in; others that wait see the same."""
-        while self._fresh or self._looking is not None:
-            if self._looking is None:
-                records, self._fresh = self._fresh, []
-                self._looking = asyncio.create_task(asyncio.to_thread(self._look, records))
-            looking = self._looking
-            await asyncio.shield(looking)
-            if self._looking is looking:
-                self._looking = None
 
     @property
     def can_fail(self) -> bool:
@@ -164,19 +97,9 @@ class UntilDecided:
     def _helps(self, system: int, tier: int, task: int) -> bool:
         return any(each.is_open_for(task) for each in self._groups[system, tier])
 
-    def _look(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Measure what has come in, and let every check see its own."""
-        if not (records and self._options.metrics):
-            return
-        rows = read_tasks(records, self._options, keep=_IDENTITY).rows
-        for (system, tier), sequences in self._groups.items():
-            named = self._plan.tiers[tier]
-            own = rows.filter(
-                pl.col("model") == self._plan.suite.systems[system].name,
-                pl.col("tier").eq_missing(pl.lit(named and named.name, pl.String)),
-            )
-            for sequence in sequences if own.height else ():
-                sequence.take(self._bound_values(own, sequence.demand))
+    def _see(self, system: int, tier: int, rows: pl.DataFrame) -> None:
+        for sequence in self._groups[system, tier]:
+            sequence.take(self._bound_values(rows, sequence.demand))
 
     def _bound_values(self, rows: pl.DataFrame, demand: Demand) -> Iterator[tuple[int, TaskValue]]:
         """Yield the possible values of each task: the mean of its runs."""
@@ -210,13 +133,6 @@ def plan_until_decided(
             fix="for example thresholds: {blocking: {accuracy: 90}}",
         )
     return course
-
-
-def draw_order(plan: CallPlan, seed: int) -> list[int]:
-    """Return a random order of the tasks, the same for the same data and seed."""
-    salt = f"{plan.tasks.sha256} {seed}"
-    drawn = [sha256(f"{salt} {task['id']}".encode()).digest() for task in plan.tasks.tasks]
-    return sorted(range(len(drawn)), key=drawn.__getitem__)
 
 
 def _open_sequences(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from calipers.metrics.calibration.stated import Stated
 from calipers.metrics.declare.declaration import Metric
+from calipers.metrics.lookup import OF_CONFIDENCE
 from calipers.metrics.own.statistics import parse_metric
 from calipers.records.convert import list_fields, look_through
-from calipers.records.fields import FIELDS, Kind
-from calipers.records.kinds import list_kinds
+from calipers.records.fields import FIELDS, PROB_CORRECT, Kind
+from calipers.records.kinds import list_confidences, list_kinds
 from calipers.records.sources import Source
 from calipers.support.errors import UsageError, nearest
 
@@ -26,6 +28,17 @@ def find_scores(sources: Sequence[Source]) -> list[Metric]:
     numeric = [name for name, kinds in found.items() if kinds and "text" not in kinds]
     metrics = map(parse_metric, sorted(numeric)[:_MOST_SCORES])
     return [metric for metric in metrics if metric is not None]
+
+
+def find_confidences(
+    sources: Sequence[Source], field_map: Mapping[str, str], profile: str | None
+) -> list[Metric]:
+    """Return the profile's metrics of each stated confidence that has a name in the records."""
+    names = sorted({name for each in sources for name in list_confidences(each, field_map)})
+    metrics = [
+        declare(Stated(name)) for name in names[:_MOST_SCORES] for declare in OF_CONFIDENCE.values()
+    ]
+    return [metric for metric in metrics if profile is None or profile in metric.profiles]
 
 
 def list_whole_fields(
@@ -50,6 +63,22 @@ def refuse_texts(
             raise UsageError(
                 f"{metric.name}: {theirs} holds text, not numbers",
                 fix=nearest(theirs, _find_numeric(sources) - {theirs}),
+            )
+
+
+def refuse_unnamed(
+    metrics: Sequence[Metric], sources: Sequence[Source], field_map: Mapping[str, str]
+) -> None:
+    """Raise UsageError where a metric of the one confidence is asked for, and all have names."""
+    theirs = field_map.get(PROB_CORRECT, PROB_CORRECT)
+    names = {name for each in sources for name in list_confidences(each, field_map)}
+    if not names or any(list_kinds(source).get(theirs) for source in sources):
+        return
+    for metric in metrics:
+        if PROB_CORRECT in metric.needs:
+            raise UsageError(
+                f"{metric.name}: {theirs} holds confidences with names",
+                fix=", ".join(f"{metric.name}({name})" for name in sorted(names)),
             )
 
 

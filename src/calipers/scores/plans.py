@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from calipers.engines.per_task import same_input
 from calipers.engines.plan import Plan
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.answers.extract import check_extraction
-from calipers.metrics.calibration.confidence import confidence_bin
+from calipers.metrics.calibration.stated import Stated, declare_bin
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.judged.who import declare_judged_by
@@ -18,7 +19,13 @@ from calipers.metrics.text.semantic_similarity import forget_failures
 from calipers.records.sources import Source
 from calipers.scores.figure_data import SPREAD
 from calipers.scores.options import Options
-from calipers.scores.own import find_scores, list_whole_fields, refuse_texts
+from calipers.scores.own import (
+    find_confidences,
+    find_scores,
+    list_whole_fields,
+    refuse_texts,
+    refuse_unnamed,
+)
 from calipers.support.errors import UsageError
 
 
@@ -35,8 +42,10 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
     chosen = [metric_named(name) for name in options.metrics] or metrics_of(options.profile)
     if options.metrics:
         refuse_texts(chosen, sources, options.map)
-    elif options.profile is None:
-        chosen += find_scores(sources)
+        refuse_unnamed(chosen, sources, options.map)
+    else:
+        chosen += find_confidences(sources, options.map, options.profile)
+        chosen += find_scores(sources) if options.profile is None else []
     if not chosen:
         raise UsageError(
             f"the profile {options.profile} has no metrics yet", fix="see: calipers metrics"
@@ -54,8 +63,9 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
         medians=MEDIANS if tiers else (),
         binned=(composite_score,) if tiers else (),
         widely_binned=tuple(each for each in SPREAD if drawn and each in features),
-        reliability=drawn and confidence_bin in features,
+        reliability=drawn and declare_bin(Stated()) in features,
         per_task=tiers or options.for_report or options.per_task is not None,
+        of_tasks=() if options.per_task is None else (same_input,),
         cluster=options.cluster,
         confidence=options.confidence,
         resamples=options.resamples,

@@ -56,7 +56,8 @@ def score_data(
         outcome = run_engine(sources, plan, options, progress, tasks, watch)
         _check(outcome, plan, sources, options)
         if tasks is not None:
-            tasks.write(sort_keys(outcome.groups, plan.by))
+            items = tasks.write(sort_keys(outcome.groups, plan.by))
+            outcome = replace(outcome, items=items)
     inputs = tuple(list_inputs(sources, outcome.readings, hash_all=options.hash_inputs))
     return assemble_score(sources, outcome, plan, options, inputs)
 
@@ -152,7 +153,7 @@ def _check(outcome: Outcome, plan: Plan, sources: Sequence[Source], options: Opt
     """Raise where the records lack what the options name."""
     if any(reading.rows for reading in outcome.readings):
         check_fields(outcome.present, plan, sources, options.map)
-        if not plan.only_present and outcome.sum_groups(RECORDS) > outcome.sum_groups(ERRORS):
+        if options.metrics and outcome.sum_groups(RECORDS) > outcome.sum_groups(ERRORS):
             refuse_absent(plan.metrics, outcome.present, sources, options.map)
     _check_ids(outcome, sources, options)
 
@@ -165,7 +166,8 @@ def check_fields(
     asked |= {} if plan.cluster is None else {plan.cluster: f"--cluster {plan.cluster}"}
     asked |= {name: f"--map {name}={theirs}" for name, theirs in field_map.items()}
     for name, option in asked.items():
-        if name in plan.watched and name not in present:
+        is_there = name in present or any(each.startswith(f"{name}.") for each in present)
+        if name in plan.watched and not is_there:
             columns = {column for source in sources for column in source.columns()}
             theirs = field_map.get(name, name)
             raise UsageError(
@@ -210,6 +212,7 @@ def _count_tasks(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | N
             for row in found
         ),
         path=None if path is None else str(path),
+        items=outcome.items,
     )
 
 

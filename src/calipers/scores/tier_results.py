@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.support.strict_json import to_finite
+
+if TYPE_CHECKING:
+    from calipers.engines.items import Items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ class PerTask:
     flaky: int
     flakiest: tuple[FlakyTask, ...]
     path: str | None  # the file with a row per task, where one was asked for
+    items: Items | None = None  # of these rows: how well the tasks tell systems apart
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the tasks."""
@@ -127,6 +131,7 @@ class PerTask:
             "flaky": self.flaky,
             "flakiest": [task.to_dict() for task in self.flakiest],
             "path": self.path,
+            **({} if self.items is None else {"items": self.items.to_dict()}),
         }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError
 from calipers.systems.calls import System
+from calipers.systems.fleet import LeastLoaded
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
 from calipers.systems.secrets import mask_for, read_key
@@ -40,12 +41,22 @@ def mask_errors(mask: Mask) -> Iterator[None]:
 
 
 def open_model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
-    """Return the model behind its own server, or behind its provider's."""
+    """Return the model behind its own server or servers, or behind its provider's."""
+    key = read_key(served)
+    opened = [
+        _open_at(url, name, key, session, logprobs=logprobs) for url in served.urls or (None,)
+    ]
+    return opened[0] if len(opened) == 1 else LeastLoaded(opened)
+
+
+def _open_at(
+    url: str | None, name: str, key: str | None, session: ClientSession, *, logprobs: bool
+) -> System:
     provider, _, model = name.partition(":")
-    if served.base_url is not None and provider in _CHAT:
+    if url is not None and provider in _CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
 
-        return ChatModel(session, model, served.base_url, read_key(served), logprobs=logprobs)
+        return ChatModel(session, model, url, key, logprobs=logprobs)
     from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
 
-    return ProviderModel(session, name, served.base_url, read_key(served), logprobs=logprobs)
+    return ProviderModel(session, name, url, key, logprobs=logprobs)

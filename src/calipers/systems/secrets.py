@@ -52,7 +52,7 @@ def _find_secrets(served: Served) -> Iterator[str]:
     settings: Mapping[str, Any] = getattr(served, "settings", None) or {}
     headers = settings.get("extra_headers")
     values = [str(each) for each in headers.values()] if isinstance(headers, dict) else []
-    for url in (served.base_url, getattr(served, "http", None)):
+    for url in (*served.urls, getattr(served, "http", None)):
         values += [value for _, value in parse_qsl(urlsplit(url or "").query)]
     yield from (value for value in values if _RANDOM.match(value))
 

@@ -38,8 +38,8 @@ class NamedModel(Protocol):
         """provider:model, or None where something else is called."""
 
     @property
-    def base_url(self) -> str | None:
-        """The server, where it is not the provider's own."""
+    def base_url(self) -> str | list[str] | None:
+        """The server, or several, where it is not the provider's own."""
 
     @property
     def price(self) -> PriceSpec | None:
@@ -68,11 +68,17 @@ def _check_url(url: str, *at: str) -> None:
         )
 
 
+def list_urls(given: str | list[str] | None) -> list[str]:
+    """Return the URLs, whether there are none, one or several."""
+    return [given] if isinstance(given, str) else list(given or ())
+
+
 class Served(StrictModel):
     """How to reach a model, and what it costs."""
 
-    base_url: Text | None = Field(
-        default=None, description="Of a server that speaks as OpenAI's does."
+    base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Of a server that speaks as OpenAI's does; of several, a list of them.",
     )
     api_key_env: Text | None = Field(
         default=None, description="The environment variable that holds the key; never the key."
@@ -81,10 +87,15 @@ class Served(StrictModel):
 
     @field_validator("base_url")
     @classmethod
-    def _is_a_url(cls, url: str | None) -> str | None:
-        if url is not None:
+    def _is_a_url(cls, given: str | list[str] | None) -> str | list[str] | None:
+        for url in list_urls(given):
             _check_url(url)
-        return url
+        return given
+
+    @property
+    def urls(self) -> list[str]:
+        """The servers that it names."""
+        return list_urls(self.base_url)
 
     @field_validator("api_key_env")
     @classmethod

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from math import hypot, pi, sqrt
 
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
+from calipers.metrics.calibration.stated import (
+    Stated,
+    declare_bin,
+    declare_confidence,
+    declare_squared_error,
+)
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
-    Feature,
     Frame,
     Influence,
     Metric,
@@ -22,7 +28,6 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
-from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,
@@ -38,122 +43,126 @@ _ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
 RELIABILITY = "reliability"
-UNUSED = "a row without prob_correct, or whose correctness cannot be decided, is left out"
-
-squared_error = Feature(
-    name="squared_error",
-    reads=("prob_correct", correct),
-    dtype=pl.Float64(),
-    expression=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)) ** 2,
-)
-
-brier = mean(
-    squared_error,
-    name="brier",
-    says="The mean squared distance between stated confidence and being right.",
-    formula="mean((prob_correct − correct)²)",
-    spec="Z 3.1",
-    needs=("prob_correct", DECIDABLE),
-    nulls=UNUSED,
-    range=(0, 1),
-    better="lower",
-)
 
 
-def _bin(settings: Settings) -> pl.Expr:
-    """Return the bin, closed on the right, zero in the first; the edges are the doubles k/K."""
-    edges = pl.Series([k / settings.bins for k in range(1, settings.bins)], dtype=pl.Float64)
-    known = pl.col("prob_correct").is_not_null() & pl.col("correct").is_not_null()
-    return pl.when(known).then(pl.lit(edges).search_sorted(pl.col("prob_correct"), side="left"))
-
-
-confidence_bin = Feature(
-    name="confidence_bin",
-    reads=("prob_correct", correct),
-    dtype=pl.Int64(),
-    expression=_bin,
-    listed=False,
-)
-
-confidence = Feature(
-    name="prob_correct",
-    reads=("prob_correct",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("prob_correct"),
-)
-
-
-def _sum_gaps(bins: Frame) -> Frame:
-    """Return the gaps, and the noise of bins that may have none, for several design effects.
-
-    Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the less
-    the more of its rows are unlike the others, right where these are wrong.
-    """
-    gap = (nw.col("bin_confidence") - nw.col("bin_right")).abs()
-    noise = nw.col("bin_squares").sqrt()
-    rows, right = nw.col("bin_n"), nw.col("bin_right")
-    unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
-    unsure = {
-        _name_noise(design): nw.when(gap < _SURE * sqrt(design) * noise).then(noise).otherwise(0.0)
-        for design in _DESIGNS
-    }
-    unsure |= {_unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS}
-    return (
-        bins.with_columns(gap=gap, **unsure)
-        .group_by(GROUP)
-        .agg(
-            nw.col("bin_n").sum().alias("ece__n"),
-            nw.col("gap").sum().alias("ece__gap"),
-            nw.col("bin_squares").sum().alias("ece__squares"),
-            *(nw.col(name).sum() for name in unsure),
-        )
+@cache
+def declare_brier(stated: Stated) -> Metric:
+    """Return the Brier score of a stated probability."""
+    return mean(
+        declare_squared_error(stated),
+        name=stated.label("brier"),
+        says="The mean squared distance between stated confidence and being right.",
+        formula=f"mean(({stated.field} − correct)²)",
+        spec="Z 3.1",
+        needs=(stated.field, DECIDABLE),
+        nulls=stated.unused,
+        range=(0, 1),
+        better="lower",
     )
 
 
-def _name_noise(design: int) -> str:
-    return f"ece__noise_{design}"
+@dataclass(frozen=True)
+class _Binned:
+    """The gaps between confidence and accuracy, bin by bin, and what they sum up to."""
 
+    stated: Stated
 
-def _unseen(design: int) -> str:
-    return f"ece__unseen_{design}"
+    @property
+    def prefix(self) -> str:
+        return self.stated.column("ece")
 
+    @property
+    def n(self) -> str:
+        return f"{self.prefix}__n"
 
-BINNED = Aggregate(
-    features=(confidence_bin, confidence, correct, squared_error),
-    keys=("confidence_bin",),
-    where=lambda: ~nw.col("confidence_bin").is_null(),
-    totals={
-        "bin_n": nw.len().cast(nw.Int64),
-        "bin_confidence": nw.col("prob_correct").sum(),
-        "bin_right": nw.col("correct").cast(nw.Int64).sum(),
-        "bin_squares": nw.col("squared_error").sum(),
-    },
-    finish=(_sum_gaps,),
-    kept_as=RELIABILITY,
-)
+    @property
+    def gap(self) -> str:
+        return f"{self.prefix}__gap"
 
+    @property
+    def squares(self) -> str:
+        return f"{self.prefix}__squares"
 
-def _ece(totals: Totals) -> float:
-    return totals["ece__gap"] / totals["ece__n"]
+    def of_bin(self, total_name: str) -> str:
+        return self.stated.column(f"bin_{total_name}")
 
+    def noise(self, design: int) -> str:
+        return f"{self.prefix}__noise_{design}"
 
-def _bin_effect() -> nw.Expr:
-    """Return the effect of a row on its bin's gap, whose sign is the same for all its rows."""
-    above, below = total("bin_confidence"), total("bin_right")
-    at_most = nw.when(above < below).then(-1.0).otherwise(0.0)
-    sign = nw.when(above > below).then(1.0).otherwise(at_most)
-    return sign * (nw.col("prob_correct") - nw.col("correct").cast(nw.Float64)) - centre("ece")
+    def unseen(self, design: int) -> str:
+        return f"{self.prefix}__unseen_{design}"
 
+    def value(self, totals: Totals) -> float:
+        return totals[self.gap] / totals[self.n]
 
-_gap_influence = Influence(
-    name="ece",
-    rows="ece__n",
-    centre=_ece,
-    effect=_bin_effect(),
-    squares=lambda totals: totals["ece__squares"] - totals["ece__n"] * _ece(totals) ** 2,
-    keyed=BINNED,
-    keyed_reads=("bin_confidence", "bin_right"),
-)
+    def sum_gaps(self, bins: Frame) -> Frame:
+        """Return the gaps, and the noise of bins that may have none, for several design effects.
+
+        Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the
+        less the more of its rows are unlike the others, right where these are wrong.
+        """
+        rows, right = nw.col(self.of_bin("n")), nw.col(self.of_bin("right"))
+        gap = (nw.col(self.of_bin("confidence")) - right).abs()
+        noise = nw.col(self.of_bin("squares")).sqrt()
+        unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
+        unsure = {
+            self.noise(design): nw.when(gap < _SURE * sqrt(design) * noise)
+            .then(noise)
+            .otherwise(0.0)
+            for design in _DESIGNS
+        }
+        unsure |= {
+            self.unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS
+        }
+        return (
+            bins.with_columns(gap=gap, **unsure)
+            .group_by(GROUP)
+            .agg(
+                rows.sum().alias(self.n),
+                nw.col("gap").sum().alias(self.gap),
+                nw.col(self.of_bin("squares")).sum().alias(self.squares),
+                *(nw.col(name).sum() for name in unsure),
+            )
+        )
+
+    def declare_totals(self) -> Aggregate:
+        place, probability = declare_bin(self.stated), declare_confidence(self.stated)
+        error = declare_squared_error(self.stated)
+        return Aggregate(
+            features=(place, probability, correct, error),
+            keys=(place.name,),
+            where=lambda: ~nw.col(place.name).is_null(),
+            totals={
+                self.of_bin("n"): nw.len().cast(nw.Int64),
+                self.of_bin("confidence"): nw.col(probability.name).sum(),
+                self.of_bin("right"): nw.col("correct").cast(nw.Int64).sum(),
+                self.of_bin("squares"): nw.col(error.name).sum(),
+            },
+            finish=(self.sum_gaps,),
+            kept_as=self.stated.column(RELIABILITY),
+        )
+
+    def effect(self) -> nw.Expr:
+        """Return the effect of a row on its bin's gap, whose sign is the same for all its rows."""
+        above, below = total(self.of_bin("confidence")), total(self.of_bin("right"))
+        at_most = nw.when(above < below).then(-1.0).otherwise(0.0)
+        sign = nw.when(above > below).then(1.0).otherwise(at_most)
+        probability = nw.col(declare_confidence(self.stated).name)
+        return sign * (probability - nw.col("correct").cast(nw.Float64)) - centre(self.prefix)
+
+    def sum_squares(self, totals: Totals) -> float:
+        return totals[self.squares] - totals[self.n] * self.value(totals) ** 2
+
+    def declare_influence(self, keyed: Aggregate) -> Influence:
+        return Influence(
+            name=self.prefix,
+            rows=self.n,
+            centre=self.value,
+            effect=self.effect(),
+            squares=self.sum_squares,
+            keyed=keyed,
+            keyed_reads=(self.of_bin("confidence"), self.of_bin("right")),
+        )
 
 
 @dataclass(frozen=True)
@@ -166,42 +175,55 @@ class _BinnedDelta:
     more such clusters it has, the less that counts.
     """
 
+    of: _Binned
     name: str = "delta"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        n = int(totals["ece__n"])
-        spread, clusters = read_spread("ece", totals)
+        n = int(totals[self.of.n])
+        spread, clusters = read_spread(self.of.prefix, totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return replace(UNKNOWN, reason=ONE_ROW)
-        design = design_effect(spread, _gap_influence.squares(totals), n, clusters)
+        design = design_effect(spread, self.of.sum_squares(totals), n, clusters)
         known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
-        unseen = sqrt(totals[_unseen(known)]) / clusters.worth
+        unseen = sqrt(totals[self.of.unseen(known)]) / clusters.worth
         reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
-        noise = totals[_name_noise(known)] * sqrt(design) / n
+        noise = totals[self.of.noise(known)] * sqrt(design) / n
         low = value - reach - _MEAN_OF_FOLDED * noise
         return Interval(low=low, high=value + reach, stderr=stderr)
 
 
-ece = Metric(
-    name="ece",
-    says="How far confidence and accuracy lie apart, over bins of equal width.",
-    formula="Σ over bins (n_bin / n) · |accuracy_bin − mean confidence_bin|, "
-    "K equal bins closed on the right (--bins, 10)",
-    spec="Z 3.2",
-    profiles=("reasoning",),
-    needs=("prob_correct", DECIDABLE),
-    nulls=UNUSED,
-    unit=None,
-    range=(0, 1),
-    better="lower",
-    aggregate=BINNED,
-    rows="ece__n",
-    value=_ece,
-    empty="no record has prob_correct and correct, or answer and target",
-    work="{ece__gap} / {ece__n}, the sum over bins of |Σ prob_correct − Σ correct| over the rows",
-    interval=_BinnedDelta(),
-    influence=_gap_influence,
-    not_resampled="resampling adds noise to the gap of every bin, and the sum of these only grows",
-    weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
-)
+@cache
+def declare_ece(stated: Stated) -> Metric:
+    """Return the expected calibration error of a stated probability."""
+    binned = _Binned(stated)
+    totals = binned.declare_totals()
+    probability = declare_confidence(stated).name
+    return Metric(
+        name=stated.label("ece"),
+        says="How far confidence and accuracy lie apart, over bins of equal width.",
+        formula="Σ over bins (n_bin / n) · |accuracy_bin − mean confidence_bin|, "
+        "K equal bins closed on the right (--bins, 10)",
+        spec="Z 3.2",
+        profiles=("reasoning",),
+        needs=(stated.field, DECIDABLE),
+        nulls=stated.unused,
+        unit=None,
+        range=(0, 1),
+        better="lower",
+        aggregate=totals,
+        rows=binned.n,
+        value=binned.value,
+        empty=stated.empty,
+        work=f"{{{binned.gap}}} / {{{binned.n}}}, the sum over bins of "
+        f"|Σ {stated.field} − Σ correct| over the rows",
+        interval=_BinnedDelta(binned),
+        influence=binned.declare_influence(totals),
+        not_resampled="resampling adds noise to the gap of every bin, and the sum of these "
+        "only grows",
+        weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),
+    )
+
+
+brier = declare_brier(Stated())
+ece = declare_ece(Stated())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from math import floor, log, sqrt
 
 import narwhals as nw
@@ -10,7 +11,7 @@ import polars as pl
 from scipy import special
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
-from calipers.metrics.calibration.confidence import UNUSED, confidence, confidence_bin
+from calipers.metrics.calibration.stated import Stated, declare_bin, declare_confidence
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
@@ -25,115 +26,135 @@ from calipers.statistics.areas import FEW, area_interval
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
 
-_KINDS = ("auroc__right", "auroc__wrong")
 
+@dataclass(frozen=True)
+class _Levels:
+    """Right and wrong rows at each level of confidence, and what they sum up to."""
 
-def _place_levels(levels: Frame) -> Frame:
-    """Return each level of confidence with the shares of wrong rows below and right ones above.
+    stated: Stated
 
-    Rows at the same level count half, on either side.
-    """
-    right, wrong = nw.col("right"), nw.col("wrong")
-    all_right, all_wrong = right.sum().over(GROUP), wrong.sum().over(GROUP)
-    both = levels.with_columns(all_right=all_right, all_wrong=all_wrong).filter(
-        (nw.col("all_right") > 0) & (nw.col("all_wrong") > 0)
-    )
-    below = wrong.cum_sum().over(GROUP, order_by="prob_correct") - wrong / 2
-    above = nw.col("all_right") - right.cum_sum().over(GROUP, order_by="prob_correct") + right / 2
-    return both.with_columns(
-        wrong_below=below / nw.col("all_wrong"), right_above=above / nw.col("all_right")
-    )
+    @property
+    def prefix(self) -> str:
+        return self.stated.column("auroc")
 
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """The totals that count right and wrong rows."""
+        return self.of_all("right"), self.of_all("wrong")
 
-def _sum_pairs(levels: Frame) -> Frame:
-    right, wrong = nw.col("right"), nw.col("wrong")
-    below, above = nw.col("wrong_below"), nw.col("right_above")
-    sums = {
-        "auroc__n": right + wrong,
-        "auroc__right": right,
-        "auroc__wrong": wrong,
-        "auroc__sum": right * below,
-        "auroc__right_squares": right * below * below,
-        "auroc__wrong_squares": wrong * above * above,
-    }
-    placed = _place_levels(levels).with_columns(**sums)
-    return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
+    @property
+    def effects(self) -> tuple[str, str]:
+        """What a right and a wrong row of a level move."""
+        return self.stated.column("right_effect"), self.stated.column("wrong_effect")
 
+    def of_all(self, total_name: str) -> str:
+        return f"{self.prefix}__{total_name}"
 
-def _add_effects(levels: Frame) -> Frame:
-    """Return the effect of a right and a wrong row at each level, times the number of rows."""
-    right, wrong = nw.col("all_right"), nw.col("all_wrong")
-    n = right + wrong
-    area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
-    return _place_levels(levels).with_columns(
-        right_effect=(nw.col("wrong_below") - area) * n / right,
-        wrong_effect=(nw.col("right_above") - area) * n / wrong,
-    )
+    def place(self, levels: Frame) -> Frame:
+        """Return each level of confidence with the shares of wrong rows below and right ones above.
 
+        Rows at the same level count half, on either side.
+        """
+        level = declare_confidence(self.stated).name
+        right, wrong = nw.col("right"), nw.col("wrong")
+        all_right, all_wrong = right.sum().over(GROUP), wrong.sum().over(GROUP)
+        both = levels.with_columns(all_right=all_right, all_wrong=all_wrong).filter(
+            (nw.col("all_right") > 0) & (nw.col("all_wrong") > 0)
+        )
+        below = wrong.cum_sum().over(GROUP, order_by=level) - wrong / 2
+        above = nw.col("all_right") - right.cum_sum().over(GROUP, order_by=level) + right / 2
+        return both.with_columns(
+            wrong_below=below / nw.col("all_wrong"), right_above=above / nw.col("all_right")
+        )
 
-_levels = Aggregate(
-    features=(confidence_bin, confidence, correct),
-    keys=("prob_correct",),
-    where=lambda: ~nw.col("confidence_bin").is_null(),
-    totals={
-        "level_n": nw.len().cast(nw.Int64),
-        "right": nw.col("correct").cast(nw.Int64).sum(),
-        "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
-    },
-    finish=(_sum_pairs,),
-)
+    def sum_pairs(self, levels: Frame) -> Frame:
+        right, wrong = nw.col("right"), nw.col("wrong")
+        below, above = nw.col("wrong_below"), nw.col("right_above")
+        sums = {
+            self.of_all("n"): right + wrong,
+            self.of_all("right"): right,
+            self.of_all("wrong"): wrong,
+            self.of_all("sum"): right * below,
+            self.of_all("right_squares"): right * below * below,
+            self.of_all("wrong_squares"): wrong * above * above,
+        }
+        placed = self.place(levels).with_columns(**sums)
+        return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
 
+    def add_effects(self, levels: Frame) -> Frame:
+        """Return the effect of a right and a wrong row at each level, times the number of rows."""
+        right, wrong = nw.col("all_right"), nw.col("all_wrong")
+        n = right + wrong
+        area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
+        of_right, of_wrong = self.effects
+        return self.place(levels).with_columns(
+            ((nw.col("wrong_below") - area) * n / right).alias(of_right),
+            ((nw.col("right_above") - area) * n / wrong).alias(of_wrong),
+        )
 
-def _area(totals: Totals) -> float:
-    return totals["auroc__sum"] / totals["auroc__right"]
+    def declare_totals(self) -> Aggregate:
+        place, level = declare_bin(self.stated), declare_confidence(self.stated)
+        return Aggregate(
+            features=(place, level, correct),
+            keys=(level.name,),
+            where=lambda: ~nw.col(place.name).is_null(),
+            totals={
+                "level_n": nw.len().cast(nw.Int64),
+                "right": nw.col("correct").cast(nw.Int64).sum(),
+                "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
+            },
+            finish=(self.sum_pairs,),
+        )
 
+    def area(self, totals: Totals) -> float:
+        return totals[self.of_all("sum")] / totals[self.of_all("right")]
 
-def _split_variance(totals: Totals) -> tuple[float, float]:
-    """Return what right and wrong rows add to the variance of DeLong et al. (1988)."""
-    right, wrong, area = totals["auroc__right"], totals["auroc__wrong"], _area(totals)
-    of_right = (totals["auroc__right_squares"] - right * area**2) / right**2
-    of_wrong = (totals["auroc__wrong_squares"] - wrong * area**2) / wrong**2
-    return max(0.0, of_right), max(0.0, of_wrong)
+    def split_variance(self, totals: Totals) -> tuple[float, float]:
+        """Return what right and wrong rows add to the variance of DeLong et al. (1988)."""
+        right, wrong = (totals[kind] for kind in self.kinds)
+        area = self.area(totals)
+        of_right = (totals[self.of_all("right_squares")] - right * area**2) / right**2
+        of_wrong = (totals[self.of_all("wrong_squares")] - wrong * area**2) / wrong**2
+        return max(0.0, of_right), max(0.0, of_wrong)
 
+    def sum_squares(self, totals: Totals) -> float:
+        return sum(self.split_variance(totals)) * totals[self.of_all("n")] ** 2
 
-def _squares(totals: Totals) -> float:
-    return sum(_split_variance(totals)) * totals["auroc__n"] ** 2
+    def effect(self) -> nw.Expr:
+        """Return the effect of a row; null if it is not used, although others of its level are."""
+        right, wrong = map(total, self.effects)
+        known = ~nw.col(declare_bin(self.stated).name).is_null()
+        return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
 
+    def declare_influence(self, keyed: Aggregate) -> Influence:
+        return Influence(
+            name=self.prefix,
+            rows=self.of_all("n"),
+            centre=self.area,
+            effect=self.effect(),
+            squares=self.sum_squares,
+            keyed=keyed,
+            keyed_step=self.add_effects,
+            keyed_reads=self.effects,
+        )
 
-def _effect() -> nw.Expr:
-    """Return the effect of a row; null if the row is not used, although others of its level are."""
-    right, wrong = total("right_effect"), total("wrong_effect")
-    known = ~nw.col("confidence_bin").is_null()
-    return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
-
-
-_influence = Influence(
-    name="auroc",
-    rows="auroc__n",
-    centre=_area,
-    effect=_effect(),
-    squares=_squares,
-    keyed=_levels,
-    keyed_step=_add_effects,
-    keyed_reads=("right_effect", "wrong_effect"),
-)
-
-
-def _estimate_small(totals: Totals, seen: float, clusters: Clusters) -> tuple[float, Clusters]:
-    """Return the variance with each kind's rows on their own, and its degrees of freedom."""
-    n, area = totals["auroc__n"], _area(totals)
-    of_rows = _split_variance(totals)
-    independent = sum(of_rows) * n / (n - 1)
-    design = max(1.0, seen / independent) if independent else 1.0
-    variance = degrees = 0.0
-    for own, kind in zip(of_rows, _KINDS, strict=True):
-        others = max(1.0, totals[kind] - 1)
-        unseen = area * (1 - area) / 2 * (n / clusters.worth / totals[kind]) ** 2
-        of_kind = own * totals[kind] / others * design + unseen
-        variance += of_kind
-        degrees += of_kind**2 / others
-    degrees = variance**2 / degrees if degrees else clusters.degrees
-    return variance, replace(clusters, degrees=max(1.0, min(clusters.degrees, degrees)))
+    def estimate_small(
+        self, totals: Totals, seen: float, clusters: Clusters
+    ) -> tuple[float, Clusters]:
+        """Return the variance with each kind's rows on their own, and its degrees of freedom."""
+        n, area = totals[self.of_all("n")], self.area(totals)
+        of_rows = self.split_variance(totals)
+        independent = sum(of_rows) * n / (n - 1)
+        design = max(1.0, seen / independent) if independent else 1.0
+        variance = degrees = 0.0
+        for own, kind in zip(of_rows, self.kinds, strict=True):
+            others = max(1.0, totals[kind] - 1)
+            unseen = area * (1 - area) / 2 * (n / clusters.worth / totals[kind]) ** 2
+            of_kind = own * totals[kind] / others * design + unseen
+            variance += of_kind
+            degrees += of_kind**2 / others
+        degrees = variance**2 / degrees if degrees else clusters.degrees
+        return variance, replace(clusters, degrees=max(1.0, min(clusters.degrees, degrees)))
 
 
 @dataclass(frozen=True)
@@ -147,25 +168,27 @@ class _LogitDelta:
     bound for as many rows as there are clusters of the rarer kind.
     """
 
+    of: _Levels
     name: str = "delta"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        spread, clusters = read_spread("auroc", totals)
+        spread, clusters = read_spread(self.of.prefix, totals)
         stderr = standard_error(spread, clusters)
         if stderr is None:
             return UNKNOWN
-        n = totals["auroc__n"]
+        n = totals[self.of.of_all("n")]
         if value in (0, 1):
-            rarer = min(totals["auroc__right"], totals["auroc__wrong"])
+            rarer = min(totals[kind] for kind in self.of.kinds)
             size = max(1, floor(rarer * clusters.count / n))
             return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
-        right, wrong = (totals[kind] * clusters.worth / n for kind in _KINDS)
+        right, wrong = (totals[kind] * clusters.worth / n for kind in self.of.kinds)
         if min(right, wrong) < FEW:
             z = t_quantile(clusters, confidence)
             low, high = area_interval(value, right, wrong, z=z)
             return Interval(low=low, high=high, stderr=stderr)
         odds = log(value / (1 - value))
-        variance, clusters = _estimate_small(totals, spread * clusters.inflation, clusters)
+        seen = spread * clusters.inflation
+        variance, clusters = self.of.estimate_small(totals, seen, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
         return Interval(
             low=float(special.expit(odds - reach)),
@@ -174,24 +197,34 @@ class _LogitDelta:
         )
 
 
-auroc = Metric(
-    name="auroc",
-    says="How often a right answer is stated with more confidence than a wrong one.",
-    formula="P(prob_correct of a right row > of a wrong row) + ½ P(equal)",
-    spec="Z 3.2, beyond it",
-    profiles=("reasoning",),
-    needs=("prob_correct", DECIDABLE),
-    nulls=UNUSED,
-    unit=None,
-    range=(0, 1),
-    better="higher",
-    aggregate=_levels,
-    rows="auroc__n",
-    value=_area,
-    empty="no right and wrong record with prob_correct to tell apart",
-    work="{auroc__sum} / {auroc__right}, the shares of the {auroc__wrong} wrong rows below each "
-    "right one, summed over the right ones",
-    interval=_LogitDelta(),
-    influence=_influence,
-    weight=lambda _: (pl.col("prob_correct") - pl.col("correct").cast(pl.Float64)).abs(),
-)
+@cache
+def declare_auroc(stated: Stated) -> Metric:
+    """Return how well a stated probability tells right rows from wrong ones."""
+    levels = _Levels(stated)
+    totals = levels.declare_totals()
+    probability = declare_confidence(stated).name
+    right, wrong = levels.kinds
+    return Metric(
+        name=stated.label("auroc"),
+        says="How often a right answer is stated with more confidence than a wrong one.",
+        formula=f"P({stated.field} of a right row > of a wrong row) + ½ P(equal)",
+        spec="Z 3.2, beyond it",
+        profiles=("reasoning",),
+        needs=(stated.field, DECIDABLE),
+        nulls=stated.unused,
+        unit=None,
+        range=(0, 1),
+        better="higher",
+        aggregate=totals,
+        rows=levels.of_all("n"),
+        value=levels.area,
+        empty=f"no right and wrong record with {stated.field} to tell apart",
+        work=f"{{{levels.of_all('sum')}}} / {{{right}}}, the shares of the {{{wrong}}} wrong rows "
+        "below each right one, summed over the right ones",
+        interval=_LogitDelta(levels),
+        influence=levels.declare_influence(totals),
+        weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),
+    )
+
+
+auroc = declare_auroc(Stated())
