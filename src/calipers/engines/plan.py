@@ -273,9 +273,10 @@ class Plan:
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
         alike = self._evaluate_constant(frame, records)
         for layer in _sort_layers([each for each in self.features if each.of_record is None]):
+            others = (each for each in layer if each.name not in alike)
             frame = frame.with_columns(
-                alike.get(feature.name, self._expression(feature)).alias(feature.name)
-                for feature in layer
+                *(alike[each.name].alias(each.name) for each in layer if each.name in alike),
+                *(self._expression(each).alias(each.name) for each in others),
             )
         if self.sort_keys:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import narwhals as nw
 import polars as pl
@@ -25,7 +25,6 @@ from calipers.engines.per_task import (
 from calipers.engines.plan import IDENTITY, Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.reading import ReadRows, map_in_order, read_rows
-from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_effects,
@@ -66,6 +65,9 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.description import name_mode
 from calipers.records.sources import Source, Wanted
+
+if TYPE_CHECKING:
+    from calipers.engines.resampling import Resampled
 
 T = TypeVar("T")
 
@@ -125,6 +127,8 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
 
 def _bootstrap(store: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
     """Return each group's intervals by resampling; the group is gathered from all parts."""
+    from calipers.engines.resampling import bootstrap, seed_of  # noqa: PLC0415 (only where asked)
+
     return {
         group: bootstrap(rows, plan, groups[group], seed_of(plan, group))
         for group in groups
