@@ -29,7 +29,7 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
 
 
-class _Rows(alt.InlineData):
+class _Rows(alt.Data):
     """Rows of a chart, which all its copies share: Altair copies a chart whenever it grows."""
 
     def __deepcopy__(self, _: Any) -> _Rows:
@@ -38,7 +38,7 @@ class _Rows(alt.InlineData):
 
 def make_chart(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
     """Return a chart of some rows, which it contains."""
-    return alt.Chart(_Rows(values=[dict(row) for row in rows]))
+    return alt.Chart(_Rows(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
 
 
 def add_title(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
