@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
-from calipers.cli.agree import agree
-from calipers.cli.compare import compare
-from calipers.cli.convert import convert
-from calipers.cli.doctor import doctor
-from calipers.cli.explain import explain
-from calipers.cli.gate import gate
-from calipers.cli.init import init
-from calipers.cli.judge import judge
-from calipers.cli.mcp import mcp
-from calipers.cli.metrics import list_metrics
-from calipers.cli.power import power
-from calipers.cli.rank import rank
-from calipers.cli.report import report
-from calipers.cli.run import run
-from calipers.cli.schema import schema
-from calipers.cli.score import score
-from calipers.cli.shared import add_plugin_option
-from calipers.cli.view import view
 from calipers.support.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
 from calipers.support.version import __version__
 
+_COMMANDS = (
+    *("score", "run", "gate", "compare", "rank", "report", "view", "power", "explain", "agree"),
+    *("judge", "doctor", "metrics", "convert", "init", "schema", "mcp"),
+)
+_WITHOUT_PLUGINS = frozenset(
+    {"power", "agree", "judge", "init", "schema", "mcp"}
+)  # look no names up
+_YOUNG = 200_000  # objects: what a command imports makes as many, and none of it is garbage
+
 
 class KindGroup(click.Group):
-    """Commands whose errors are a message with a fix, never a traceback."""
+    """Commands, each imported when it is asked for; their errors are a message with a fix."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
+        """Return the names of all commands, whether they have been imported or not."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, which stands in the module of that name."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            self.add_command(_import_command(cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; give its errors the contract's exit codes."""
@@ -79,20 +82,18 @@ def app() -> None:
     """
 
 
-_COMMANDS = (
-    *(score, run, gate, compare, rank, report, view, power, explain, agree, judge, doctor),
-    *(list_metrics, convert, init, schema, mcp),
-)
-for command in _COMMANDS:
-    app.add_command(command)
-for command in (
-    *(score, run, gate, compare, rank, report, view, explain, list_metrics, convert, doctor),
-):
-    add_plugin_option(command)
+def _import_command(name: str) -> click.Command:
+    from calipers.cli.shared import add_plugin_option  # noqa: PLC0415
+
+    command: click.Command = getattr(import_module(f"calipers.cli.{name}"), name)
+    if name not in _WITHOUT_PLUGINS:
+        add_plugin_option(command)
+    return command
 
 
 def main() -> None:
     """Run the command line; an unexpected error is shown with how to report it."""
+    gc.set_threshold(_YOUNG, 20, 20)
     try:
         app(standalone_mode=True)
     except Exception as error:  # the last line of defence
@@ -102,6 +103,8 @@ def main() -> None:
         if os.environ.get("CALIPERS_DEBUG"):
             raise
         sys.exit(EXIT_ERROR)
+    finally:
+        gc.freeze()  # a process that ends need not look for garbage
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from calipers.cli.shared import open_console
 from calipers.metrics import PROFILES
 
 
-@click.command(name="metrics")
+@click.command()
 @click.argument("name", required=False)
 @click.option(
     "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
@@ -21,7 +21,7 @@ from calipers.metrics import PROFILES
     show_default=True,
     help="Format of the result.",
 )
-def list_metrics(name: str | None, profile: str | None, output_format: str) -> None:
+def metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
     from calipers.reports.catalogue import (  # noqa: PLC0415

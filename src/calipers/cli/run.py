@@ -192,12 +192,13 @@ def _metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
 
 def _say_next(folder: Path, metric: str | None) -> None:
     """Say which commands show more of the results."""
-    root = click.get_current_context().find_root().command
-    there = root.commands if isinstance(root, click.Group) else {}
+    context = click.get_current_context().find_root()
+    root = context.command
+    there = set(root.list_commands(context)) if isinstance(root, click.Group) else set()
     page = folder / REPORT
     if page.exists():
         click.echo(f"  Report: {page}", err=True)
-        there = {name: each for name, each in there.items() if name != "report"}
+        there.discard("report")
     offers = {
         "view": ("Dashboard", [str(folder)]),
         "report": ("Write a report", [str(folder), "-o", str(page)]),

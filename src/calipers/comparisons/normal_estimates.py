@@ -11,6 +11,7 @@ import numpy as np
 from calipers.comparisons.rankings import RankedPair, RankedValue
 from calipers.comparisons.sides import Floats
 from calipers.scores.options import Options
+from calipers.statistics import special
 from calipers.statistics.intervals import t_quantile
 from calipers.statistics.simultaneous import MaxT, pair_deviations
 
@@ -53,8 +54,6 @@ def compare_values(
     test: str,
 ) -> dict[tuple[int, int], RankedPair]:
     """Return the difference of each pair with its evidence, adjusted for all pairs."""
-    from scipy.special import stdtr  # noqa: PLC0415 (slow to load)
-
     together = MaxT.of_pairs(covariance, seed=options.seed)
     level = together.level(options.confidence)
     errors = pair_deviations(covariance)
@@ -66,7 +65,7 @@ def compare_values(
         if reason is None:
             reach = t_quantile(units, level) * error
             low, high = difference - reach, difference + reach
-            p_value = 2 * float(stdtr(units - 1, -abs(difference) / error))
+            p_value = 2 * float(special.stdtr(units - 1, -abs(difference) / error))
         found[one, other] = RankedPair(
             a=names[one],
             b=names[other],

@@ -272,12 +272,9 @@ class Plan:
             read -= _KEPT_OF_FAILURES if self.counts_failures else set()
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        alike = self._evaluate_constant(frame, records)
-        for layer in _sort_layers([each for each in self.features if each.of_record is None]):
-            frame = frame.with_columns(
-                alike.get(feature.name, self._expression(feature)).alias(feature.name)
-                for feature in layer
-            )
+        values = {**self._expressions, **self._evaluate_constant(frame, records)}
+        for layer in self._layers:
+            frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
         if self.sort_keys:
             frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
@@ -296,7 +293,17 @@ class Plan:
             yield _FAILED_CALL.alias(FAILURE)
         yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
 
-    def _expression(self, feature: Feature) -> pl.Expr:
+    @cached_property
+    def _layers(self) -> list[list[Feature]]:
+        """The features that can be computed at once, those that others depend on first."""
+        return list(_sort_layers([each for each in self.features if each.of_record is None]))
+
+    @cached_property
+    def _expressions(self) -> dict[str, pl.Expr]:
+        """The value of each feature, the same for every chunk."""
+        return {each.name: self._express(each) for layer in self._layers for each in layer}
+
+    def _express(self, feature: Feature) -> pl.Expr:
         value = feature.expression(self.settings).cast(feature.dtype)
         if not self._is_failed_outcome(feature):
             return value
@@ -307,20 +314,32 @@ class Plan:
 
     def _evaluate_constant(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
         """Return the constant values of features whose fields no record has, evaluated once."""
-        empty = {each.name for each in records if each.null_count() == records.height}
+        if not records.height:
+            return {}
+        empty = frozenset(each.name for each in records if each.null_count() == records.height)
+        if empty not in self._constants:
+            self._constants[empty] = self._evaluate_nulls(frame.head(1), empty)
+        return self._constants[empty]
+
+    @cached_property
+    def _constants(self) -> dict[frozenset[str], dict[str, pl.Expr]]:
+        """The constants of chunks that lack the same fields, for those that follow."""
+        return {}
+
+    def _evaluate_nulls(self, first: pl.LazyFrame, empty: frozenset[str]) -> dict[str, pl.Expr]:
         features = [
             feature
-            for feature in self.features
+            for layer in self._layers
+            for feature in layer
             if (read := {*feature.list_fields()})
             and read <= empty
             and not any(map(self._is_failed_outcome, feature.list_inputs()))
         ]
-        if not features or not records.height:
+        if not features:
             return {}
-        first = frame.head(1)
         for layer in _sort_layers(features):
             first = first.with_columns(
-                self._expression(feature).alias(feature.name) for feature in layer
+                self._expressions[feature.name].alias(feature.name) for feature in layer
             )
         row = first.select(feature.name for feature in features).collect(engine="in-memory")
         return {each.name: pl.lit(each[0], dtype=each.dtype) for each in row}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import narwhals as nw
 import polars as pl
@@ -25,7 +25,6 @@ from calipers.engines.per_task import (
 from calipers.engines.plan import IDENTITY, Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
 from calipers.engines.reading import ReadRows, map_in_order, read_rows
-from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_effects,
@@ -66,6 +65,9 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.description import name_mode
 from calipers.records.sources import Source, Wanted
+
+if TYPE_CHECKING:
+    from calipers.engines.resampling import Resampled
 
 T = TypeVar("T")
 
@@ -125,6 +127,8 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
 
 def _bootstrap(store: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
     """Return each group's intervals by resampling; the group is gathered from all parts."""
+    from calipers.engines.resampling import bootstrap, seed_of  # noqa: PLC0415 (only where asked)
+
     return {
         group: bootstrap(rows, plan, groups[group], seed_of(plan, group))
         for group in groups
@@ -225,9 +229,10 @@ def _keep_repeated(rows: pl.DataFrame, key: str) -> pl.DataFrame:
 
 def _sum_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """Return a part's tables; finished if the key is a task, which is whole within its part."""
-    table = _collect_sorted(sum_keys(nw.from_native(part.lazy()), aggregate), *aggregate.keys)
+    summed = sum_keys(nw.from_native(part.lazy()), aggregate)
     if TASK not in aggregate.keys:
-        return [table]
+        return [_collect_sorted(summed, *aggregate.keys)]
+    table = _collect(summed)
     tables = _apply_each(table, aggregate.finish)
     if aggregate.tasks and are_counted_alike(aggregate, plan):
         counted = count_alike(nw.from_native(table.lazy()), aggregate)
@@ -298,7 +303,7 @@ def _sum_clusters(
         if not rows.height or not wanted:
             return None
         moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join)
-        clusters = _collect_sorted(sum_clusters(moved, wanted), CLUSTER)
+        clusters = _collect(sum_clusters(moved, wanted))
         return _apply_steps(clusters, step) if cluster == TASK else clusters
 
     step = partial(sum_beyond_rows, wanted=wanted)
@@ -342,6 +347,12 @@ def _tally(store: GroupedRows, feature: Feature) -> Tally:
 
 def _join_small(rows: Frame, few: pl.DataFrame, *, store: GroupedRows) -> Frame:
     return rows.join(nw.from_native(store.encode_groups(few).lazy()), on=GROUP)
+
+
+def _collect(frame: Frame) -> pl.DataFrame:
+    """Return the table of tasks or clusters, which come in the order of their first rows."""
+    native: pl.LazyFrame = frame.to_native()
+    return native.collect(engine="in-memory")
 
 
 def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:

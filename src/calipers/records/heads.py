@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from calipers.records.bytestream import UNREADABLE, decompress, refuse_bomb
 from calipers.support.errors import DataError
 
@@ -49,7 +47,7 @@ def read_head(path: Path) -> Head:
     is_array = _ARRAY.match(data) is not None
     line, _, rest = data.partition(b"\n")
     with suppress(ValueError, RecursionError):
-        first, alone = _parse(line), is_all and not rest.strip()
+        first, alone = json.loads(line), is_all and not rest.strip()
         return Head(first=first, on_one_line=True, alone=alone, is_whole=True, is_array=is_array)
     text = data.decode("utf-8", "replace")
     start = _SPACE.match(text)
@@ -59,6 +57,8 @@ def read_head(path: Path) -> Head:
         return Head(first=first, on_one_line=False, alone=alone, is_whole=True, is_array=is_array)
     first, one_line = None, True
     if not is_all:
+        from pydantic_core import from_json  # noqa: PLC0415 (slow to load, and seldom needed)
+
         with suppress(ValueError, RecursionError):
             first = from_json(data, allow_inf_nan=True, allow_partial=True)
             one_line = b"\n" not in data
@@ -79,12 +79,6 @@ def refuse_no_text(path: Path) -> None:
             f"{path}: {what}, not {path.suffix.removeprefix('.') or 'text'}",
             fix=fix or "name a file of records: JSON lines, CSV or Parquet",
         )
-
-
-def _parse(line: bytes) -> Any:
-    with suppress(ValueError):
-        return from_json(line, allow_inf_nan=True)
-    return json.loads(line)
 
 
 def _read_beginning(path: Path, size: int = _HEAD) -> tuple[bytes, bool]:

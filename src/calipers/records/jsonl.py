@@ -18,7 +18,6 @@ from threading import RLock
 from typing import IO, Any
 
 import polars as pl
-from pydantic_core import from_json
 
 from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, find_type
 from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
@@ -240,6 +239,8 @@ def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
 
 def _read_objects(data: bytes) -> Iterator[Mapping[str, Any]]:
     """Yield the lines that are JSON objects, without checking them."""
+    from pydantic_core import from_json  # noqa: PLC0415 (slow to load)
+
     for line in data.split(b"\n"):
         try:
             row = from_json(line)

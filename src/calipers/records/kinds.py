@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -13,6 +14,8 @@ from calipers.records.rows import classify_scalar
 
 Holds = Literal["numbers", "booleans", "text"]
 
+# Of the rows that a source has read so far: several plans ask for the same.
+_classified: WeakKeyDictionary[Source, tuple[Any, dict[str, set[Holds]]]] = WeakKeyDictionary()
 _HOLDS: dict[type, Holds] = {float: "numbers", bool: "booleans", str: "text"}
 
 
@@ -22,11 +25,11 @@ def list_kinds(source: Source) -> dict[str, set[Holds]]:
     A field without a value so far holds nothing; a source that does not tell has no fields here.
     """
     if hasattr(source, "read_first_rows"):
-        found: dict[str, set[Holds]] = {}
-        for row in source.read_first_rows():
-            for name, value in _walk_row(row):
-                kind = classify_scalar(value)
-                found.setdefault(name, set()).update(() if kind is None else (_HOLDS[kind],))
+        rows = source.read_first_rows()
+        known, found = _classified.get(source, (None, {}))
+        if known is not rows:
+            found = _classify_rows(rows)
+            _classified[source] = rows, found
         return found
     if hasattr(source, "schema"):
         return {name: {_classify(dtype)} for name, dtype in _walk_schema(source.schema())}
@@ -38,6 +41,15 @@ def list_confidences(source: Source, field_map: Mapping[str, str]) -> list[str]:
     prefix = f"{field_map.get(PROB_CORRECT, PROB_CORRECT)}."
     fields = sorted(name for name in list_kinds(source) if name.startswith(prefix))
     return [name.removeprefix(prefix) for name in fields]
+
+
+def _classify_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[Holds]]:
+    found: dict[str, set[Holds]] = {}
+    for row in rows:
+        for name, value in _walk_row(row):
+            kind = classify_scalar(value)
+            found.setdefault(name, set()).update(() if kind is None else (_HOLDS[kind],))
+    return found
 
 
 def _walk_row(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.scores.choices import read_options
-from calipers.scores.explain import Explanation, explain_data
 from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
 from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import as_names, ignore_progress
 
 if TYPE_CHECKING:
+    from calipers.scores.explain import Explanation
     from calipers.scores.keywords import ExplainKeywords, ScoreKeywords
 
 
@@ -69,4 +69,6 @@ def explain(
     '1 / 2'
     """
     asked = read_options("explain", options, data, metrics=as_names(metric))
+    from calipers.scores.explain import explain_data  # noqa: PLC0415 (only where asked for)
+
     return explain_data(data, asked, rows=rows)

@@ -16,9 +16,7 @@ from calipers.metrics.declare.intervals import is_of_one_cluster
 from calipers.metrics.judged.flagged import count_flagged
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
-from calipers.scores.correction import correct_group, list_judges
 from calipers.scores.figure_data import read_histograms, read_reliability
-from calipers.scores.fixed_tasks import add_fixed_intervals
 from calipers.scores.keys import sort_keys
 from calipers.scores.medians import measure_median_composite
 from calipers.scores.options import Options
@@ -39,6 +37,11 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
         unknown = _explain_unknown(metrics, outcome.present | plan.also_present)
         groups = {text: _drop_unknown(group, unknown) for text, group in groups.items()}
     if JUDGED_BY in outcome.tallies:
+        from calipers.scores.correction import (  # noqa: PLC0415 (only for judged records)
+            correct_group,
+            list_judges,
+        )
+
         judges = list_judges(outcome.tallies[JUDGED_BY])
         groups = {
             text: correct_group(
@@ -50,6 +53,8 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
             for text, group in groups.items()
         }
     if options.tasks == "fixed":
+        from calipers.scores.fixed_tasks import add_fixed_intervals  # noqa: PLC0415
+
         groups = {
             text: add_fixed_intervals(group, outcome.groups[text], metrics, plan.confidence)
             for text, group in groups.items()

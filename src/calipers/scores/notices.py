@@ -22,7 +22,6 @@ from calipers.records.foreign import recognize_tool, suggest_maps
 from calipers.records.logs import log_notices
 from calipers.records.sources import Source
 from calipers.records.unfinished import explain_unfinished
-from calipers.scores.calibration import CALIBRATE
 from calipers.scores.options import Options
 from calipers.scores.results import Group
 from calipers.support.errors import DataError, nearest
@@ -94,6 +93,10 @@ def _note_unused_weights(outcome: Outcome, options: Options) -> Iterator[str]:
 def _note_unhashed(options: Options) -> Iterator[str]:
     """Yield the calibrations that may have been made from the records being scored."""
     known = options.calibrations or options.licences
+    if not known:
+        return
+    from calipers.scores.calibration import CALIBRATE  # noqa: PLC0415 (whoever knows one has it)
+
     for source in dict.fromkeys(each.source for each in known if each.n and not each.records):
         yield (
             f"{source or 'the calibration'} has no hashes of its records, so that it is unknown "

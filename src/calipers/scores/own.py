@@ -8,7 +8,6 @@ from calipers.metrics.calibration.stated import Stated
 from calipers.metrics.declare.declaration import Metric
 from calipers.metrics.lookup import OF_CONFIDENCE
 from calipers.metrics.own.statistics import parse_metric
-from calipers.records.convert import list_fields, look_through
 from calipers.records.fields import FIELDS, PROB_CORRECT, Kind
 from calipers.records.kinds import list_confidences, list_kinds
 from calipers.records.sources import Source
@@ -47,6 +46,8 @@ def list_whole_fields(
     """Return all fields of the records if a metric is a function of them; else none."""
     if not any(each.of_record for metric in metrics for each in metric.features):
         return ()
+    from calipers.records.convert import list_fields, look_through  # noqa: PLC0415
+
     known = look_through(list(sources))
     return tuple(dict.fromkeys(name for each in known for name in list_fields(each, field_map)))
 

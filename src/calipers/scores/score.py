@@ -19,14 +19,21 @@ from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.evidence_notices import note_evidence
-from calipers.scores.frontier import find_frontier
 from calipers.scores.groups import measure_groups
 from calipers.scores.keys import sort_keys
 from calipers.scores.notices import explain_empty, list_notices, refuse_unmeasured
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
-from calipers.scores.results import FlakyTask, Frontier, Input, PerTask, Score, require_figures
-from calipers.scores.tier_evidence import add_evidence
+from calipers.scores.results import (
+    FlakyTask,
+    Frontier,
+    Group,
+    Input,
+    PerTask,
+    Score,
+    Tiers,
+    require_figures,
+)
 from calipers.scores.tiering import compare_tiers
 from calipers.scores.weighing import note_row_weights, weigh_all
 from calipers.support.errors import DataError, UsageError, nearest
@@ -78,7 +85,7 @@ def assemble_score(
     tiers = compare_tiers(groups, options.baseline) if plan.described else ()
     return Score(
         groups=tuple(groups),
-        tiers=tuple(add_evidence(list(tiers), by_text, outcome, plan)),
+        tiers=_add_evidence(tiers, by_text, outcome, plan),
         per_task=_count_tasks(outcome, plan, options.per_task) if plan.per_task else None,
         frontier=_find_frontier(outcome, plan),
         inputs=inputs,
@@ -92,6 +99,16 @@ def assemble_score(
         seed=options.seed,
         repeated=outcome.sum_groups(REPEATED),
     )
+
+
+def _add_evidence(
+    tiers: Sequence[Tiers], groups: dict[str, Group], outcome: Outcome, plan: Plan
+) -> tuple[Tiers, ...]:
+    if not tiers:
+        return ()
+    from calipers.scores.tier_evidence import add_evidence  # noqa: PLC0415 (only for tiers)
+
+    return tuple(add_evidence(list(tiers), groups, outcome, plan))
 
 
 def make_plan(sources: Sequence[Source], options: Options) -> Plan:
@@ -219,6 +236,8 @@ def _count_tasks(outcome: Outcome, plan: Plan, path: Path | None) -> PerTask | N
 def _find_frontier(outcome: Outcome, plan: Plan) -> Frontier | None:
     if outcome.attempts is None or not outcome.attempts.height:
         return None
+    from calipers.scores.frontier import find_frontier  # noqa: PLC0415 (only for attempts)
+
     return find_frontier(outcome.attempts, sort_keys(outcome.groups, plan.by), plan.confidence)
 
 

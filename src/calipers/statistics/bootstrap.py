@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from calipers.statistics import special
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]

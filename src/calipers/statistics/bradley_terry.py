@@ -19,6 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.statistics import special
+
 Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 
@@ -111,9 +113,7 @@ def _reached(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _chances(values: Floats) -> Floats:
     """Return the probability that each wins against each."""
-    from scipy.special import expit  # noqa: PLC0415 (slow to load)
-
-    found: Floats = expit(values[:, None] - values[None, :])
+    found: Floats = special.expit(values[:, None] - values[None, :])
     return found
 
 

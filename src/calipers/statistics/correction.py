@@ -16,6 +16,7 @@ from math import sqrt
 
 import numpy as np
 
+from calipers.statistics import special
 from calipers.statistics.influence import Floats, Whole, spread
 from calipers.statistics.intervals import count_worth, normal_quantile
 
@@ -140,8 +141,6 @@ def correct_with_ratings(
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.694, 0.672, 0.716)
     """
-    from scipy.special import stdtrit  # noqa: PLC0415 (slow to load)
-
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
@@ -154,7 +153,7 @@ def correct_with_ratings(
     if variance <= _NOTHING**2:
         return Corrected(value=value, n=rated.n, assumes=SAME_MIX)
     freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
-    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
     return Corrected(
         value=value,
         low=min(value, middle - reach),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, exp, floor, hypot, inf, sqrt
 
+from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
 
 _ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
@@ -51,15 +52,11 @@ def standard_error(spread: float, clusters: int | Clusters) -> float | None:
 
 def normal_quantile(confidence: float) -> float:
     """Return the number of standard errors that an interval extends, their size being known."""
-    from scipy import special  # noqa: PLC0415 (slow to load)
-
     return float(special.ndtri((1 + confidence) / 2))
 
 
 def t_quantile(clusters: int | Clusters, confidence: float) -> float:
     """Return the number of standard errors that the interval extends, by Student's t."""
-    from scipy import special  # noqa: PLC0415 (slow to load)
-
     return float(special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2))
 
 
@@ -225,8 +222,6 @@ def _score_interval(
 
 def _exact_low(rows: float, size: float, tail: float) -> float:
     """Return the exact lower bound of a share of these rows that errs with probability `tail`."""
-    from scipy import special  # noqa: PLC0415 (slow to load)
-
     rows = max(1.0, rows)
     return float(special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail)))
 
@@ -250,8 +245,6 @@ def exact_share(share: float, size: float, confidence: float) -> tuple[float, fl
     >>> round(low, 4), round(high, 4)
     (0.9148, 0.9938)
     """
-    from scipy import special  # noqa: PLC0415 (slow to load)
-
     tail = (1 - confidence) / 2
     successes = share * size
     low = special.betaincinv(successes, size - successes + 1, tail) if successes else 0.0
@@ -336,8 +329,6 @@ def quantile_ranks(
 
 def _largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
-    from scipy import special  # noqa: PLC0415 (slow to load)
-
     k = max(0, floor(trials * share + special.ndtri(tail) * sqrt(trials * share * (1 - share))))
     while special.bdtr(k, trials, share) <= tail:
         k += 1

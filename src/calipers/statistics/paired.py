@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.statistics import special
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
 from calipers.statistics.sign_flips import EXACT, permute_signs
@@ -239,14 +240,12 @@ def student(
 
     An error that is nothing beside the `largest` value is rounding: then nothing varied.
     """
-    from scipy.special import stdtr, stdtrit  # noqa: PLC0415 (slow to load)
-
     if stderr is None:
         return None, None, None, "a single value or cluster does not show how much others vary"
     if stderr <= _ROUNDING * largest:
         return None, None, None, NOTHING_VARIES
-    reach = float(stdtrit(freedom, (1 + confidence) / 2)) * stderr
-    p_value = 2 * float(stdtr(freedom, -abs(difference) / stderr))
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * stderr
+    p_value = 2 * float(special.stdtr(freedom, -abs(difference) / stderr))
     return difference - reach, difference + reach, p_value, None
 
 

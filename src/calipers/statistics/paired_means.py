@@ -19,6 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.statistics import special
+
 Floats: TypeAlias = NDArray[np.float64]
 
 _MOST_UNSEEN = 2.0
@@ -198,12 +200,8 @@ def _square_of_run(repeats: Repeats) -> float:
 
 def t_reach(freedom: float, confidence: float) -> float:
     """Return the number of standard errors that an interval extends, by Student's t."""
-    from scipy.special import stdtrit  # noqa: PLC0415 (slow to load)
-
-    return float(stdtrit(freedom, (1 + confidence) / 2))
+    return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
 def _p_value(square: float, freedom: float) -> float:
-    from scipy.special import stdtr  # noqa: PLC0415 (slow to load)
-
-    return 2 * float(stdtr(freedom, -sqrt(square))) if np.isfinite(square) else 0.0
+    return 2 * float(special.stdtr(freedom, -sqrt(square))) if np.isfinite(square) else 0.0

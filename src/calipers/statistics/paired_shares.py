@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import sqrt
 
+from calipers.statistics import special
 from calipers.statistics.intervals import normal_quantile
 
 _HALVINGS = 60  # of an interval no wider than 2: to the last bit
@@ -44,13 +45,11 @@ def mcnemar(higher: int, lower: int) -> float:
     >>> round(mcnemar(6, 16), 4)
     0.0347
     """
-    from scipy.special import bdtr  # noqa: PLC0415 (slow to load)
-
     changed, fewer = higher + lower, min(higher, lower)
     if higher == lower:
         return 1.0
-    up_to = float(bdtr(fewer, changed, 0.5))
-    below = float(bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
+    up_to = float(special.bdtr(fewer, changed, 0.5))
+    below = float(special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
     return min(1.0, up_to + below)
 
 
@@ -76,14 +75,12 @@ def _mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> float:
 
     Only for `higher` above `lower`, and a test that rejects: then it is above 0.
     """
-    from scipy.special import bdtr  # noqa: PLC0415 (slow to load)
-
     changed = higher + lower
 
     def is_rejected(share: float) -> bool:
         down = 1 - share
-        up_to = float(bdtr(lower, changed, down))
-        below = float(bdtr(lower - 1, changed, down)) if lower else 0.0
+        up_to = float(special.bdtr(lower, changed, down))
+        below = float(special.bdtr(lower - 1, changed, down)) if lower else 0.0
         return up_to + below < 1 - confidence
 
     return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n

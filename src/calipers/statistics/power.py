@@ -18,6 +18,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from calipers.statistics import special
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired import Floats, Labels, as_finite
 from calipers.support.errors import DataError
@@ -134,12 +135,10 @@ def count_tasks_needed(
     Miller's (z_α/2 + z_β)² · variance / δ², and z²_α/2 / 2 tasks more for the t test that will be
     used: Guenther (1981), The American Statistician 35, 243. Right to a task from 6 tasks on.
     """
-    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
-
     if delta == 0:
         raise ValueError("no number of tasks shows a difference of zero")
     critical = normal_quantile(confidence)
-    reach = critical + float(ndtri(power))
+    reach = critical + float(special.ndtri(power))
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
 
 
@@ -175,9 +174,7 @@ def count_tasks_to_decide(
     `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
     score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
     """
-    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
-
-    reach = normal_quantile(confidence) * sqrt(there) + float(ndtri(power)) * sqrt(here)
+    reach = normal_quantile(confidence) * sqrt(there) + float(special.ndtri(power)) * sqrt(here)
     return ceil((reach / distance) ** 2)
 
 
@@ -185,11 +182,9 @@ def find_detectable(
     tasks: int, difference: Spread, *, runs: int = 1, power: float = 0.8, confidence: float = 0.95
 ) -> float | None:
     """Return the smallest true difference detected with this power; None with too few tasks."""
-    from scipy.special import ndtri  # noqa: PLC0415 (slow to load)
-
     critical = normal_quantile(confidence)
     spare = tasks - critical**2 / 2
-    reach = critical + float(ndtri(power))
+    reach = critical + float(special.ndtri(power))
     return reach * sqrt(difference.per_task(runs) / spare) if spare > 0 else None
 
 

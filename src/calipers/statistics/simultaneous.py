@@ -25,6 +25,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.statistics import special
 from calipers.statistics.intervals import normal_quantile
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -77,12 +78,10 @@ class MaxT:
         """Return the confidence of each single interval at which all hold with `confidence`."""
         if self.tests <= 1:
             return confidence
-        from scipy.special import erf  # noqa: PLC0415 (slow to load)
-
         draws = self.largest.size
         beyond = max(0, ceil((1 - confidence) * (draws + 1) - 1) - 1)
         reach = max(float(self.largest[draws - 1 - beyond]), normal_quantile(confidence))
-        return float(erf(reach / np.sqrt(2)))
+        return float(special.erf(reach / np.sqrt(2)))
 
     def adjust(self, p_value: float) -> float:
         """Return the p-value of one test adjusted for all: below 1 − C where its level rejects."""

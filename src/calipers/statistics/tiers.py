@@ -18,6 +18,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.statistics import special
 from calipers.statistics.intervals import t_quantile
 
 Floats = NDArray[np.float64]
@@ -50,8 +51,6 @@ def ratio_bounds(
     distribution: Hesterberg (2015), The American Statistician 69, 371. A bound is infinite where
     the baseline's median is 0 in too many resamples.
     """
-    from scipy.special import ndtr  # noqa: PLC0415 (slow to load)
-
     single = tasks == 1
     medians = {
         name: _resample_medians(each, 0 if single else tasks, [seed, place if single else 0])
@@ -66,7 +65,7 @@ def ratio_bounds(
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = values / medians[baseline]
         ratios = np.sort(np.where(medians[baseline] == 0, inf, ratios)[~np.isnan(values)])
-        tail = float(ndtr(-reach))
+        tail = float(special.ndtr(-reach))
         low, high = np.quantile(ratios, [tail, 1 - tail], method="inverted_cdf")
         found[name] = float(low), float(high)
     return found

@@ -9,8 +9,8 @@ from math import asin, hypot, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
+from calipers.statistics import special
 from calipers.statistics.intervals import normal_quantile, score_bounds
 from calipers.statistics.paired import (
     Difference,
@@ -174,7 +174,7 @@ def cliff_delta(
     delta = float(rows.mean())
     if min(n, m) <= 1:
         return delta, None, None
-    t = float(stdtrit(n + m - 2, (1 + confidence) / 2))
+    t = float(special.stdtrit(n + m - 2, (1 + confidence) / 2))
     if abs(delta) == 1:
         bound = (min(n, m) - t * t) / (min(n, m) + t * t)
         return (delta, bound, 1.0) if delta > 0 else (delta, -1.0, -bound)

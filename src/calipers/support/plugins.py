@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from calipers.support.errors import CalipersError, UsageError
 from calipers.support.registry import add_thing
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "calipers"
 
@@ -70,9 +73,7 @@ def load_installed() -> None:
     if _installed["are loaded"]:
         return
     _installed["are loaded"] = True  # a plug-in may look names up itself
-    from importlib.metadata import entry_points  # noqa: PLC0415 (only on a lookup)
-
-    for entry in entry_points(group=GROUP):
+    for entry in _list_entries():
         try:
             _take(entry.load(), f"the entry point {entry.name} = {entry.value}")
         except (Exception, SystemExit) as error:
@@ -84,6 +85,18 @@ def load_installed() -> None:
                 f"{type(error).__name__}: {said}",
                 fix=f"update the package, or remove it: pip uninstall {package}",
             ) from error
+
+
+def _list_entries() -> Iterator[EntryPoint]:
+    """Yield the entry points of all packages; only files that name the group are parsed."""
+    from importlib.metadata import distributions  # noqa: PLC0415 (only on a lookup)
+
+    seen: set[str] = set()
+    for package in distributions():
+        if f"[{GROUP}]" in (package.read_text("entry_points.txt") or ""):
+            if package.name not in seen:  # what comes first on the path hides the others
+                yield from (each for each in package.entry_points if each.group == GROUP)
+            seen.add(package.name)
 
 
 def _take(found: Any, origin: str) -> None:

@@ -8,7 +8,6 @@ from math import floor, log, sqrt
 
 import narwhals as nw
 import polars as pl
-from scipy import special
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration.stated import Stated, declare_bin, declare_confidence
@@ -22,6 +21,7 @@ from calipers.metrics.declare.declaration import (
     total,
 )
 from calipers.metrics.declare.intervals import read_spread
+from calipers.statistics import special
 from calipers.statistics.areas import FEW, area_interval
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson

@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from calipers.records.bytestream import decompress, read_document, read_lines, shorten_error
 from calipers.records.completing import SYNONYMS, TRACE_PARTS
 from calipers.records.fields import FIELDS
@@ -26,6 +24,8 @@ _DIGITS = 19  # of the largest whole number in 64 bits
 
 def parse_json(data: bytes | str, where: str) -> Any:
     """Return the JSON; NaN and unpaired surrogates are accepted, as logs contain them."""
+    from pydantic_core import from_json  # noqa: PLC0415 (slow to load)
+
     with suppress(ValueError):
         return from_json(data, allow_inf_nan=True)
     try:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from altair.utils.schemapi import debug_mode
+
 from calipers.reports.charts.composite import draw_composite
 from calipers.reports.charts.cost import draw_cost
 from calipers.reports.charts.distribution import draw_latency, draw_tokens
@@ -47,10 +49,11 @@ def draw_charts(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
     charts: dict[str, Drawing] = {}
     left_out: dict[str, str] = {}
     every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
-    for name, figure in every.items():
-        drawn = figure(score)
-        if isinstance(drawn, str):
-            left_out[name] = drawn
-        else:
-            charts[name] = apply_style(drawn)
+    with debug_mode(arg=False):  # the tests check the charts against the schema
+        for name, figure in every.items():
+            drawn = figure(score)
+            if isinstance(drawn, str):
+                left_out[name] = drawn
+            else:
+                charts[name] = apply_style(drawn)
     return charts, left_out

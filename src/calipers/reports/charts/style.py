@@ -29,9 +29,16 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
 
 
+class _Rows(alt.Data):
+    """Rows of a chart, which all its copies share: Altair copies a chart whenever it grows."""
+
+    def __deepcopy__(self, _: Any) -> _Rows:
+        return self
+
+
 def make_chart(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
     """Return a chart of some rows, which it contains."""
-    return alt.Chart(alt.Data(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
+    return alt.Chart(_Rows(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
 
 
 def add_title(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
@@ -53,7 +60,7 @@ def add_title(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
 
 def apply_style(drawing: Drawing) -> Drawing:
     """Return the chart as it is shown and saved."""
-    # One call: each copies the chart and all its data.
+    # One call: each copies the chart.
     whole = drawing.configure(
         background=PAPER,
         font=FONT,
