@@ -302,6 +302,6 @@ register(
         records=_records,
         unfinished=_is_unfinished,
         suffixes=(".eval",),
-        in_folders="*.eval",
+        in_folders=("*.eval",),
     )
 )

@@ -176,7 +176,7 @@ register(
         fits=_fits,
         records=_records,
         refuse=_refuse_results,
-        in_folders="samples_*.jsonl",
+        in_folders=("samples_*.jsonl",),
         left_out="lines of other filters than the first were left out; --by filter shows each",
     )
 )

@@ -17,7 +17,7 @@ from calipers.records.completing import SYNONYMS, TRACE_PARTS
 from calipers.records.fields import FIELDS
 from calipers.support.errors import DataError
 
-_OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
+OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
 _LARGEST = sys.float_info.max
@@ -135,7 +135,7 @@ def keep_extra(*groups: Any) -> dict[str, Any]:
         else value
         for fields in groups
         for name, value in as_mapping(fields).items()
-        if name not in _OURS
+        if name not in OURS
     }
 
 
