@@ -40,8 +40,8 @@ def read(
     """
     del source, join, on  # applied by take_reading
     frames = []
-    for source in open_whole(data):
-        for batch, _ in read_batches(source, map or {}):
+    for opened in open_whole(data):
+        for batch, _ in read_batches(opened, map or {}):
             if batch.bad:
                 raise batch.bad[0].make_error()
             frames.append(batch.frame)

@@ -166,14 +166,14 @@ class Text:
 
     def walk_elements(self) -> Iterator[None]:
         """Go through a list: whoever iterates takes each element when it is handed over."""
-        yield from self._walk("[]", "elements")
+        yield from self._walk("[", "]", "elements")
 
     def enter_list(self, keys: tuple[str, ...], beside: dict[str, Any]) -> Iterator[None]:
         """Go through the list at a path of keys; `beside` gets what stands before it."""
         if not keys:
             yield from self.walk_elements()
             return
-        for _ in self._walk("{}", "members"):
+        for _ in self._walk("{", "}", "members"):
             name = self.take_value()
             if self.peek() != ":":
                 raise self.make_error("no colon behind a key")
@@ -183,8 +183,7 @@ class Text:
                 return
             beside[str(name)] = self.take_value()
 
-    def _walk(self, brackets: str, what: str) -> Iterator[None]:
-        start, end = brackets
+    def _walk(self, start: str, end: str, what: str) -> Iterator[None]:
         if self.peek() != start:
             raise self.make_error(f"no {start} where one is expected")
         self.skip()

@@ -29,10 +29,10 @@ def find_rows(document: Any, key: str, matches: Matches) -> str | None:
     if isinstance(document, list):
         return "" if document and matches(as_mapping(document[0])) else None
     found = as_mapping(document)
+    if is_split(found):
+        return _DATA if matches([str(each) for each in found[_COLUMNS]]) else None
     if matches(found):
         return ""
-    if _is_split(found):
-        return _DATA if matches([str(each) for each in found[_COLUMNS]]) else None
     lists = [key] if key else list(found)
     return next((name for name in lists if _holds(found.get(name), matches)), None)
 
@@ -41,7 +41,8 @@ def _holds(value: Any, matches: Matches) -> bool:
     return isinstance(value, list) and bool(value) and matches(as_mapping(value[0]))
 
 
-def _is_split(document: Row) -> bool:
+def is_split(document: Row) -> bool:
+    """Say whether an object is a table of pandas: its columns, and its rows as lists."""
     return isinstance(document.get(_COLUMNS), list) and isinstance(document.get(_DATA), list)
 
 
@@ -67,7 +68,7 @@ def _is_document(head: Head) -> bool:
 
 
 def _read_inside(path: Path, head: Head, key: str) -> Iterator[tuple[Row, float]]:
-    if not _is_split(as_mapping(head.first)):
+    if not is_split(as_mapping(head.first)):
         yield from _as_rows(stream_list(path, (key,), {}))
         return
     names = [str(each) for each in head.first[_COLUMNS]]

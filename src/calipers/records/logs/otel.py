@@ -17,6 +17,7 @@ from calipers.records.bytestream import decompress, read_document
 from calipers.records.fields import name_finish_reason
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
+    as_mapping,
     as_number,
     as_truth,
     parse_json,
@@ -317,7 +318,9 @@ def _name_agent(span: Span) -> str | None:
         return read_text(_of(span, _AGENTS)) or span.name
     if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
         return read_text(_of(span, _AGENTS)) or span.name
-    return None
+    # LangChain tells every span which agent it is of: the agent's own has its name.
+    named = as_mapping(_arguments(span.attributes.get("metadata"))).get("lc_agent_name")
+    return span.name if named is not None and named == span.name else None
 
 
 def _count_tokens(span: Span) -> dict[str, float | None]:

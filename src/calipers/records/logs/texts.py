@@ -37,7 +37,7 @@ def read_said(value: Any, role: str) -> str | None:
     >>> read_said({"question": "2 + 2?"}, "user"), read_said({"a": 1, "b": 2}, "user")
     ('2 + 2?', '{"a": 1, "b": 2}')
     """
-    return _find(value, role, _DEEPEST) or spell(value)
+    return _find(value, role, _DEEPEST) or (spell(value) if value not in ({}, []) else None)
 
 
 def _find(value: Any, role: str, depth: int) -> str | None:
@@ -91,8 +91,10 @@ def _find_in_object(value: Mapping[str, Any], role: str, depth: int) -> str | No
 
 
 def _unwrap(message: Any) -> Mapping[str, Any]:
-    """Return the message inside what LangChain serialized: its constructor's arguments."""
+    """Return the message inside what LangChain serialized: its data, or a constructor's."""
     found = as_mapping(message)
+    if isinstance(found.get("data"), dict) and "type" in found and "content" not in found:
+        return {"type": found["type"], **found["data"]}
     if isinstance(found.get("kwargs"), dict) and isinstance(found.get("id"), list):
         kind = str(found["id"][-1]) if found["id"] else ""
         return {"type": kind, **found["kwargs"]}
