@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError
 from calipers.systems.calls import System
+from calipers.systems.chat_urls import CHAT
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
 from calipers.systems.secrets import mask_for, read_key
@@ -16,8 +17,6 @@ from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
-
-_CHAT = ("openai", "openai-chat")
 
 
 @asynccontextmanager
@@ -41,11 +40,10 @@ def mask_errors(mask: Mask) -> Iterator[None]:
 
 def open_model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
     """Return the model behind its own server, or behind its provider's."""
-    provider, _, model = name.partition(":")
-    if served.base_url is not None and provider in _CHAT:
+    if served.base_url is not None and name.partition(":")[0] in CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
 
-        return ChatModel(session, model, served.base_url, read_key(served), logprobs=logprobs)
+        return ChatModel(session, name, served.base_url, read_key(served), logprobs=logprobs)
     from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
 
     return ProviderModel(session, name, served.base_url, read_key(served), logprobs=logprobs)

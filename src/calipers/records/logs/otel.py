@@ -20,6 +20,7 @@ from calipers.records.logs.parts import (
     as_mapping,
     as_number,
     as_truth,
+    keep_extra,
     parse_json,
     parse_number,
     parse_values,
@@ -74,6 +75,10 @@ _ARGUMENTS = (
     *("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args"),
     "input.value",
 )
+_CONVENTIONS = (
+    *("gen_ai.", "llm.", "input.", "output.", "openinference.", "calipers.", "ai.", "tool."),
+    *("tag.", "session.", "agent.", "graph.", "http.", "server.", "telemetry.", "mlflow."),
+)
 _HANDOFF = "handoff to "
 _AGENTS = ("gen_ai.agent.name", "agent.name")
 _SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
@@ -127,6 +132,7 @@ class _Trace:
         asked = [root, *calls]
         said = [root, *reversed(calls)]
         return {
+            **_keep_attributes(root),
             "id": self._id,
             "model": models.most_common(1)[0][0] if models else None,
             "input": _read_first(asked, _ASKED, USER),
@@ -268,6 +274,16 @@ def _finish_reason(calls: Sequence[Span]) -> str | None:
         with contextlib.suppress(ValueError, RecursionError):
             last = json.loads(last)
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
+
+
+def _keep_attributes(root: Span) -> dict[str, Any]:
+    """Return what a root says of its run in attributes of its own, and in its metadata."""
+    own = {
+        name: value
+        for name, value in root.attributes.items()
+        if isinstance(value, str | int | float) and not name.startswith(_CONVENTIONS)
+    }
+    return keep_extra(_arguments(root.attributes.get("metadata")), own, used=("metadata",))
 
 
 def _read_own_fields(root: Span) -> dict[str, Any]:
