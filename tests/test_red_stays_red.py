@@ -775,8 +775,6 @@ def everything_in(folder: Path) -> str:
 # The table of bombs, under a limit of memory, is in tests/records/test_hostile_files.py.
 
 _RECORD = {"id": "1", "answer": "4", "target": "4"}
-_SPAN = {"name": "x", "span_id": "1", "trace_id": "t", "attributes": {}}
-_MLFLOW_ROW = {"trace_id": "t", "request": "q", "response": "a", "assessments": []}
 
 
 def _score(*arguments: object) -> Result:
@@ -874,11 +872,8 @@ def test_records_of_which_nothing_can_be_measured_are_an_error(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("table.json", {"columns": ["inputs", "outputs"], "data": [["q", "a"]]}, "MLflow"),
-        ("rows.json", [{**_MLFLOW_ROW, "spans": [_SPAN]}], "traces of MLflow"),
-        ("trace.json", {"info": {"trace_id": "t"}, "data": {"spans": [_SPAN]}}, "MLflow"),
+        ("table.json", {"columns": ["in", "out"], "data": [["q", "a"]]}, "nothing can be measured"),
         ("run.json", {"testCases": [{"input": "q"}], "testPassed": 1}, "nothing can be measured"),
-        ("ragas.jsonl", {"user_input": "q", "response": "a", "reference": "b"}, "--map answer"),
         ("smith.jsonl", {"inputs": {}, "outputs": {}, "run_type": "llm"}, "LangSmith"),
         ("empty.json", [], "no records"),
         ("number.json", 42, "one JSON number"),

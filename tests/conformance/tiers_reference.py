@@ -119,7 +119,8 @@ def pass_k(records: list[Record], k: int, *, every: bool) -> Value:
     """pass_at_k, or with `every` pass_hat_k: null where a task has fewer than k runs."""
     tasks: dict[str, list[bool]] = {}
     for run in called(records):
-        if (did := passed(run)) is not None and run.get("id") is not None:
+        did = passed(run) if passed(run) is not None else run.get("correct")
+        if did is not None and run.get("id") is not None:
             tasks.setdefault(str(run["id"]), []).append(did)
     if not tasks or any(len(runs) < k for runs in tasks.values()):
         return None

@@ -42,7 +42,7 @@ def sample(number: int, value: Any = "C", **fields: Any) -> dict[str, Any]:
                 "role": "assistant",
                 "content": "",
                 "tool_calls": [
-                    {"id": "1", "function": "add", "arguments": {}},
+                    {"id": "1", "function": "add", "arguments": {"a": 2}},
                     {"id": "2", "function": "check", "arguments": {}},
                 ],
             },

@@ -45,13 +45,14 @@ def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
         "trace": json.dumps(
             {
                 "tool_calls": [
-                    {"tool_name": "add", "success": True},
-                    {"tool_name": "check", "success": False},
+                    {"tool_name": "add", "args": {"a": 2}, "success": True},
+                    {"tool_name": "check", "args": {}, "success": False},
                 ]
             }
         ),
         "level": 1.0,
         "nested": '{"a": 1}',
+        "metadata_model": "not ours",
         "task": "sums",
         "score_style": 0.5,
         "score_match": "C",
@@ -223,3 +224,43 @@ def test_a_sample_that_is_too_large_is_refused(tmp_path: Path) -> None:
     ):
         cal.read(path)
     assert "--max-record-mb" in caught.value.fix
+
+
+@pytest.mark.parametrize("shape", ["spans", "steps"])
+def test_tokens_of_a_scorer_are_none_of_the_systems(tmp_path: Path, shape: str) -> None:
+    used = {"input_tokens": 40, "output_tokens": 4}
+    call = {"event": "model", "model": "openai/gpt-4o-mini", "output": {"usage": used}}
+    other = {"event": "model", "model": "other", "output": {"usage": used}}
+    begins = [
+        {"event": "span_begin", "id": "s", "type": "scorers", "parent_id": None},
+        {"event": "span_begin", "id": "t", "type": "scorer", "parent_id": "s"},
+        {"event": "span_begin", "id": "u", "type": None, "parent_id": "t"},
+    ]
+    steps = [
+        {"event": "step", "action": "begin", "type": "scorer", "name": "match"},
+        *(call, other),
+        {"event": "step", "action": "end", "type": "scorer", "name": "match"},
+    ]
+    spans = [*begins, {**call, "span_id": "u"}, {**other, "span_id": "t"}]
+    usage = {
+        "openai/gpt-4o-mini": {"input_tokens": 50, "output_tokens": 9},
+        "other": {"input_tokens": 40, "output_tokens": 4},
+    }
+    events = [
+        {**call, "span_id": "solver"},
+        *(spans if shape == "spans" else steps),
+    ]
+    log = inspect_log(
+        tmp_path / "a.eval", [sample(1, events=events, model_usage=usage, role_usage={})]
+    )
+    record = cal.read(log).to_dicts()[0]
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (10, 5)
+    assert "usage" not in record
+
+
+def test_metadata_named_as_a_field_are_kept_under_another_name(tmp_path: Path) -> None:
+    told = {"answer": "theirs", "target": ["x"], "category": "easy", "level": 1}
+    record = cal.read(inspect_log(tmp_path / "a.eval", [sample(1, metadata=told)])).to_dicts()[0]
+    assert (record["answer"], record["metadata_answer"]) == ("4", "theirs")
+    assert record["metadata_target"] == '["x"]'
+    assert (record["category"], "metadata_category" in record) == ("easy", False)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
@@ -438,3 +439,83 @@ def test_odd_names_of_tool_calls_are_read(tmp_path: Path) -> None:
     ]
     path = inspect_log(tmp_path / "a.eval", [sample(1, messages=messages)])
     assert json.loads(cal.read(path)["trace"][0])["tool_calls"][0]["tool_name"] == "add"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"gen_args_0": {"arg_0": "Q: 2 + 2?", "arg_1": {}}},
+        [["Q: 2 + 2?", {}]],
+        {"gen_args_0": {"arg_0": [{"role": "user", "content": "Q: 2 + 2?"}], "arg_1": {}}},
+        {"gen_args_0": {"arg_0": '[{"role": "user", "content": "Q: 2 + 2?"}]', "arg_1": {}}},
+    ],
+    ids=["named", "listed", "messages", "messages as text"],
+)
+def test_the_question_of_lm_eval_may_be_only_in_its_arguments(
+    tmp_path: Path, arguments: Any
+) -> None:
+    line = {**lm_eval_line(1), "doc": {"passage": "…"}, "arguments": arguments}
+    table = cal.read(written(tmp_path / "samples_x_2025-01-01T00-00-00.0.jsonl", line))
+    assert table["input"].to_list() == ["Q: 2 + 2?"]
+
+
+def test_the_tokens_of_promptfoos_cache_are_kept_apart(tmp_path: Path) -> None:
+    cached = {"output": "4", "tokenUsage": {"total": 30, "cached": 30}}
+    told = {"total": 15, "prompt": 10, "completion": 5}
+    fresh = {**told, "completionDetails": {"cacheReadInputTokens": 7, "reasoning": 2}}
+    rows = [
+        promptfoo_row(0, "Say", response=cached),
+        promptfoo_row(1, "Say", response={"output": "4", "tokenUsage": fresh}),
+    ]
+    table = cal.read(written(tmp_path / "out.json", {"results": rows}))
+    assert table["cached_tokens"].to_list() == [30, None]
+    assert table["prompt_tokens"].to_list() == [None, 10]
+    assert table["cache_read_tokens"].to_list() == [None, 7]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_records_are_joined_with_their_tasks(tmp_path: Path, suffix: str) -> None:
+    rows = [
+        {"id": "7", "answer": "4", "category": None, "latency_ms": 5.0},
+        {"id": "8", "answer": "5", "category": "own", "latency_ms": None},
+    ]
+    path = tmp_path / f"a{suffix}"
+    frame = pl.DataFrame(rows)
+    {".csv": frame.write_csv, ".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson}[
+        suffix
+    ](path)
+    tasks = written(
+        tmp_path / "tasks.jsonl",
+        {"name": 7, "target": "4", "category": "easy", "level": 1},
+        {"name": 8, "target": "4", "category": "hard", "level": 2},
+    )
+    table = cal.read(path, join=tasks, on="id=name").sort("id")
+    assert table["target"].to_list() == ["4", "4"]
+    assert table["category"].to_list() == ["easy", "own"]
+    assert table["latency_ms"].to_list() == [5, None]
+    assert cal.score(path, join=tasks, on="id=name")["accuracy"].value == 0.5
+
+
+def test_traces_are_joined_with_their_tasks_and_say_which_have_none(tmp_path: Path) -> None:
+    path = written(tmp_path / "spans.jsonl", *agent_spans())
+    tasks = written(tmp_path / "tasks.jsonl", {"id": "nobody", "target": "4"})
+    result = _invoke("score", path, "--join", tasks, "--on", "id")
+    assert "none of 1 records found a task with the same id" in result.output
+    assert "a log of OpenTelemetry" in result.output
+
+
+@pytest.mark.parametrize(
+    ("tasks", "on", "said"),
+    [
+        ([{"id": "1"}, {"id": "1"}], "id", "two tasks have the id"),
+        ([{"name": "1"}], "id", "no task has a id"),
+        ([], "id", "no task has"),
+    ],
+)
+def test_tasks_that_cannot_be_joined_are_named(
+    tmp_path: Path, tasks: list[dict[str, str]], on: str, said: str
+) -> None:
+    path = written(tmp_path / "a.jsonl", {"id": "1", "answer": "4"})
+    with pytest.raises(DataError, match=said):
+        cal.read(path, join=written(tmp_path / "tasks.jsonl", *tasks), on=on)
+    assert _invoke("score", path, "--on", "id").exit_code == 2

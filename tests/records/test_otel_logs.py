@@ -124,3 +124,75 @@ def test_spans_of_a_run_of_ours_keep_the_names_of_its_records(tmp_path: Path) ->
     }
     [record] = cal.read(written(tmp_path / "a.json", span, indent=4)).to_dicts()
     assert (record["id"], record["model"], record["run"]) == ("sums/1", "small", 2)
+
+
+def _span(number: int, parent: int | None, name: str, kind: str, **attributes: Any) -> Any:
+    return {
+        "name": name,
+        "context": {"trace_id": "0x1", "span_id": f"0x{number}"},
+        "parent_id": None if parent is None else f"0x{parent}",
+        "start_time": f"2026-01-01T00:00:0{number}Z",
+        "end_time": "2026-01-01T00:00:09Z",
+        "status": {"status_code": "OK"},
+        "attributes": {
+            "openinference.span.kind": kind,
+            **{key.replace("__", "."): value for key, value in attributes.items()},
+        },
+    }
+
+
+def test_a_trace_of_langgraph_has_its_texts_and_its_agent(tmp_path: Path) -> None:
+    def message(kind: str, content: str) -> dict[str, Any]:
+        return {"type": kind, "data": {"content": content, "type": kind}}
+
+    asked = {"messages": [{"role": "user", "content": "2 + 2?"}]}
+    said = {
+        "messages": [message("human", "2 + 2?"), message("tool", "4"), message("ai", "It is 4")]
+    }
+    wrapped = {"lc": 1, "id": ["langchain", "schema", "messages", "AIMessage"]}
+    last = {**wrapped, "kwargs": {"content": "It is 4", "type": "ai"}}
+    told = json.dumps({"lc_agent_name": "adder"})
+    spans = [
+        _span(1, None, "adder", "CHAIN", input__value=json.dumps(asked), metadata=told)
+        | {"end_time": "2026-01-01T00:00:09Z"},
+        _span(2, 1, "model", "CHAIN", metadata=told),
+        _span(
+            *(3, 2, "M", "LLM"),
+            output__value=json.dumps({"generations": [[{"text": "", "message": last}]]}),
+            llm__token_count__prompt=10,
+            llm__token_count__completion=3,
+        ),
+        _span(4, 1, "add", "TOOL", tool__name="add", input__value='{"a": 2}', metadata=told),
+    ]
+    without = cal.read(written(tmp_path / "a.jsonl", *spans)).to_dicts()[0]
+    assert (without["input"], without["answer"]) == ("2 + 2?", "It is 4")  # of the last call
+    spans[0]["attributes"]["output.value"] = json.dumps(said)
+    record = cal.read(written(tmp_path / "b.jsonl", *spans)).to_dicts()[0]
+    assert (record["input"], record["answer"], record["prompt_tokens"]) == ("2 + 2?", "It is 4", 10)
+    trace = json.loads(record["trace"])
+    assert trace["agent_tasks"] == {"adder": 1}
+    [call] = trace["tool_calls"]
+    assert (call["tool_name"], call["args"], call["agent_id"]) == ("add", {"a": 2}, "adder")
+
+
+def test_the_workflow_around_agents_is_no_agent(tmp_path: Path) -> None:
+    spans = [
+        _span(1, None, "Agent workflow", "AGENT"),
+        _span(2, 1, "triage", "AGENT", agent__name="triage"),
+        _span(3, 2, "handoff to solver", "TOOL", input__value="triage"),
+        _span(4, 1, "solver", "AGENT", agent__name="solver"),
+        _span(5, 4, "plus", "TOOL", tool__name="plus", input__value='{"a": 2}'),
+    ]
+    trace = json.loads(cal.read(written(tmp_path / "a.jsonl", *spans))["trace"][0])
+    assert trace["agent_tasks"] == {"triage": 1, "solver": 1}
+    assert trace["agent_interactions"] == [{"from": "triage", "to": "solver", "type": "handoff"}]
+    assert [call["tool_name"] for call in trace["tool_calls"]] == ["plus"]
+
+
+def test_attributes_of_the_root_are_kept_to_join_on(tmp_path: Path) -> None:
+    spans = [_span(1, None, "run", "CHAIN", task_id="q7", metadata='{"dataset": "d"}')]
+    path = written(tmp_path / "a.jsonl", *spans)
+    record = cal.read(path).to_dicts()[0]
+    assert (record["task_id"], record["dataset"]) == ("q7", "d")
+    tasks = written(tmp_path / "tasks.jsonl", {"task_id": "q7", "target": "4"})
+    assert cal.read(path, join=tasks, on="task_id")["target"].to_list() == ["4"]

@@ -15,6 +15,8 @@ from tests.runs.suites_at_hand import ANSWER, SuiteFolder, quick, suite_folder, 
 __all__ = ["quick"]
 
 pytest.importorskip("pydantic_ai", reason="the extra run is not installed")
+from calipers.systems.chat_urls import make_chat_url
+from tests.runs.chat_server import serve_chat
 from tests.systems.other_providers import OtherProviders
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -154,3 +156,57 @@ def test_instructions_go_where_the_provider_has_a_place_for_them(
     assert "actionable_feedback" not in said
     assert "Ignore the rubric" in said
     assert body.get("generationConfig", body)["temperature"] == 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "base_url", "expected"),
+    [
+        ("openai", "http://x/v1", "http://x/v1/chat/completions"),
+        ("openai", "http://x/v1/?a=1&b=", "http://x/v1/chat/completions?a=1&b="),
+        ("openrouter", "https://x/api/v1", "https://x/api/v1/chat/completions"),
+        ("azure", "https://x/openai/v1/", "https://x/openai/v1/chat/completions"),
+        (
+            "azure",
+            "https://x/?api-version=7",
+            "https://x/openai/deployments/tiny/chat/completions?api-version=7",
+        ),
+    ],
+)
+def test_requests_go_below_the_base_url_with_its_query(
+    provider: str, base_url: str, expected: str
+) -> None:
+    assert make_chat_url(provider, "tiny", base_url) == expected
+
+
+def test_azure_needs_the_version_of_its_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_VERSION", raising=False)
+    with pytest.raises(calipers.UsageError) as caught:
+        make_chat_url("azure", "tiny", "https://x.example")
+    assert "OPENAI_API_VERSION" in caught.value.fix
+    monkeypatch.setenv("OPENAI_API_VERSION", "7")
+    assert make_chat_url("azure", "tiny", "https://x.example").endswith("?api-version=7")
+
+
+@pytest.mark.parametrize("name", ["openrouter", "azure"])
+def test_a_server_of_ones_own_answers_for_openrouter_and_azure(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", KEY)
+    with serve_chat(lambda _: {"content": "ANSWER: 1"}) as server:
+        system = {
+            "name": "m",
+            "model": f"{name}:tiny",
+            "base_url": f"{server.url}?tenant=a",
+            "api_key_env": "OTHER_KEY",
+            "price": {"input": 1.0, "output": 2.0},
+        }
+        folder = suite_folder(tmp_path, sums(1), [system], answer=ANSWER)
+        result = folder.run()
+    assert result.exit_code == 0, result.output
+
+
+def test_the_old_name_of_a_provider_hints_at_the_new(tmp_path: Path) -> None:
+    system = {"name": "m", "model": "google-gla:gemini-x", "price": {"input": 1, "output": 1}}
+    result = suite_folder(tmp_path, sums(1), [system], answer=ANSWER).run()
+    assert result.exit_code == 2
+    assert "google:gemini-x" in result.output

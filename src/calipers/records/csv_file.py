@@ -52,12 +52,18 @@ class Csv:
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """Yield the rows in slices, blank ones left out."""
         row = 1
+        for part, done in self.frames():
+            yield Decoded(partial(self._decode, part, row, wanted), done)
+            row += part.height
+
+    def frames(self) -> Iterator[tuple[pl.DataFrame, float]]:
+        """Yield the rows as tables of texts, blank ones left out, and the share behind each."""
+        row = 1
         blocks = self._blocks()
         first = ((data.lstrip(b"\r\n")[len(self._header) :], done) for data, done in [next(blocks)])
         for data, done in chain(first, blocks):
-            frame = _drop_blank_rows(self._table(data, row))
-            for part in frame.iter_slices(_CHUNK_ROWS):
-                yield Decoded(partial(self._decode, part, row, wanted), done)
+            for part in _drop_blank_rows(self._table(data, row)).iter_slices(_CHUNK_ROWS):
+                yield part, done
                 row += part.height
 
     def _decode(

@@ -13,6 +13,7 @@ from calipers.records.bytestream import UNREADABLE, decompress, refuse_bomb
 from calipers.support.errors import DataError
 
 _HEAD = 4 << 20
+_PACKED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _LOOKED_AT = 4096  # bytes in which binary data shows itself
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|\]|$)")
@@ -39,6 +40,14 @@ class Head:
     alone: bool  # whether nothing stands behind it
     is_whole: bool  # whether its end has been seen
     is_array: bool  # whether it begins as a list of objects does
+
+
+def find_suffix(path: Path) -> str:
+    """Return the ending that says what a file holds, without that of its compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    while suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
 
 
 def read_head(path: Path) -> Head:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompress, refuse_bomb
 from calipers.records.jsonl import MadeLines
-from calipers.records.limits import BLOCK_BYTES, Limits
+from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
 
 _BATCH = 10_000
@@ -25,6 +25,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _LINE_ENDS = str.maketrans("\r\n", "  ")  # inside a JSON text they stand between its parts only
 # The numbers' values are of no interest here, only where each ends: nothing is made of them.
 _DECODE = json.JSONDecoder(parse_int=bool, parse_float=bool, parse_constant=bool).raw_decode
+_READ = json.JSONDecoder().raw_decode
 
 
 class JsonArray(MadeLines):
@@ -40,23 +41,15 @@ class JsonArray(MadeLines):
         first = 0
         with path.open("rb") as file:
             stream = decompress(file, self.name, self.limits)
-            for lines in _batch(self._values(_Text(stream, self.name, self.limits, self._kind))):
+            for lines in _batch(self._values(Text(stream, self.name, self.limits, self._kind))):
                 block = Block("".join(lines).encode("utf-8", "replace"), first)
                 yield block, min(1.0, file.tell() / total)
                 first += len(lines)
 
-    def _values(self, text: _Text) -> Iterator[str]:
+    def _values(self, text: Text) -> Iterator[str]:
         """Yield each element as it is written."""
-        text.skip()  # the bracket
-        more = text.peek() != "]"
-        while more:
+        for _ in text.walk_elements():
             yield text.take()
-            more = text.peek() == ","
-            if more:
-                text.skip()
-            elif text.peek() != "]":
-                raise text.make_error("no comma between two elements, or no end")
-        text.skip()
         if text.peek():
             raise text.make_error("more behind the end of the array")
 
@@ -66,9 +59,47 @@ class JsonObjects(JsonArray):
 
     _kind = "JSON"
 
-    def _values(self, text: _Text) -> Iterator[str]:
+    def _values(self, text: Text) -> Iterator[str]:
         while text.peek():
             yield text.take()
+
+
+class WrappedRecords(JsonArray):
+    """The records in a list inside one JSON object."""
+
+    _kind = "JSON"
+
+    def __init__(self, path: Path, key: str, others: list[str]) -> None:
+        super().__init__(path)
+        self._key = key
+        left = f"; left out: {', '.join(others)}" if others else ""
+        self.notice = f"{path}: one JSON object, the records are its list {key!r}{left}"
+
+    def _values(self, text: Text) -> Iterator[str]:
+        for _ in text.enter_list((self._key,), {}):
+            yield text.take()
+
+
+def stream_list(
+    path: Path, keys: tuple[str, ...], beside: dict[str, Any]
+) -> Iterator[tuple[Any, float]]:
+    """Yield the elements of a list in a file of JSON, and the share of the file behind each.
+
+    Args:
+        path: The file, plain or compressed.
+        keys: Where the list is inside the object; none for a file that is a list itself.
+        beside: Is given what stands beside the list, as far as it stands before it.
+
+    Raises:
+        DataError: The text is not JSON, or an element of it is too large.
+    """
+    limits = get_limits()
+    refuse_bomb(path, limits)
+    total = max(path.stat().st_size, 1)
+    with path.open("rb") as file:
+        text = Text(decompress(file, str(path), limits), str(path), limits, "JSON")
+        for _ in text.enter_list(keys, beside):
+            yield text.take_value(), min(1.0, file.tell() / total)
 
 
 def _batch(values: Iterator[str]) -> Iterator[list[str]]:
@@ -85,7 +116,7 @@ def _batch(values: Iterator[str]) -> Iterator[list[str]]:
         yield lines
 
 
-class _Text:
+class Text:
     """What is left of a JSON text, of which more is read when it is needed."""
 
     def __init__(self, stream: IO[bytes], name: str, limits: Limits, kind: str) -> None:
@@ -112,18 +143,59 @@ class _Text:
 
     def take(self) -> str:
         """Consume the next value and return it as written, on one line."""
+        _, start, end = self._consume(_DECODE)
+        return self._text[start:end].translate(_LINE_ENDS)
+
+    def take_value(self) -> Any:
+        """Consume the next value and return what it is."""
+        return self._consume(_READ)[0]
+
+    def _consume(self, decode: Callable[[str, int], tuple[Any, int]]) -> tuple[Any, int, int]:
+        """Consume the next value; return it, and where in the text it starts and ends."""
         self.peek()
         while True:
             try:
-                _, end = _DECODE(self._text, self._place)
+                value, end = decode(self._text, self._place)
             except (ValueError, RecursionError) as error:
                 if not (self._is_cut(error) and self._read()):
                     raise self.make_error(_describe(error)) from error
                 continue
             if end < len(self._text) or not self._read():  # a number may go on
-                value = self._text[self._place : end].translate(_LINE_ENDS)
-                self._place = end
-                return value
+                start, self._place = self._place, end
+                return value, start, end
+
+    def walk_elements(self) -> Iterator[None]:
+        """Go through a list: whoever iterates takes each element when it is handed over."""
+        yield from self._walk("[", "]", "elements")
+
+    def enter_list(self, keys: tuple[str, ...], beside: dict[str, Any]) -> Iterator[None]:
+        """Go through the list at a path of keys; `beside` gets what stands before it."""
+        if not keys:
+            yield from self.walk_elements()
+            return
+        for _ in self._walk("{", "}", "members"):
+            name = self.take_value()
+            if self.peek() != ":":
+                raise self.make_error("no colon behind a key")
+            self.skip()
+            if name == keys[0] and self.peek() == ("{" if keys[1:] else "["):
+                yield from self.enter_list(keys[1:], beside)
+                return
+            beside[str(name)] = self.take_value()
+
+    def _walk(self, start: str, end: str, what: str) -> Iterator[None]:
+        if self.peek() != start:
+            raise self.make_error(f"no {start} where one is expected")
+        self.skip()
+        more = self.peek() != end
+        while more:
+            yield
+            more = self.peek() == ","
+            if more:
+                self.skip()
+            elif self.peek() != end:
+                raise self.make_error(f"no comma between two {what}, or no end")
+        self.skip()
 
     def make_error(self, problem: str) -> DataError:
         """Return the error for a text that is not JSON."""

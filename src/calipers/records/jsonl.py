@@ -312,6 +312,10 @@ class JsonLines:
         """Return the types that fields of any scalar have in the first rows."""
         return find_scalar_types(self._head, wanted)
 
+    def blocks(self) -> Iterator[tuple[Block, float]]:
+        """Yield blocks of whole lines, and the share of the file behind each."""
+        return self._blocks()
+
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
         return read_blocks(Path(self.path), self.limits)

@@ -11,18 +11,27 @@ from typing import Any
 
 import polars as pl
 
+from calipers.records.any_rows import read_columns
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.records.bytestream import shorten_error
 from calipers.records.csv_file import Csv
-from calipers.records.foreign import refuse_foreign
-from calipers.records.heads import read_head, refuse_no_text
-from calipers.records.json_document import WrappedRecords, find_list
-from calipers.records.json_values import JsonArray, JsonObjects
+from calipers.records.heads import Head, find_suffix, read_head, refuse_no_text
+from calipers.records.json_document import find_list
+from calipers.records.json_values import JsonArray, JsonObjects, WrappedRecords
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.lakehouse import find_lakehouse_table, refuse_part
 from calipers.records.limits import limit_reading
-from calipers.records.logs import list_readers, log_at, open_own_log
+from calipers.records.logs import (
+    Log,
+    LogReader,
+    find_reader,
+    list_readers,
+    log_at,
+    open_own_log,
+    open_table_log,
+)
 from calipers.records.parquet_folder import ParquetFolder, list_parts
+from calipers.records.reading import get_reading, read_with
 from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.tables import Parquet, Rows, SourceTable
 from calipers.support.config.files import shown
@@ -43,7 +52,7 @@ __all__ = [
 ]
 
 STDIN = "-"
-_PACKED = (".gz", ".zst", ".zstd")
+_RECORDS = "records"  # the --source that is no log
 _ARRAY = ".json"
 _TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
@@ -62,6 +71,18 @@ def open_sources(data: Any) -> list[Source]:
 
     A source is one already, and so are several in a list.
     """
+    found = _open(data)
+    reading = get_reading()
+    if reading.join is None:
+        return found
+    from calipers.records.joined import join_tasks  # noqa: PLC0415 (where it is asked for)
+
+    with read_with():
+        tasks = _open(reading.join)
+    return join_tasks(found, tasks, str(reading.join), reading.on)
+
+
+def _open(data: Any) -> list[Source]:
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):
@@ -99,7 +120,7 @@ def _of_items(items: list[Any]) -> list[Source]:
 
 def is_readable(path: Path) -> bool:
     """Say whether a file's name is one of a format that is read."""
-    return _find_suffix(path) in _READERS or _find_suffix(path) in _log_suffixes()
+    return find_suffix(path) in _READERS or find_suffix(path) in _log_suffixes()
 
 
 def _log_suffixes() -> list[str]:
@@ -157,7 +178,7 @@ def _of_path(text: str) -> Iterator[Source]:
             raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
         for match in matches:
             yield _of_file(Path(match))
-    elif path.is_dir() and not list_parts(path) and (logs := _find_logs(path)):
+    elif path.is_dir() and (logs := _find_logs(path)):
         yield from map(_of_file, logs)
     else:
         yield _of_file(path)
@@ -168,11 +189,31 @@ def has_records(folder: Path) -> bool:
     return bool(list_parts(folder) or _find_logs(folder))
 
 
+def _find_forced() -> LogReader | None:
+    """Return the log reader that the user forces, if any."""
+    name = get_reading().source
+    return None if name is None or name.lower() == _RECORDS else find_reader(name)
+
+
+def _is_plain() -> bool:
+    """Say whether the user wants no file to be taken for a log."""
+    return (get_reading().source or "").lower() == _RECORDS
+
+
 def _find_logs(folder: Path) -> list[Path]:
     """Return the logs that Inspect, lm-eval or another tool left in a folder."""
-    patterns = [reader.in_folders for reader in list_readers() if reader.in_folders is not None]
-    found = (sorted(folder.glob(pattern)) for pattern in patterns)
-    return next(filter(None, found), [])
+    forced = _find_forced()
+    if forced is None and (_is_plain() or list_parts(folder)):
+        return []
+    readers = list_readers() if forced is None else [forced]
+    found = (
+        sorted(each for pattern in reader.in_folders for each in folder.glob(pattern))
+        for reader in readers
+    )
+    logs = next(filter(None, found), [])
+    if forced is not None and not logs:
+        logs = sorted(each for each in folder.iterdir() if each.is_file() and is_readable(each))
+    return logs
 
 
 def _open_uri(uri: str) -> Source:
@@ -202,12 +243,11 @@ def _of_file(path: Path) -> Source:
         return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
-    reader = (
-        JsonLines if _find_suffix(path) in _log_suffixes() else _READERS.get(_find_suffix(path))
-    )
+    is_log = _find_forced() is not None or find_suffix(path) in _log_suffixes()
+    reader = _READERS.get(find_suffix(path), JsonLines if is_log else None)
     if reader is None:
         raise UsageError(
-            f"{path}: unknown format {_find_suffix(path) or '(no suffix)'}",
+            f"{path}: unknown format {find_suffix(path) or '(no suffix)'}",
             fix=f"known: {', '.join((*_READERS, *_log_suffixes()))}, "
             "the text formats also with .gz or .zst; "
             "or pipe JSON lines in: calipers score - < FILE",
@@ -215,9 +255,18 @@ def _of_file(path: Path) -> Source:
     _refuse_unreadable(path)
     if reader is Parquet:
         refuse_part(path)
-    if _find_suffix(path) in _TEXT:
+    if find_suffix(path) in _TEXT:
         refuse_no_text(path)
-    return _of_json(path) if reader is JsonLines else reader(path)
+    if (forced := _find_forced()) is not None:
+        return Log(path, forced)
+    return _of_json(path) if reader is JsonLines else _of_table(path, reader(path))
+
+
+def _of_table(path: Path, table: Source) -> Source:
+    """Return a tool's log if the columns of a table are those of one, else the table."""
+    if _is_plain():
+        return table
+    return open_table_log(path, read_columns(table)) or table
 
 
 def _of_folder(path: Path) -> Source:
@@ -231,16 +280,20 @@ def _of_folder(path: Path) -> Source:
 
 def _of_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
-    suffix = _find_suffix(path)
-    if suffix in _log_suffixes() and (log := log_at(path, suffix)) is not None:
+    suffix = find_suffix(path)
+    if suffix in _log_suffixes() and not _is_plain() and (log := log_at(path, suffix)) is not None:
         return log
     head = read_head(path)
+    if _is_plain():
+        return _of_plain_json(path, suffix, head)
     if (own := open_own_log(path, suffix, head)) is not None:
         return own
-    if isinstance(head.first, dict | list):
-        refuse_foreign(head.first, str(path))
     if (log := log_at(path, suffix, head)) is not None:
         return log
+    return _of_plain_json(path, suffix, head)
+
+
+def _of_plain_json(path: Path, suffix: str, head: Head) -> Source:
     if suffix == _ARRAY and head.is_array:
         return JsonArray(path)
     if head.alone and not head.is_array and not isinstance(head.first, dict):
@@ -270,7 +323,7 @@ def _make_folder_error(folder: Path) -> DataError:
         return DataError(
             f"{folder}: a folder without Parquet parts", fix=f"name the files: {run / RECORDS}"
         )
-    counts = Counter(_find_suffix(each) for each in folder.iterdir() if is_readable(each))
+    counts = Counter(find_suffix(each) for each in folder.iterdir() if is_readable(each))
     if not counts:
         return DataError(
             f"{folder}: a folder without any file of records",
@@ -296,14 +349,9 @@ def _refuse_unreadable(path: Path) -> None:
         raise DataError(f"{path}: {error.strerror}", fix="check the file's permissions") from error
 
 
-def _find_suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    while suffixes and suffixes[-1] in _PACKED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
 def _of_stdin() -> Source:
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix="pipe JSON lines in, or name a file")
+    if _find_forced() is not None:
+        raise UsageError("--source needs a file, not standard input", fix="name the log's file")
     return PipedJsonLines(sys.stdin.buffer, STDIN)

@@ -56,6 +56,15 @@ class SourceTable:
         some = max(1, min(CHUNK_ROWS, FREE_EXPANSION // max(row_bytes, 1)))
         yield from self._slice_rows(self._rows().select(present), total, some, wanted)
 
+    def frames(self, rows: int) -> Iterator[tuple[pl.DataFrame, float]]:
+        """Yield the table, all its columns, some rows at a time, and the share behind each."""
+        total = self._guard(lambda: self._frame.select(pl.len()).collect().item())
+        row_bytes = self._check_size(total, len(self.columns()))
+        some = max(1, min(rows, FREE_EXPANSION // max(row_bytes, 1)))
+        for start in range(0, total, some):
+            part = self._guard(self._rows().slice(start, some).collect)
+            yield part, min(1.0, (start + some) / total)
+
     def _files(self) -> list[Path]:
         """Return the Parquet files that the table is read from."""
         return [] if self.path is None else [Path(self.path)]
@@ -161,6 +170,10 @@ class Rows:
         """Return the first rows."""
         rows = islice(self._rows, self._looked_at)
         return [row for row in rows if isinstance(row, Mapping)]
+
+    def list_rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows themselves."""
+        return self._rows
 
     def as_lines(self) -> Iterator[str]:
         """Yield the rows as JSON lines, for workers elsewhere."""

@@ -39,6 +39,9 @@ class ScoreKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     profile: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
@@ -60,6 +63,9 @@ class ScoreKeywords(MetricKeywords, total=False):
 class GateKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     on_bad: Literal["stop", "skip"]
     engine: str
     confidence: float
@@ -71,6 +77,9 @@ class CompareKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     profile: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
@@ -85,6 +94,9 @@ class RankKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     confidence: float
@@ -96,6 +108,9 @@ class RankKeywords(MetricKeywords, total=False):
 class ReportKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     on_bad: Literal["stop", "skip"]
     baseline: str
     confidence: float
@@ -107,6 +122,9 @@ class ReportKeywords(MetricKeywords, total=False):
 class ExplainKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
 
@@ -114,6 +132,9 @@ class PowerKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
 

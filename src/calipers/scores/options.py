@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calipers.scores.calibration import Calibration
 
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
+_READING = (*MEASURING, "convert", "doctor", "read")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
 
 
@@ -54,6 +55,28 @@ class Options:
         group="input",
         metavar="FIELD=NAME",
         commands=(*MEASURING, "audit", "convert", "doctor", "read", "judge", "view"),
+    )
+    source: str | None = option(
+        None,
+        "Read the files as logs of NAME, whatever is in them; `records` reads none as a log.",
+        group="input",
+        metavar="NAME",
+        commands=_READING,
+    )
+    join: Path | None = option(
+        None,
+        "Add the fields of the tasks in FILE, such as targets, to the records.",
+        group="input",
+        metavar="FILE",
+        commands=_READING,
+    )
+    on: str | None = option(
+        None,
+        "With --join: the field that is the same in record and task [id]; "
+        "RECORD=TASK if they call it differently.",
+        group="input",
+        metavar="FIELD",
+        commands=_READING,
     )
     profile: str | None = option(
         None,

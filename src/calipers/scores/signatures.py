@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from calipers.records.reading import take_reading
 from calipers.scores.options import list_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -14,12 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 def declare_signature(command: str) -> Callable[[F], F]:
     """Give a function with `**options` the signature of a command's declared options.
 
-    `help(calipers.score)` and editors then show each with its default and what it does.
+    `help(calipers.score)` and editors then show each with its default and what it does. Those that
+    say how files are read apply to whatever the function opens.
     """
 
     def decorate(function: F) -> F:
         known = list_options(command).values()
         signature = inspect.signature(function)
+        function = cast("F", take_reading(function))
         plain = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
         keywords = [
             inspect.Parameter(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
+from calipers.systems.chat_urls import make_chat_url, make_key_header
 from calipers.systems.images import load_images
 from calipers.systems.wire import Post, as_json, parse_json
 
@@ -27,10 +28,11 @@ class ChatModel:
     """Asks a model, one message at a time."""
 
     def __init__(
-        self, session: ClientSession, model: str, base_url: str, key: str | None, *, logprobs: bool
+        self, session: ClientSession, name: str, base_url: str, key: str | None, *, logprobs: bool
     ) -> None:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._post = Post(session, f"{base_url.rstrip('/')}/chat/completions", headers)
+        provider, _, model = name.partition(":")
+        url = make_chat_url(provider, model, base_url)
+        self._post = Post(session, url, make_key_header(provider, key))
         self._model = model
         self._logprobs = logprobs
 

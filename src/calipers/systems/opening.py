@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError
 from calipers.systems.calls import System
+from calipers.systems.chat_urls import CHAT
 from calipers.systems.fleet import LeastLoaded
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
@@ -17,8 +18,6 @@ from calipers.systems.wire import open_session
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
-
-_CHAT = ("openai", "openai-chat")
 
 
 @asynccontextmanager
@@ -52,11 +51,10 @@ def open_model(name: str, served: Served, session: ClientSession, *, logprobs: b
 def _open_at(
     url: str | None, name: str, key: str | None, session: ClientSession, *, logprobs: bool
 ) -> System:
-    provider, _, model = name.partition(":")
-    if url is not None and provider in _CHAT:
+    if url is not None and name.partition(":")[0] in CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)
 
-        return ChatModel(session, model, url, key, logprobs=logprobs)
+        return ChatModel(session, name, url, key, logprobs=logprobs)
     from calipers.systems.providers import ProviderModel  # noqa: PLC0415 (an extra)
 
     return ProviderModel(session, name, url, key, logprobs=logprobs)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
 _THOUGHT = ("reasoning_tokens", "thoughts_tokens")  # OpenAI's name, and Google's
+_RENAMED = {
+    "google-gla": "google",
+    "gemini": "google",
+    "google-vertex": "google-cloud",
+    "vertexai": "google-cloud",
+    "grok": "xai",
+}
 _INSTALL = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 
 
@@ -204,7 +211,10 @@ def _open_model(session: ClientSession, model: str, base_url: str | None, key: s
         ) from error
     except (UserError, ValueError) as error:
         said = " ".join(str(error).split(" To try Pydantic AI")[0].split())
+        old, _, rest = model.partition(":")
         fix = "provider:model, and its key in the variable that api_key_env names"
+        if old in _RENAMED:
+            fix = f"the provider is called {_RENAMED[old]} now: {_RENAMED[old]}:{rest}"
         raise UsageError(f"{model}: {said}", fix=fix) from error
 
 

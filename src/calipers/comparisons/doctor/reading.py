@@ -17,8 +17,7 @@ from calipers.records.convert import list_fields, look_through, read_chunk
 from calipers.records.csv_file import Csv
 from calipers.records.fields import FIELDS, Kind
 from calipers.records.foreign import recognize_tool, suggest_fields
-from calipers.records.json_document import WrappedRecords
-from calipers.records.json_values import JsonArray
+from calipers.records.json_values import JsonArray, WrappedRecords
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.logs import Log
 from calipers.records.sources import Source

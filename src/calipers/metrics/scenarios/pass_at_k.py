@@ -11,14 +11,18 @@ from functools import cache, partial, reduce
 from operator import mul
 
 import narwhals as nw
+import polars as pl
 
+from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.cost.tiers import PROFILES
 from calipers.metrics.declare.declaration import (
     RUNS,
     TASK,
     Aggregate,
+    Feature,
     Frame,
     Metric,
+    OneOf,
     TaskValues,
     Totals,
 )
@@ -47,11 +51,22 @@ def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
     return part.clip(0) / whole.clip(1)
 
 
+_DECIDED = OneOf((*PASSED.choices, *DECIDABLE.choices))  # of one run, accuracy says the same
+
+succeeded = Feature(
+    name="_succeeded",
+    reads=(passed, correct),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.coalesce(passed.name, correct.name),
+    listed=False,
+)
+"""Whether a run passed; of one that nothing says this of, whether its answer is right."""
+
 _tries = Aggregate(
-    features=(passed,),
+    features=(succeeded,),
     keys=(TASK,),
-    where=lambda: ~nw.col(TASK).is_null() & ~nw.col("passed").is_null(),
-    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col("passed").cast(nw.Int64).sum()},
+    where=lambda: ~nw.col(TASK).is_null() & ~nw.col(succeeded.name).is_null(),
+    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col(succeeded.name).cast(nw.Int64).sum()},
     every_task=True,
 )
 
@@ -81,9 +96,9 @@ def declare_pass(kind: str, k: int) -> Metric:
         f"k = {k}, c of n runs passed",
         spec="T 7, several runs per task",
         profiles=PROFILES,
-        needs=("id", PASSED),
-        nulls="a run not known to pass or fail is left out; null where any task has fewer "
-        "than k runs",
+        needs=("id", PASSED if k == 1 else _DECIDED),
+        nulls="of a run not known to pass or fail, `correct` decides, else it is left out; null "
+        "where any task has fewer than k runs",
         unit=None,
         range=(0, 1),
         better="higher",

@@ -1,10 +1,11 @@
-"""Logs of other tools, told by what is in them: Inspect, lm-eval, promptfoo, garak, and more.
+"""Logs of other tools, told by what is in them: Inspect, lm-eval, MLflow, Langfuse, and more.
 
 Each format is one file in this folder that registers its reader; plug-ins register theirs alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -16,16 +17,18 @@ from calipers.records.bytestream import UNREADABLE
 from calipers.records.heads import Head, read_head
 from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
 from calipers.records.logs.parts import read_whole
-from calipers.support.errors import DataError
+from calipers.support.errors import DataError, UsageError, nearest
 
 __all__ = [
     "Log",
     "LogReader",
+    "find_reader",
     "list_readers",
     "log_at",
     "log_notices",
     "log_reader",
     "open_own_log",
+    "open_table_log",
 ]
 
 _DOCUMENT = ".json"
@@ -46,6 +49,31 @@ def _import_all() -> None:
 
 def _is_ours(reader: LogReader) -> bool:
     return (READERS.find_origin(reader.name) or "").startswith(_HERE)
+
+
+def find_reader(name: str) -> LogReader:
+    """Return the reader of a tool's logs by its name, in any spelling.
+
+    Raises:
+        UsageError: No reader has the name.
+    """
+    known = {each.name: each for each in list_readers()}
+    found = [each for each in known if _fold(each) == _fold(name)]
+    if not found:
+        raise UsageError(
+            f"--source {name}: no log reader is called so", fix=nearest(name, [*known, "records"])
+        )
+    return known[found[0]]
+
+
+def _fold(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def open_table_log(path: Path, columns: Collection[str]) -> Log | None:
+    """Return the log in a table, if its columns are those that a tool writes, or None."""
+    found = next((each for each in list_readers() if columns and each.tables(columns)), None)
+    return None if found is None else Log(path, found)
 
 
 def open_own_log(path: Path, suffix: str, head: Head | None = None) -> Log | None:

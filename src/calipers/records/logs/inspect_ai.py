@@ -17,6 +17,7 @@ import zstandard
 from calipers.records.bytestream import shorten_error
 from calipers.records.fields import name_finish_reason
 from calipers.records.limits import get_limits
+from calipers.records.logs.inspect_events import list_scorer_calls
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_list,
@@ -32,6 +33,7 @@ from calipers.records.logs.parts import (
     spread_scores,
     sum_usage,
 )
+from calipers.records.logs.tools import list_calls
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
@@ -49,6 +51,7 @@ _DAMAGE = (
     EOFError,
     ValueError,  # a place before the file's start
 )
+_NAMED = ("category", "capability")  # metadata that mean what the record's fields do
 _COUNTS = {
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
@@ -177,8 +180,8 @@ def _record(sample: Mapping[str, Any], log: Mapping[str, Any]) -> Record:
 
 
 def _read_metadata(metadata: Any) -> dict[str, Any]:
-    named = {name: read_text(as_mapping(metadata).get(name)) for name in ("category", "capability")}
-    return {**named, **keep_extra(metadata)}
+    named = {name: read_text(as_mapping(metadata).get(name)) for name in _NAMED}
+    return {**named, **keep_extra(metadata, used=_NAMED)}
 
 
 def _list_scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -249,21 +252,33 @@ def _to_milliseconds(seconds: Any) -> float | None:
 
 
 def _sum_usage(sample: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the models used, without a grader's usage if the log tells them apart."""
+    """Return what the models used, without what scorers did."""
     output = as_mapping(sample.get("output"))
     used = as_mapping(sample.get("model_usage")) or {"": output.get("usage")}
     counts = {model: _read_counts(each) for model, each in used.items()}
-    grader = str(as_mapping(as_mapping(about.get("model_roles")).get("grader")).get("model"))
-    roles = as_mapping(sample.get("role_usage"))
-    if grader in counts and "grader" in roles:
-        graded = _read_counts(roles["grader"])
-        counts[grader] = {
+    for model, graded in _list_graded(sample, about):
+        own = counts.get(model)
+        if own is None:
+            continue
+        counts[model] = {
             name: None if count is None else max(0, count - (graded[name] or 0))
-            for name, count in counts[grader].items()
+            for name, count in own.items()
         }
-    if grader != about.get("model") and not any(counts.get(grader, {}).values()):
-        counts.pop(grader, None)
+        if model != about.get("model") and not any(counts[model].values()):
+            del counts[model]
     return sum_usage(counts)
+
+
+def _list_graded(
+    sample: Mapping[str, Any], about: Mapping[str, Any]
+) -> list[tuple[str, dict[str, float | None]]]:
+    """Return what each model used for scorers, by the sample's events or the grader's role."""
+    found = list_scorer_calls(sample.get("events"))
+    if found:
+        return [(model, _read_counts(used)) for model, used in found]
+    roles = as_mapping(sample.get("role_usage"))
+    grader = as_mapping(as_mapping(about.get("model_roles")).get("grader")).get("model")
+    return [(str(grader), _read_counts(roles["grader"]))] if grader and "grader" in roles else []
 
 
 def _read_counts(used: Any) -> dict[str, float | None]:
@@ -272,17 +287,7 @@ def _read_counts(used: Any) -> dict[str, float | None]:
 
 def _trace(messages: Any) -> dict[str, Any] | None:
     """Return the tools that were called, and whether each call succeeded; None without any."""
-    failed = {
-        str(each.get("tool_call_id"))
-        for each in list_objects(messages)
-        if each.get("error") is not None
-    }
-    calls = [
-        {"tool_name": call["function"], "success": str(call.get("id")) not in failed}
-        for each in list_objects(messages)
-        for call in list_objects(each.get("tool_calls"))
-        if isinstance(call.get("function"), str)
-    ]
+    calls = list_calls(as_list(messages))
     return {"tool_calls": calls} if calls else None
 
 
@@ -302,6 +307,6 @@ register(
         records=_records,
         unfinished=_is_unfinished,
         suffixes=(".eval",),
-        in_folders="*.eval",
+        in_folders=("*.eval",),
     )
 )

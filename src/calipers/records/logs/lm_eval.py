@@ -24,6 +24,7 @@ from calipers.records.logs.parts import (
     read_text,
     read_whole,
 )
+from calipers.records.logs.texts import USER, read_said
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
@@ -103,7 +104,8 @@ def _record(line: Mapping[str, Any], task: str | None, decisive: str | None) -> 
     return {
         "id": f"{task}/{name}" if task else name,
         "category": read_text(doc.get("category", doc.get("subject"))),
-        "input": next((read_text(doc[key]) for key in _INPUTS if doc.get(key)), None),
+        "input": next((read_text(doc[key]) for key in _INPUTS if doc.get(key)), None)
+        or _read_request(line.get("arguments")),
         **place_target(read_text(line.get("target")), correct=correct, judged=bool(scores)),
         "answer": answer,
         "cot": said if said != answer else None,
@@ -123,6 +125,16 @@ def _is_text_asked(line: Mapping[str, Any]) -> bool:
     """Say whether a text was asked for, not just the likelihood of the document."""
     request = as_mapping(as_mapping(line.get("arguments")).get("gen_args_0"))
     return not request or "arg_1" in request
+
+
+def _read_request(arguments: Any) -> str | None:
+    """Return what was asked, of the first request; old versions have a list of these."""
+    first = as_mapping(arguments).get("gen_args_0")
+    listed = as_list(arguments)
+    asked = as_mapping(first).get("arg_0") if first else next(iter(as_list(listed[:1])), None)
+    while isinstance(asked, list) and asked and not isinstance(asked[0], dict):
+        asked = asked[0]
+    return None if asked is None else read_said(asked, USER)
 
 
 def _take_first(replies: Any) -> str | None:
@@ -176,7 +188,7 @@ register(
         fits=_fits,
         records=_records,
         refuse=_refuse_results,
-        in_folders="samples_*.jsonl",
+        in_folders=("samples_*.jsonl",),
         left_out="lines of other filters than the first were left out; --by filter shows each",
     )
 )

@@ -35,7 +35,8 @@ class LogReader:
     left_out: str = ""  # which records are, and what to do about it
     unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
     suffixes: tuple[str, ...] = ()  # names of files that are such logs, whatever is in them
-    in_folders: str | None = None  # the pattern of the files that make a folder one of its logs
+    in_folders: tuple[str, ...] = ()  # patterns of the files that make a folder one of its logs
+    tables: Callable[[Collection[str]], bool] = lambda _: False  # a CSV or Parquet file, by columns
     refuse: Callable[[Any, Path], None] = _refuse_nothing  # raises for a file without records
 
 
@@ -123,7 +124,8 @@ def log_notices(sources: Iterable[Any]) -> Iterator[str]:
     """Yield which sources are not plain records, and what of them was left out."""
     sources = list(sources)
     yield from (source.notice for source in sources if getattr(source, "notice", None))
-    logs = [source for source in sources if isinstance(source, Log)]
+    inner = (getattr(source, "inner", source) for source in sources)  # of joined ones
+    logs = [source for source in inner if isinstance(source, Log)]
     for of in dict.fromkeys(log.format for log in logs):
         same = [log for log in logs if log.format is of]
         what = f"{same[0].name}: a log" if len(same) == 1 else f"{len(same)} files: logs"

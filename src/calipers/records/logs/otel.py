@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from calipers.records.bytestream import decompress, read_document
 from calipers.records.fields import name_finish_reason
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
-    as_list,
+    as_mapping,
     as_number,
     as_truth,
-    find_last_text,
+    keep_extra,
     parse_json,
     parse_number,
     parse_values,
@@ -29,13 +29,14 @@ from calipers.records.logs.parts import (
     sum_usage,
 )
 from calipers.records.logs.spans import Span, is_spans, list_spans
+from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
 _OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"
 _EVALUATION = "gen_ai.evaluation.result"
-_NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool")
+_NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool", "invoke_workflow")
 _MODELS = (
     "gen_ai.response.model",
     "gen_ai.request.model",
@@ -70,18 +71,31 @@ _REASONING = (
 )
 _FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 _TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
-_ARGUMENTS = ("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args")
+_ARGUMENTS = (
+    *("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args"),
+    "input.value",
+)
+_CONVENTIONS = (
+    *("gen_ai.", "llm.", "input.", "output.", "openinference.", "calipers.", "ai.", "tool."),
+    *("tag.", "session.", "agent.", "graph.", "http.", "server.", "telemetry.", "mlflow."),
+)
+_HANDOFF = "handoff to "
 _AGENTS = ("gen_ai.agent.name", "agent.name")
 _SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
 _ASKED = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt", "input.value")
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+    return read_traces(_read_spans(path))
+
+
+def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
+    """Yield a record for each trace that the spans, in whatever order they come, are of."""
     traces: dict[str, list[Span]] = defaultdict(list)
-    for span in _read_spans(path):
+    for span in spans:
         traces[span.trace].append(span)
-    for place, (trace, spans) in enumerate(traces.items(), start=1):
-        yield _Trace(trace, spans).record(), place / len(traces)
+    for place, (trace, its) in enumerate(traces.items(), start=1):
+        yield _Trace(trace, its).record(), place / len(traces)
 
 
 def record_of(spans: Sequence[Span]) -> Record:
@@ -118,14 +132,11 @@ class _Trace:
         asked = [root, *calls]
         said = [root, *reversed(calls)]
         return {
+            **_keep_attributes(root),
             "id": self._id,
             "model": models.most_common(1)[0][0] if models else None,
-            "input": next(
-                filter(None, (_read_text(_of(span, _ASKED), "user") for span in asked)), None
-            ),
-            "answer": next(
-                filter(None, (_read_text(_of(span, _SAID), "assistant") for span in said)), None
-            ),
+            "input": _read_first(asked, _ASKED, USER),
+            "answer": _read_first(said, _SAID, ASSISTANT),
             "finish_reason": _finish_reason(calls),
             **self._sum_usage(calls),
             "latency_ms": None if seconds is None else seconds * 1000,
@@ -180,8 +191,8 @@ class _Trace:
 
     def _trace(self) -> dict[str, Any] | None:
         """Return the tools called, who called whom, and how often each agent worked, or None."""
-        tools = [span for span in self._spans if _is_tool(span)]
-        agents = {span.id: name for span in self._spans if (name := _name_agent(span))}
+        tools = [span for span in self._spans if _is_tool(span) and not _is_handoff(span)]
+        agents = self._find_agents()
         calls = [
             {
                 "tool_name": read_text(_of(span, _TOOLS)) or span.name,
@@ -199,6 +210,11 @@ class _Trace:
             if span.id in agents
             and (caller := self._find_agent(span, agents)) not in (None, agents[span.id])
         ]
+        asked += [
+            {"from": caller, "to": span.name.removeprefix(_HANDOFF), "type": "handoff"}
+            for span in self._spans
+            if _is_handoff(span) and (caller := self._find_agent(span, agents)) is not None
+        ]
         if not calls and not agents:
             return None
         parts = {
@@ -209,6 +225,16 @@ class _Trace:
             "agent_tasks": dict(Counter(agents.values())),
         }
         return {name: part for name, part in parts.items() if part}
+
+    def _find_agents(self) -> dict[str, str]:
+        """Return the names of the agents by their spans; a workflow around agents is none."""
+        found = {span.id: name for span in self._spans if (name := _name_agent(span))}
+        around = {above.id for each in found for above in self._walk_parents(self._by_id[each])}
+        return {
+            each: name
+            for each, name in found.items()
+            if each not in around or not _is_workflow(self._by_id[each])
+        }
 
     def _find_agent(self, span: Span, agents: Mapping[str, str]) -> str | None:
         return next(
@@ -250,11 +276,30 @@ def _finish_reason(calls: Sequence[Span]) -> str | None:
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
 
 
+def _keep_attributes(root: Span) -> dict[str, Any]:
+    """Return what a root says of its run in attributes of its own, and in its metadata."""
+    own = {
+        name: value
+        for name, value in root.attributes.items()
+        if isinstance(value, str | int | float) and not name.startswith(_CONVENTIONS)
+    }
+    return keep_extra(_arguments(root.attributes.get("metadata")), own, used=("metadata",))
+
+
 def _read_own_fields(root: Span) -> dict[str, Any]:
     """Return what `calipers run` records about a call in the span that it writes."""
     names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
     found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
-    return {name: value for name, value in found.items() if isinstance(value, str | int)}
+    scores = {
+        name.removeprefix("calipers."): value
+        for name, value in root.attributes.items()
+        if name.startswith("calipers.score_")
+    }
+    return {
+        name: value
+        for name, value in {**found, **scores}.items()
+        if isinstance(value, str | int | float)
+    }
 
 
 def _is_tool(span: Span) -> bool:
@@ -264,6 +309,15 @@ def _is_tool(span: Span) -> bool:
         or kind == "TOOL"
         or "ai.toolCall.name" in span.attributes
     )
+
+
+def _is_handoff(span: Span) -> bool:
+    return span.name.startswith(_HANDOFF)
+
+
+def _is_workflow(span: Span) -> bool:
+    """Say whether a span tells nothing of an agent but its kind, as that around a whole run."""
+    return span.parent is None and not span.attributes.keys() - {_KIND}
 
 
 def _arguments(value: Any) -> Any:
@@ -280,7 +334,9 @@ def _name_agent(span: Span) -> str | None:
         return read_text(_of(span, _AGENTS)) or span.name
     if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
         return read_text(_of(span, _AGENTS)) or span.name
-    return None
+    # LangChain tells every span which agent it is of: the agent's own has its name.
+    named = as_mapping(_arguments(span.attributes.get("metadata"))).get("lc_agent_name")
+    return span.name if named is not None and named == span.name else None
 
 
 def _count_tokens(span: Span) -> dict[str, float | None]:
@@ -299,23 +355,10 @@ def _count(span: Span, names: Sequence[str]) -> float | None:
     return parse_number(_of(span, names))
 
 
-def _read_text(value: Any, role: str) -> str | None:
-    """Return a text, or the last message of a role in a list, which may be JSON text."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return str(value)
-    if isinstance(value, dict):
-        value = value.get("messages", value.get("prompt", value.get("content", value)))
-    if isinstance(value, list):
-        messages = [
-            {**each, "content": each.get("parts", each.get("content"))}
-            for each in as_list(value)
-            if isinstance(each, dict)
-        ]
-        return find_last_text(messages, role) or read_text(value)
-    return read_text(value)
+def _read_first(spans: Iterable[Span], names: Sequence[str], role: str) -> str | None:
+    """Return what a role said in the first of the spans that tells it."""
+    given = (_of(span, names) for span in spans)
+    return next(filter(None, (read_said(each, role) for each in given if each is not None)), None)
 
 
 register(LogReader(name="OpenTelemetry", fits=is_spans, records=_records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from calipers.records.completing import SYNONYMS, TRACE_PARTS
 from calipers.records.fields import FIELDS
 from calipers.support.errors import DataError
 
-_OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
+OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
 _LARGEST = sys.float_info.max
@@ -127,15 +127,18 @@ def find_last_text(messages: Iterable[Any], role: str) -> str | None:
     return read_text(found[-1].get("content")) if found else None
 
 
-def keep_extra(*groups: Any) -> dict[str, Any]:
-    """Return fields that the record does not define, unchanged; nested ones as JSON text."""
+def keep_extra(*groups: Any, used: Collection[str] = ("category",)) -> dict[str, Any]:
+    """Return fields as they are, nested ones as JSON text.
+
+    One named like a field of the record is kept as `metadata_NAME`, unless it is `used` as such.
+    """
     return {
-        str(name): json.dumps(value, ensure_ascii=False)
+        f"metadata_{name}" if name in OURS else str(name): json.dumps(value, ensure_ascii=False)
         if isinstance(value, dict | list)
         else value
         for fields in groups
         for name, value in as_mapping(fields).items()
-        if name not in _OURS
+        if name not in used
     }
 
 

@@ -133,14 +133,19 @@ def _record(row: Mapping[str, Any], *, several: bool) -> Record:
 
 
 def _read_usage(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tokens used; for replies from promptfoo's cache it keeps only their sum."""
+    """Return tokens used; of a reply from promptfoo's cache only their sum, which cost nothing."""
     used = as_mapping(response.get("tokenUsage"))
+    details = as_mapping(used.get("completionDetails"))
+    cached = {"cached_tokens": as_number(used.get("cached")) or None}
     if not used.get("prompt") and not used.get("completion"):
-        return {}
+        return cached
     return {
+        **cached,
+        "cache_read_tokens": as_number(details.get("cacheReadInputTokens")),
+        "cache_write_tokens": as_number(details.get("cacheCreationInputTokens")),
         "prompt_tokens": as_number(used.get("prompt")),
         "completion_tokens": as_number(used.get("completion")),
-        "reasoning_tokens": as_number(as_mapping(used.get("completionDetails")).get("reasoning")),
+        "reasoning_tokens": as_number(details.get("reasoning")),
     }
 
 

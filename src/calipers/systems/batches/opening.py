@@ -25,9 +25,9 @@ def open_batch_model(
     key = read_key(system) or os.environ.get(f"{provider.upper()}_API_KEY") or None
     service: BatchService
     if provider == "anthropic":
-        base_url = system.base_url or anthropic.BASE_URL
+        base_url = next(iter(system.urls), None) or anthropic.BASE_URL
         service = anthropic.AnthropicBatches(session, model, base_url, key)
     else:
-        base_url = system.base_url or openai.BASE_URL
+        base_url = next(iter(system.urls), None) or openai.BASE_URL
         service = openai.OpenAIBatches(session, model, base_url, key, logprobs=logprobs)
     return BatchModel(service, Ledger(ledger, system.name), say, system.name)

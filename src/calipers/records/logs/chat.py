@@ -1,0 +1,99 @@
+"""Requests to chat completions and their responses, as proxies and one's own code log them.
+
+Also lines of the OpenAI Batch API, and a conversation with `choices` or `usage` beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calipers.records.logs.log import Record
+from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_text
+from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.texts import ASSISTANT, USER, read_said
+from calipers.records.logs.tools import list_calls
+from calipers.support.registry import register
+
+_REPLY = "response.body | response | completion | output"
+_ASKED = "request.body | request | input | kwargs"
+_OK = 400
+
+
+def _read_call(row: Row) -> Record:
+    reply = as_mapping(look(row, _REPLY)) or row
+    request = as_mapping(look(row, _ASKED)) or row
+    messages = as_list(request.get("messages") or row.get("messages"))
+    choices = list(list_objects(reply.get("choices")))
+    said = as_mapping(choices[0].get("message")) if choices else {}
+    cached = read_number(
+        look(reply, "usage.prompt_tokens_details.cached_tokens | usage.cache_read_input_tokens")
+    )
+    prompt = read_number(look(reply, "usage.prompt_tokens | usage.input_tokens"))
+    inclusive = look(reply, "usage.prompt_tokens_details.cached_tokens") is not None
+    return {
+        "id": read_text(look(row, "custom_id | id | request_id")) or read_text(reply.get("id")),
+        "model": read_text(reply.get("model") or request.get("model") or row.get("model")),
+        "messages": [*messages, said] if messages and said else messages or None,
+        "input": read_said(messages, USER) if messages else None,
+        "answer": _read_answer(said, reply),
+        "cot": read_text(said.get("reasoning_content") or said.get("reasoning")),
+        "finish_reason": read_text(choices[0].get("finish_reason")) if choices else None,
+        "prompt_tokens": prompt
+        if prompt is None or not inclusive
+        else max(0, prompt - (cached or 0)),
+        "completion_tokens": read_number(
+            look(reply, "usage.completion_tokens | usage.output_tokens")
+        ),
+        "cache_read_tokens": cached,
+        "cache_write_tokens": read_number(look(reply, "usage.cache_creation_input_tokens")),
+        "reasoning_tokens": read_number(
+            look(reply, "usage.completion_tokens_details.reasoning_tokens")
+        ),
+        "trace": _trace([*messages, said]),
+        "error": _describe_error(row, reply),
+    }
+
+
+def _read_answer(said: Row, reply: Row) -> str | None:
+    if said:
+        return read_text(said.get("content")) or None
+    content = reply.get("content")
+    return read_said(content, ASSISTANT) if content else None
+
+
+def _trace(messages: list[Any]) -> Record | None:
+    calls = list_calls(messages)
+    return {"tool_calls": calls} if calls else None
+
+
+def _describe_error(row: Row, reply: Row) -> str | None:
+    said = look(row, "error.message | error") or look(reply, "error.message | error")
+    status = read_number(look(row, "response.status_code | status_code"))
+    if said is None and status is not None and status >= _OK:
+        return f"status {status:.0f}"
+    return read_text(said)
+
+
+def _tells(row: Row) -> bool:
+    """Say whether a row holds a request to a model, or its response, in the shape of OpenAI's."""
+    reply = as_mapping(look(row, "response.body | response")) or row
+    answered = isinstance(reply.get("choices"), list) or (
+        isinstance(reply.get("content"), list) and "stop_reason" in reply
+    )
+    asked = as_mapping(look(row, "request.body | request")) or row
+    return "custom_id" in row or (answered and isinstance(asked.get("messages"), list))
+
+
+register(
+    Shape(
+        name="chat completions",
+        has="custom_id response error | request response | messages response | messages choices",
+        tells=_tells,
+        fields={
+            "latency_ms": "latency_ms | latency * 1000 | duration_ms | response_time_ms",
+            "cost_usd": "cost_usd | cost | response_cost",
+        },
+        more=_read_call,
+        left_behind=("request", "response", "messages", "choices", "usage"),
+    ).make_reader()
+)

@@ -1,0 +1,85 @@
+"""SWE-bench: reports of its harness (of a run, or of an instance), and predictions.
+
+A report of a run names the instances that were resolved; one of an instance, its tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.parts import as_list, as_mapping, read_text, read_whole
+from calipers.records.logs.shape import Shape, name_scores
+from calipers.support.registry import register
+
+_RUN = {"resolved_ids", "submitted_ids"}
+_INSTANCE = {"patch_successfully_applied", "resolved"}
+
+
+def _fits(document: Any) -> bool:
+    return _is_run(document) or _is_instances(document)
+
+
+def _is_run(document: Any) -> bool:
+    return as_mapping(document).keys() >= _RUN
+
+
+def _is_instances(document: Any) -> bool:
+    found = as_mapping(document)
+    return bool(found) and all(as_mapping(each).keys() >= _INSTANCE for each in found.values())
+
+
+def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+    report = as_mapping(read_whole(path))
+    model = path.name.split(".")[0] if _is_run(report) else path.parent.parent.name or None
+    made = list(_of_run(report) if _is_run(report) else _of_instances(report))
+    for place, record in enumerate(made, start=1):
+        yield {"model": model, **record}, place / len(made)
+
+
+def _of_run(report: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield the instances that were submitted; one that broke is no failure of the model's."""
+    resolved, broken, empty = (
+        set(map(str, as_list(report.get(name))))
+        for name in ("resolved_ids", "error_ids", "empty_patch_ids")
+    )
+    for name in map(str, as_list(report.get("submitted_ids"))):
+        yield {
+            "id": name,
+            "category": name.partition("__")[0],
+            "passed": name in resolved,
+            "empty_patch": name in empty,
+            "error": "the harness could not evaluate it" if name in broken else None,
+        }
+
+
+def _of_instances(report: Mapping[str, Any]) -> Iterator[Record]:
+    for name, each in report.items():
+        tests = as_mapping(each.get("tests_status"))
+        yield {
+            "id": name,
+            "category": name.partition("__")[0],
+            "passed": each.get("resolved") is True,
+            "empty_patch": each.get("patch_exists") is False,
+            "patch_applied": each.get("patch_successfully_applied"),
+            **name_scores({kind: _compute_share(found) for kind, found in tests.items()}),
+        }
+
+
+def _compute_share(tests: Any) -> float | None:
+    """Return the share of tests that succeeded; None without any."""
+    good, bad = (len(as_list(as_mapping(tests).get(name))) for name in ("success", "failure"))
+    return good / (good + bad) if good + bad else None
+
+
+register(LogReader(name="SWE-bench", fits=_fits, records=_records))
+register(
+    Shape(
+        name="SWE-bench predictions",
+        has="instance_id model_patch model_name_or_path",
+        fields={"id": "instance_id", "model": "model_name_or_path", "answer": "model_patch"},
+        more=lambda row: {"category": (read_text(row.get("instance_id")) or "").partition("__")[0]},
+    ).make_reader()
+)

@@ -1,0 +1,121 @@
+"""What was asked and what was said, in the many shapes that tools write it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_text, spell
+
+USER, ASSISTANT = "user", "assistant"
+
+_ROLES = {
+    "human": USER,
+    "humanmessage": USER,
+    "ai": ASSISTANT,
+    "aimessage": ASSISTANT,
+    "aimessagechunk": ASSISTANT,
+    "model": ASSISTANT,
+}
+_CONVERSATION = ("messages", "input_messages", "output_messages", "history", "prompt", "choices")
+_USUAL = {
+    USER: ("input", "question", "query", "prompt", "user_input", "text", "content", "request"),
+    ASSISTANT: (
+        *("output", "answer", "response", "final_output", "completion", "text", "content"),
+        *("result", "generation", "prediction", "reply"),
+    ),
+}
+_DEEPEST = 6  # objects around a text
+
+
+def read_said(value: Any, role: str) -> str | None:
+    """Return the text that a role said last: of a text, a message, messages, or around these.
+
+    >>> read_said({"messages": [{"type": "human", "content": "Hi"}]}, "user")
+    'Hi'
+    >>> read_said({"question": "2 + 2?"}, "user"), read_said({"a": 1, "b": 2}, "user")
+    ('2 + 2?', '{"a": 1, "b": 2}')
+    """
+    return _find(value, role, _DEEPEST) or (spell(value) if value not in ({}, []) else None)
+
+
+def _find(value: Any, role: str, depth: int) -> str | None:
+    if isinstance(value, str):
+        parsed = _parse(value)
+        return value if parsed is None else (_find(parsed, role, depth - 1) if depth else value)
+    if isinstance(value, list):
+        return _find_in_list(value, role, depth)
+    return _find_in_object(value, role, depth) if isinstance(value, dict) and depth else None
+
+
+def _parse(text: str) -> Any:
+    """Return the list or object that a text is the JSON of, or None."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _find_in_list(values: list[Any], role: str, depth: int) -> str | None:
+    messages = [_unwrap(each) for each in list_objects(values)]
+    if any(_name_role(each) for each in messages):
+        said = (_read_content(each) for each in reversed(messages) if _name_role(each) == role)
+        return next(filter(None, said), None)
+    if not depth:
+        return None
+    found = (_find(each, role, depth - 1) for each in reversed(values))
+    return (
+        next(filter(None, found), None)
+        if values and len(messages) == len(values)
+        else (_find(values[0], role, depth - 1) if len(values) == 1 else read_text(values))
+    )
+
+
+def _find_in_object(value: Mapping[str, Any], role: str, depth: int) -> str | None:
+    value = _unwrap(value)
+    if _name_role(value):
+        return _read_content(value)
+    if "generations" in value:  # of LangChain: a list for each prompt
+        return _find(value["generations"], role, depth - 1)
+    if role == ASSISTANT and isinstance(value.get("message"), dict):
+        return _find(value["message"], role, depth - 1) or read_text(value.get("text"))
+    for name in _CONVERSATION:
+        if isinstance(value.get(name), list) and (found := _find(value[name], role, depth - 1)):
+            return found
+    known = [name for name in _USUAL[role] if value.get(name) is not None]
+    names = known or (list(value) if len(value) == 1 else [])
+    return _find(value[names[0]], role, depth - 1) if names else None
+
+
+def _unwrap(message: Any) -> Mapping[str, Any]:
+    """Return the message inside what LangChain serialized: its data, or a constructor's."""
+    found = as_mapping(message)
+    if isinstance(found.get("data"), dict) and "type" in found and "content" not in found:
+        return {"type": found["type"], **found["data"]}
+    if isinstance(found.get("kwargs"), dict) and isinstance(found.get("id"), list):
+        kind = str(found["id"][-1]) if found["id"] else ""
+        return {"type": kind, **found["kwargs"]}
+    return found
+
+
+def _name_role(message: Mapping[str, Any]) -> str | None:
+    if not {"content", "parts", "tool_calls"} & message.keys():
+        return None
+    role = message.get("role") or message.get("type")
+    known = role.lower() if isinstance(role, str) else None
+    if known is None or (known == "text" and "role" not in message):
+        return None  # a part of a message
+    return _ROLES.get(known, known)
+
+
+def _read_content(message: Mapping[str, Any]) -> str | None:
+    content = message.get("parts") or message.get("content")
+    texts = [
+        read_text(part)
+        for part in (as_list(content) or [content])
+        if as_mapping(part).get("type") not in ("tool_use", "tool_call", "reasoning", "thinking")
+    ]
+    return "\n".join(filter(None, texts)) or None

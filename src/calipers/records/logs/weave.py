@@ -1,0 +1,79 @@
+"""W&B Weave: calls, as its pages and `client.get_calls` export them.
+
+Where there are calls of an evaluation, these are the records, each with its scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calipers.records.logs.log import Record
+from calipers.records.logs.parts import as_mapping, list_objects, read_text
+from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.texts import ASSISTANT, USER, read_said
+from calipers.support.registry import register
+
+_SCORED = "predict_and_score"
+_EXPECTED = ("expected", "target", "answer", "ground_truth", "reference", "label")
+
+
+def _read_call(row: Row) -> Record:
+    """Return what an evaluation asked and got, and what the models used."""
+    output = as_mapping(look(row, "output"))
+    used = as_mapping(look(row, "summary.usage"))
+    seconds = read_number(output.get("model_latency"))
+    found: Record = {
+        "model": next(iter(used), None) or _name_model(look(row, "inputs.model")),
+        "prompt_tokens": _sum(used, "prompt_tokens | input_tokens"),
+        "completion_tokens": _sum(used, "completion_tokens | output_tokens"),
+        "latency_ms": None if seconds is None else seconds * 1000,
+    }
+    if "scores" not in output:
+        return found
+    example = look(row, "inputs.example")
+    asked = {k: v for k, v in as_mapping(example).items() if k not in _EXPECTED}
+    expected = next((example[k] for k in _EXPECTED if k in as_mapping(example)), None)
+    return {
+        **found,
+        "id": read_text(example) if isinstance(example, str) else None,
+        "input": read_said(asked, USER) if asked else None,
+        "reference": None if expected is None else read_said(expected, ASSISTANT),
+        "answer": None if output.get("output") is None else read_said(output["output"], ASSISTANT),
+    }
+
+
+def _name_model(model: Any) -> str | None:
+    return read_text(as_mapping(model).get("name")) if isinstance(model, dict) else read_text(model)
+
+
+def _sum(used: Row, places: str) -> float | None:
+    counts = (read_number(look(each, places)) for each in list_objects(list(used.values())))
+    known = [each for each in counts if each is not None]
+    return sum(known) if known else None
+
+
+def _counts(row: Row) -> bool:
+    """Say whether a call is a case of an evaluation, or no part of another call."""
+    name = str(row.get("op_name"))
+    if _SCORED in name:
+        return True
+    return not row.get("parent_id") and "Evaluation.evaluate" not in name
+
+
+register(
+    Shape(
+        name="Weave",
+        has="op_name trace_id inputs | op_name trace_id output",
+        fields={
+            "id": "id",
+            "input": "inputs",
+            "answer": "output",
+            "latency_ms": "summary.weave.latency_ms",
+            "error": "exception",
+        },
+        scores="output.scores",
+        more=_read_call,
+        counts=_counts,
+        left_out="calls inside others were left out",
+    ).make_reader()
+)

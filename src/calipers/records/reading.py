@@ -1,0 +1,69 @@
+"""How files are read where a user says so: by which reader, and joined with which tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from calipers.support.errors import UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KEYWORDS = ("source", "join", "on")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The log reader that is forced, and the file of tasks to join by a field."""
+
+    source: str | None = None
+    join: Path | None = None
+    on: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.on is not None and self.join is None:
+            raise UsageError(f"--on {self.on} needs --join", fix="name the tasks: --join FILE")
+
+
+_AS_IT_IS = Reading()
+_CURRENT: ContextVar[Reading] = ContextVar("reading", default=_AS_IT_IS)
+
+
+def get_reading() -> Reading:
+    """Return how files that are opened now are read."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def read_with(
+    source: str | None = None, join: str | Path | None = None, on: str | None = None
+) -> Iterator[None]:
+    """Read the files that are opened inside by this reader, and join them with these tasks.
+
+    Without arguments, files are read as what they are.
+    """
+    token = _CURRENT.set(Reading(source, None if join is None else Path(join), on))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def take_reading(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function read its files as its keywords `source`, `join` and `on` say."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        given = {name: options[name] for name in KEYWORDS if options.get(name) is not None}
+        if not given:
+            return function(*args, **options)
+        with read_with(**given):  # type: ignore[arg-type]
+            return function(*args, **options)
+
+    return call

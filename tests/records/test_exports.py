@@ -1,0 +1,320 @@
+"""Exports of other tools: each is told by what is in it, and becomes records with its scores."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+import calipers as cal
+from calipers.cli import app
+from calipers.records.logs import Log
+from calipers.records.sources import open_sources
+from calipers.support.errors import DataError, UsageError
+from tests.records import export_files as files
+from tests.records.log_files import inspect_log, sample, written
+
+
+def _invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def _format(path: Path) -> str | None:
+    [source] = open_sources(path)
+    return source.format.name if isinstance(source, Log) else None
+
+
+_TEXTS = {"input": "2 + 2?", "answer": "4"}
+_TOKENS = {"prompt_tokens": 10, "completion_tokens": 3}
+_CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "MLflow": ("table.json", files.MLFLOW_TABLE, {**_TEXTS, "latency_ms": 500}),
+    "MLflow trace files": (
+        "trace.jsonl",
+        files.MLFLOW_TRACE,
+        {**_TEXTS, **_TOKENS, "score_relevance": 0.75, "score_grounded": True, "latency_ms": 20},
+    ),
+    "Ragas": (
+        "ragas.jsonl",
+        files.ragas_row(),
+        {**_TEXTS, "reference": "4", "score_faithfulness": 0.5},
+    ),
+    "Langfuse": (
+        "traces.json",
+        [files.LANGFUSE],
+        {**_TEXTS, "prompt_tokens": 11, "completion_tokens": 5, "model": "m", "cost_usd": 0.25}
+        | {"score_helpful": 0.5, "latency_ms": 1500},
+    ),
+    "LangSmith": (
+        "runs.jsonl",
+        files.LANGSMITH,
+        {**_TEXTS, **_TOKENS, "id": "e1", "model": "m", "score_right": 1, "latency_ms": 1500},
+    ),
+    "Braintrust": (
+        "experiment.json",
+        {"events": [files.BRAINTRUST], "cursor": None},
+        {**_TEXTS, **_TOKENS, "reference": "4", "model": "m", "score_Factuality": 0.5}
+        | {"duration_seconds": 1.5},
+    ),
+    "Weave": (
+        "calls.jsonl",
+        files.WEAVE,
+        {**_TEXTS, **_TOKENS, "reference": "4", "model": "m", "latency_ms": 1500}
+        | {"score_match_correct": True, "score_length": 0.5},
+    ),
+    "Phoenix": (
+        "spans.jsonl",
+        files.PHOENIX,
+        {**_TEXTS, **_TOKENS, "model": "m", "latency_ms": 1500, "score_Hallucination": 0.5},
+    ),
+    "every_eval_ever": (
+        "samples.jsonl",
+        files.EVERY_EVAL_EVER,
+        {**_TEXTS, **_TOKENS, "id": "sums/7", "target": "4", "correct": True, "model": "org/m"}
+        | {"score_score": 0.5, "cot": "two and two", "latency_ms": 1500},
+    ),
+    "leaderboard details": (
+        "details.jsonl",
+        files.LEADERBOARD,
+        {**_TEXTS, "target": "4", "correct": True, "score_acc": 1, "score_f1": 0.5},
+    ),
+    "tau-bench": (
+        "airline.json",
+        [files.TAU_BENCH],
+        {"id": "3", "run": 2, "passed": True, "answer": "Done", "score_reward": 1.0},
+    ),
+    "SWE-bench": ("m.run.json", files.SWE_BENCH, {"id": "a__b-1", "passed": True, "model": "m"}),
+    "SWE-bench predictions": (
+        "preds.jsonl",
+        {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": "diff"},
+        {"id": "a__b-1", "model": "m", "answer": "diff", "category": "a"},
+    ),
+    "SWE-agent": (
+        "a__b-1.traj",
+        files.SWE_AGENT,
+        {**_TOKENS, "id": "a__b-1", "input": "Fix it.", "answer": "diff", "cost_usd": 0.25},
+    ),
+    "judgments of tier runs": (
+        "judgment.json",
+        files.JUDGMENT,
+        {"passed": True, "score_judge": 0.5, "score_functional": 1.0, "score_style": 0.0},
+    ),
+    "agent traces": (
+        "trace.json",
+        files.AGENT_TRACE,
+        {"id": "x1", "duration_seconds": 1.5},
+    ),
+    "chat completions": (
+        "log.jsonl",
+        files.CHAT,
+        {**_TEXTS, "model": "m-2026", "prompt_tokens": 6, "cache_read_tokens": 4}
+        | {"completion_tokens": 3, "finish_reason": "stop", "latency_ms": 1500},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_export_is_told_by_its_content_and_keeps_its_scores(
+    tmp_path: Path, name: str, indent: int | None
+) -> None:
+    file, content, expected = _CASES[name]
+    path = written(tmp_path / file, content, indent=indent)
+    assert _format(path) == name
+    record = cal.read(path).to_dicts()[0]
+    assert {field: record.get(field) for field in expected} == expected
+
+
+@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, [None], {"a": None}, True, "[", "{"])
+def test_odd_values_in_an_export_are_read_or_named(tmp_path: Path, name: str, value: Any) -> None:
+    file, content, _ = _CASES[name]
+    row = content[0] if isinstance(content, list) else content
+    for number, field in enumerate(row):
+        path = written(tmp_path / f"{number}{file}", {**row, field: value})
+        with suppress(DataError):
+            cal.read(path, source=name)
+
+
+def test_the_scores_of_an_export_are_measured(tmp_path: Path) -> None:
+    rows = [files.ragas_row(faithfulness=value, id=str(value)) for value in (0.5, 1.0)]
+    path = written(tmp_path / "ragas.jsonl", *rows)
+    result = json.loads(_invoke("score", path, "--format", "json").stdout)
+    assert result["groups"][0]["metrics"]["score_faithfulness"]["value"] == 0.75
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_of_another_tool_is_told_by_its_columns(tmp_path: Path, suffix: str) -> None:
+    frame = pl.DataFrame([files.ragas_row(retrieved_contexts="['four']")] * 2)
+    path = tmp_path / f"ragas{suffix}"
+    frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
+    assert _format(path) == "Ragas"
+    assert cal.read(path)["score_faithfulness"].to_list() == [0.5, 0.5]
+
+
+def test_the_flat_columns_of_langsmith_are_put_together(tmp_path: Path) -> None:
+    row = {
+        "inputs.question": "2 + 2?",
+        "outputs.answer": "4",
+        "reference.answer": "4",
+        "feedback.exact": 1.0,
+        "execution_time": 1.5,
+        "example_id": "e1",
+        "id": "r1",
+    }
+    path = tmp_path / "experiment.csv"
+    pl.DataFrame([row]).write_csv(path)
+    record = cal.read(path).to_dicts()[0]
+    assert (record["id"], record["input"], record["answer"], record["reference"]) == (
+        *("e1", "2 + 2?", "4", "4"),
+    )
+    assert (record["score_exact"], record["latency_ms"]) == (1.0, 1500)
+
+
+def test_what_is_inside_another_call_is_left_out_and_counted(tmp_path: Path) -> None:
+    inner = {**files.LANGSMITH, "id": "r2", "parent_run_id": "r1"}
+    path = written(tmp_path / "runs.jsonl", files.LANGSMITH, inner)
+    result = cal.score(path)
+    assert result.records == 1
+    assert any("1 runs inside others were left out" in each for each in result.notices)
+
+
+def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
+    folder = tmp_path / "sums:model=m"
+    folder.mkdir()
+    written(folder / "scenario_state.json", files.HELM, indent=2)
+    written(folder / "per_instance_stats.json", files.HELM_STATS, indent=2)
+    record = cal.read(folder).to_dicts()[0]
+    told = {name: record[name] for name in ("id", "task", "model", "input", "target", "answer")}
+    assert told == {
+        "id": "id1",
+        "task": "sums",
+        "model": "m",
+        "input": "2 + 2?",
+        "target": "4",
+        "answer": "4",
+    }
+    assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
+
+
+def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
+    path = written(tmp_path / "results.json", files.TAU2_BENCH, indent=2)
+    assert _format(path) == "tau-bench"
+    record = cal.read(path).to_dicts()[0]
+    assert (record["id"], record["run"], record["passed"], record["cost_usd"]) == (
+        *("3", 1, False, 0.25),
+    )
+    calls = json.loads(record["trace"])["tool_calls"]
+    assert calls == [{"tool_name": "book", "args": {"to": "X"}, "success": True}]
+
+
+def test_swe_bench_tells_errors_of_its_harness_from_failures(tmp_path: Path) -> None:
+    table = cal.read(written(tmp_path / "m.run.json", files.SWE_BENCH))
+    assert table["passed"].to_list() == [True, False, False]
+    assert table["error"].is_null().to_list() == [True, True, False]
+    one = cal.read(written(tmp_path / "report.json", files.SWE_BENCH_INSTANCE)).to_dicts()[0]
+    assert (one["passed"], one["score_FAIL_TO_PASS"], one["score_PASS_TO_PASS"]) == (False, 0.5, 1)
+
+
+def test_runs_in_folders_have_their_tier_and_their_judges(tmp_path: Path) -> None:
+    for tier in ("T0", "T1"):
+        run = tmp_path / tier / "00" / "run_01"
+        (run / "judge" / "judge_01").mkdir(parents=True)
+        written(run / "run_result.json", files.TIER_RUN, indent=2)
+        written(run / "judge" / "judge_01" / "judgment.json", files.JUDGMENT, indent=2)
+    table = cal.read(tmp_path)
+    assert table["tier"].to_list() == ["T0", "T1"]
+    record = table.to_dicts()[0]
+    assert (record["id"], record["run"], record["impl_rate"], record["passed"]) == (
+        *("00", 1, 0.5, True),
+    )
+    [judgment] = json.loads(record["judgments"])
+    assert (judgment["judge"], judgment["scores"]) == ("j", {"functional": 1.0, "style": 0.0})
+    assert cal.score(tmp_path, profile="tiers", by="tier").groups[0].records == 1
+
+
+def test_agent_traces_have_their_review_beside(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        written(folder / "trace.json", files.AGENT_TRACE)
+        written(folder / "metadata.json", {"paper_id": name, "engine_type": "mas"}, indent=2)
+        written(folder / "review.json", {"review": {"comments": "Good"}}, indent=2)
+        written(folder / "evaluation.json", {"composite_score": 0.5, "metric_scores": {"x": 1}})
+    table = cal.read(tmp_path)
+    assert table["id"].to_list() == ["a", "b"]
+    record = table.to_dicts()[0]
+    assert (record["answer"], record["score_composite_score"], record["score_x"]) == (
+        "Good",
+        0.5,
+        1,
+    )
+    assert len(json.loads(record["trace"])["agent_interactions"]) == 1
+
+
+def test_lines_of_the_batch_api_are_answers(tmp_path: Path) -> None:
+    failed = {"custom_id": "q8", "response": {"status_code": 500, "body": {}}, "error": None}
+    table = cal.read(written(tmp_path / "batch.jsonl", files.BATCH, failed))
+    assert table["id"].to_list() == ["q7", "q8"]
+    assert table["answer"].to_list() == ["4", None]
+    assert table["error"].to_list() == [None, "status 500"]
+
+
+def test_the_csv_of_promptfoo_has_a_record_per_row_and_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text(
+        "city,[m1] Where is {{city}}?,Status,Score,Named Scores,Grader Reason,Comment,"
+        "[m2] Where is {{city}}?,Status,Score,Named Scores,Grader Reason,Comment\n"
+        'Rome,Italy,PASS,1.00,"{""tone"":0.5}",All passed,,France,FAIL,0.00,,Wrong,\n',
+        encoding="utf-8",
+    )
+    assert _format(path) == "promptfoo CSV"
+    table = cal.read(path).sort("model")
+    assert table["model"].to_list() == ["m1", "m2"]
+    assert table["passed"].to_list() == [True, False]
+    assert table["answer"].to_list() == ["Italy", "France"]
+    assert table["score_total"].to_list() == [1.0, 0.0]
+    assert table["score_tone"].to_list() == [0.5, None]
+    assert table["city"].to_list() == ["Rome", "Rome"]
+
+
+def test_a_source_can_be_forced(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "4"})
+    assert cal.read(path, source="ragas").columns[:2] == ["input", "answer"]
+    result = _invoke("score", path, "--source", "RAGAS", "--format", "json")
+    assert "a log of Ragas" in result.output
+    log = inspect_log(tmp_path / "odd.name", [sample(1)])
+    assert cal.read(log, source="Inspect")["id"].to_list() == ["sums/1"]
+
+
+def test_a_source_of_records_is_no_log(tmp_path: Path) -> None:
+    path = written(tmp_path / "ragas.jsonl", files.ragas_row())
+    assert "input" not in cal.read(path, source="records").columns
+    asked = cal.read(path, source="records", map={"answer": "response"})
+    assert asked["answer"].to_list() == ["4"]
+
+
+def test_a_source_that_is_unknown_names_the_nearest(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"id": "1"})
+    with pytest.raises(UsageError, match="no log reader") as caught:
+        cal.read(path, source="Langfuze")
+    assert "Langfuse" in caught.value.fix
+    assert _invoke("score", path, "--source", "Langfuze").exit_code == 2
+
+
+def test_a_name_of_the_tools_own_can_still_be_mapped(tmp_path: Path) -> None:
+    path = written(tmp_path / "ragas.jsonl", files.ragas_row(note={"gold": "5"}))
+    assert cal.read(path, map={"target": "note.gold"})["target"].to_list() == ["5"]
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.7, 0.95])
+def test_an_export_that_was_cut_is_one_clear_message(tmp_path: Path, cut: float) -> None:
+    text = json.dumps([files.LANGFUSE] * 50, indent=1)
+    path = tmp_path / "traces.json"
+    path.write_text(text[: int(len(text) * cut)], encoding="utf-8")
+    with pytest.raises(DataError, match=r"traces\.json:\d+: not"):
+        cal.read(path)
