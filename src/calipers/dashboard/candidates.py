@@ -37,9 +37,7 @@ def _tabulate(compared: Compared, name: str, links: Sequence[str]) -> Table:
     rows = [Row(cells=(first.base, Cell(value=known, form=form), *blank))] if alike else []
     for pair, each, link in zip(compared.pairs, found, links, strict=True):
         tone = _choose_tone(name, each, compared.confidence)
-        counts = (
-            f"{count:,}" for count in (each.wins, each.losses, each.ties) if count is not None
-        )
+        counts = (each.wins, each.losses, each.ties)
         cells = (
             Cell(value=pair.candidate, link=link),
             Cell(value=each.candidate, form=form, note=each.reason or ""),

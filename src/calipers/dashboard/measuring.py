@@ -154,15 +154,28 @@ class Measuring:
         return self._comparisons.get(key, lambda: _compare(views))
 
     def rank(
-        self, views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+        self,
+        views: Sequence[tuple[Opened, Query, str]],
+        metric: str | None,
+        by: str | None,
+        tasks: str | None,
     ) -> Ranking:
-        """Return the systems of a view, or several views as one system each, from the best down."""
-        key = (*((opened.key, query.rows, name) for opened, query, name in views), metric, by)
-        return self._rankings.get(key, lambda: _ranked(views, metric, by))
+        """Return the systems of a view, or several views as one system each, from the best down.
+
+        With a field as `tasks`, also each system's values on the tasks of each of its values.
+        """
+        of = (*((opened.key, query.rows, name) for opened, query, name in views),)
+        asked = RankOptions(tasks=tasks or False)
+        return self._rankings.get(
+            (of, metric, by, tasks), lambda: _ranked(views, metric, by, asked)
+        )
 
 
 def _ranked(
-    views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+    views: Sequence[tuple[Opened, Query, str]],
+    metric: str | None,
+    by: str | None,
+    asked: RankOptions,
 ) -> Ranking:
     first = views[0][0].settings
     alike = all(opened.settings == first for opened, _, _ in views)
@@ -172,7 +185,7 @@ def _ranked(
         metrics=(metric,) if metric else (),
         settings=first if alike else Settings(),
     )
-    return rank_data([select_records(*view) for view in views], options, RankOptions())
+    return rank_data([select_records(*view) for view in views], options, asked)
 
 
 def _compare(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:

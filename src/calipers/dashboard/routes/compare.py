@@ -19,6 +19,7 @@ from calipers.dashboard.marks import mark_thought
 from calipers.dashboard.run import Run
 from calipers.dashboard.site import Site, SiteHere
 from calipers.dashboard.words import diff_words
+from calipers.metrics import metric_named
 
 MOST_FLIPS = 500
 MOST = 30  # candidates at a time
@@ -44,11 +45,6 @@ class Side:
         filters = ", ".join(each.value for each in self.query.filters)
         return f"{self.run.name}: {filters}" if filters else self.run.name
 
-    @property
-    def measured(self) -> tuple[Opened, Query, str]:
-        """What is compared."""
-        return self.opened, self.query, self.name
-
     def locate(self, row: int) -> str:
         """Return the address of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
@@ -69,6 +65,16 @@ class Side:
         return int(rows[0])
 
 
+def name_sides(sides: Sequence[Side]) -> list[tuple[Opened, Query, str]]:
+    """Return what to measure; systems of one run are called by what tells them apart."""
+    alone = len({side.run.id for side in sides}) == 1 < len(sides)
+    found = []
+    for side in sides:
+        filters = ", ".join(each.value for each in side.query.filters)
+        found.append((side.opened, side.query, filters if alone and filters else side.name))
+    return found
+
+
 @router.get("/compare")
 def compare(
     site: SiteHere,
@@ -84,7 +90,7 @@ def compare(
         chosen = chosen or [_suggest_side(base, [each for each, _ in choices])]
         return site.render("compare_choose.html", choices=choices, base=base, chosen=chosen)
     ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
-    found = site.measuring.compare([side.measured for side in sides])
+    found = site.measuring.compare(name_sides(sides))
     shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
     if len(theirs) > 1:
         return site.render(
@@ -123,7 +129,7 @@ def show_task(
         side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
     ]
     records = [record for record, _ in found]
-    flips = site.measuring.compare([ours.measured, theirs.measured])
+    flips = site.measuring.compare(name_sides([ours, theirs]))
     before, behind = flips.find_neighbours(task, run)
     return site.render(
         "compare_task.html",
@@ -160,6 +166,8 @@ def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
     known = dict.fromkeys(
         name for pair in pairs for name, each in pair.metrics.items() if each.difference is not None
     )
+    if "accuracy" in known:  # the share of wrong answers says the same again
+        known = {name: None for name in known if not metric_named(name).complement}
     first = [name for name in _FIRST if name in known]
     return [*first, *(name for name in known if name not in first)]
 
