@@ -21,6 +21,7 @@ from calipers.dashboard.routes import (
     rank,
     runs,
     samples,
+    trends,
 )
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
@@ -44,7 +45,10 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map, checks)
-    for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
+    for routes in (
+        *(runs, samples, trends, compare, rank),
+        *(judges, doctor, definitions, downloads),
+    ):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)
     app.add_exception_handler(HTTPException, _show_not_found)
