@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -44,7 +45,18 @@ class Dashboard:
     def get(
         self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """What the server says to a path, sent as it is written."""
+        """What the server says to a path, sent as it is written, once it is indexed."""
+        for _ in range(120):
+            answer = self.get_now(path, method=method, headers=headers)
+            if b"is being indexed" not in answer.body:
+                break
+            sleep(0.5)
+        return answer
+
+    def get_now(
+        self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """What the server says to a path at once."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.putrequest(method, path, skip_host=bool(headers and "Host" in headers))

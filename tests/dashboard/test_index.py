@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 import calipers
 from calipers.dashboard import cache_folder
 from calipers.dashboard.catalog import Catalog
+from calipers.dashboard.chunks import FEW, Exact, cut_chunk
 from calipers.dashboard.exports import as_csv, as_json
 from calipers.dashboard.filters import OPERATORS, RESERVED, Filter, Query, read_query
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Indexes, NotYet, Opened
+from calipers.dashboard.indexing import build
 from calipers.dashboard.measuring import Measuring
 from calipers.dashboard.search import Search
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import read_checks
+from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.sources import Wanted, open_sources
 from calipers.support.errors import DataError, UsageError
 from tests.dashboard.dashboards import records, two_models
 from tests.files import write_lines
@@ -233,11 +237,11 @@ def test_the_index_is_built_once_and_never_beside_the_data(tmp_path: Path, cache
     path = two_models(data)
     opened(path)
     assert list(data.iterdir()) == [path]
-    built = list(cache.rglob("*.arrow"))
+    built = list(cache.rglob("records-*.arrow"))
     assert built
     stamps = {file: file.stat().st_mtime_ns for file in built}
     opened(path)
-    assert {file: file.stat().st_mtime_ns for file in cache.rglob("*.arrow")} == stamps
+    assert {file: file.stat().st_mtime_ns for file in cache.rglob("records-*.arrow")} == stamps
     write_lines(path, records(7))
     assert opened(path).index.rows == 7
 
@@ -296,6 +300,29 @@ def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache:
     whole = indexes.open(entry, wait=300)
     assert whole.complete
     assert whole.index.rows == 30_000
+
+
+def test_the_first_rows_of_a_large_source_come_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 1000)
+    path = tmp_path / "r.parquet"
+    pl.DataFrame(records(2500)).write_parquet(path)
+    seen = []
+    build(path, tmp_path / "index", lambda share, index: seen.append((share, index.rows)))
+    assert seen == [(0.0, FEW), (0.4, 1000), (0.8, 2000), (1.0, 2500)]
+
+
+def test_the_beginning_of_json_lines_is_cut_before_it_is_read(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", records(FEW + 50))
+    [chunk] = open_sources(path)[0].chunks(Wanted(("id", "answer"), {}))
+    for whole in (chunk, Exact(chunk)):
+        cut = cut_chunk(whole)
+        assert cut.exact().frame.equals(chunk.exact().frame.head(FEW))
+    assert isinstance(cut_chunk(chunk), JsonLinesChunk)
+    long = write_lines(tmp_path / "long.jsonl", [{"id": "a", "answer": "x" * (2 << 20)}] * 2)
+    [chunk] = open_sources(long)[0].chunks(Wanted(("id", "answer"), {}))
+    assert cut_chunk(chunk).exact().frame.height == 2
 
 
 def test_where_a_row_stands(tmp_path: Path, cache: Path) -> None:

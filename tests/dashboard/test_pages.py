@@ -17,6 +17,8 @@ from click.testing import CliRunner
 
 import calipers
 from calipers.cli import app
+from calipers.dashboard.indexes import Indexes, NotYet
+from calipers.dashboard.routes.runs import LISTED
 from calipers.metrics import catalogue
 from calipers.reports.figures import Form, split_figure
 from calipers.scores.reading import read_score
@@ -67,6 +69,54 @@ def test_what_was_written_last_is_first(tmp_path: Path, serving: Serving) -> Non
     page = serving(tmp_path).get("/").text
     places = [page.index(name) for name in ("b.jsonl", "c.jsonl", "a.jsonl")]
     assert places == sorted(places)
+
+
+def test_a_long_list_has_pages(tmp_path: Path, serving: Serving) -> None:
+    for number in range(LISTED + 5):
+        path = write_lines(tmp_path / f"f{number:03}.jsonl", [{"id": "a"}])
+        os.utime(path, (1_000_000 - number, 1_000_000 - number))
+    site = serving(tmp_path)
+    first, second = site.get("/").text, site.get("/?page=2&q=f").text
+    assert "1 to 100 of 105" in first
+    assert 'href="/?page=2"' in first
+    assert "f099.jsonl" in first
+    assert "f100.jsonl" not in first
+    assert "101 to 105 of 105" in second
+    assert "f104.jsonl" in second
+    assert 'href="/?q=f&amp;page=1"' in second
+    assert "f104.jsonl" in site.get("/?page=99").text
+
+
+def test_the_list_shows_intervals(results: Path, serving: Serving) -> None:
+    page = serving(results).get("/").text
+    score = read_score(json.loads((results / "arithmetic" / "score.json").read_text()))
+    assert score is not None
+    for group in score.groups:
+        found = group.metrics["accuracy"]
+        value, reach = split_figure(found.value, found.low, found.high)
+        assert f'{value} <small class="quiet">{reach}</small>' in page
+
+
+def test_a_source_that_is_not_indexed_yet_shows_progress(
+    tmp_path: Path, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_nothing(*_: Any, **__: Any) -> Any:
+        raise NotYet("slow.jsonl")
+
+    monkeypatch.setattr(Indexes, "open", open_nothing)
+    write_lines(tmp_path / "slow.jsonl", records(3))
+    site = serving(tmp_path)
+    run = f"/runs/{site.ids()['slow.jsonl']}"
+    page = site.get_now(f"{run}/samples?model=a")
+    assert page.status == 200
+    assert f'hx-get="{run}/samples?model=a"' in page.text
+    assert "<progress" in page.text
+    part = site.get_now(f"{run}/rows").text
+    assert f'hx-get="{run}/rows"' in part
+    assert "<main" not in part
+    file = site.get_now(f"{run}/export.csv")
+    assert file.status == 503
+    assert file.headers["retry-after"] == "2"
 
 
 def test_a_run_shows_what_its_files_say(results: Path, site: Dashboard) -> None:
@@ -185,6 +235,28 @@ def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
     alone = site.get(f"/compare?base={run}&candidate={quote(f'{run}?model=zzz', safe='')}")
     assert alone.status == 400
     assert "no records" in alone.text
+
+
+def test_any_number_of_systems_against_one(tmp_path: Path, serving: Serving) -> None:
+    rows = {
+        name: records(60, name, right=lambda n, every=every: n % every > 0)
+        for name, every in (("a", 2), ("b", 3), ("c", 30))
+    }
+    write_lines(tmp_path / "three.jsonl", [row for some in rows.values() for row in some])
+    site = serving(tmp_path)
+    run = site.ids()["three.jsonl"]
+    base, *others = (quote(f"{run}?model={name}", safe="") for name in "abc")
+    asked = f"base={base}&" + "&".join(f"candidate={each}" for each in others)
+    page = site.get(f"/compare?{asked}").text
+    assert "2 systems" in page
+    expected = calipers.compare(rows["a"], rows["c"]).pairs[0].metrics["accuracy"]
+    assert expected.difference is not None
+    shown = split_figure(expected.difference, expected.low, expected.high, Form(signed=True))
+    assert shown[0] in page
+    assert f'href="/compare?base={base}&amp;candidate={others[1]}"' in page
+    one = site.get(f"/compare?base={base}&candidate={others[1]}").text
+    assert "Flips" in one
+    assert 'type="checkbox" name="candidate"' in site.get("/compare").text
 
 
 def test_the_leaderboard(results: Path, site: Dashboard) -> None:
@@ -453,8 +525,7 @@ def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) 
     write_lines(tmp_path / "large.jsonl", [record])
     site = serving(tmp_path)
     run = site.ids()["large.jsonl"]
-    while (page := site.get(f"/runs/{run}/samples/0")).status == 503:
-        sleep(0.5)  # it is being indexed
+    page = site.get(f"/runs/{run}/samples/0")
     assert page.status == 200
     assert len(page.body) < 4_000_000
     assert "… (950,000 more characters)" in page.text

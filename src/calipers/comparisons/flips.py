@@ -18,16 +18,15 @@ _OCCURRENCE = "_occurrence"
 _RUN = "_run"
 
 
-def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mapping[str, int]:
-    """Return how many rows flipped in the first binary metric; write them to a file if named.
+def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
+    """Return the rows that flipped in the first binary metric; None if there is none.
 
-    Rows are paired by id, and by run where both sides have runs; else in their order.
+    Rows are paired by id, and by run where both sides have runs; else in their order. Columns are
+    `id`, `run`, whether the candidate `lost` it, `target`, and the answers of both sides.
     """
     feature = _find_binary(base, candidate)
     if feature is None:
-        if path is not None:
-            raise UsageError("--flips needs a metric of right or wrong", fix="--metric accuracy")
-        return {}
+        return None
     sides = [_select_known(side.rows, feature) for side in (base, candidate)]
     by_run = all(side[_RUN].null_count() == 0 for side in sides)
     keys = (TASK, _RUN) if by_run else (TASK,)
@@ -35,15 +34,47 @@ def write_flips(base: TaskRows, candidate: TaskRows, path: Path | None) -> Mappi
     ours, theirs = (
         side.with_columns(pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)) for side in sides
     )
-    both = (
+    return (
         ours.join(theirs, on=[*keys, _OCCURRENCE], suffix="_candidate")
         .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
         .sort("id", *keys, _OCCURRENCE)
+        .select(
+            "id",
+            "run",
+            pl.col(feature).alias("lost"),
+            "target",
+            pl.col("answer").alias("base"),
+            pl.col("answer_candidate").alias("candidate"),
+        )
     )
-    lost = int(both[feature].sum())
-    if path is not None:
-        _write(both, feature, path)
-    return {"lost": lost, "won": both.height - lost}
+
+
+def write_flips(flips: pl.DataFrame | None, path: Path) -> None:
+    """Write the rows that flipped to a file, a line each."""
+    if flips is None:
+        raise UsageError("--flips needs a metric of right or wrong", fix="--metric accuracy")
+    try:
+        with path.open("w", encoding="utf-8") as out:
+            for row in flips.iter_rows(named=True):
+                line = {
+                    "id": row["id"],
+                    "run": format_run(row["run"]),
+                    "flip": LOST if row["lost"] else WON,
+                    "target": row["target"],
+                    "base": row["base"],
+                    "candidate": row["candidate"],
+                }
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise make_write_error(path, error) from error
+
+
+def count_flips(flips: pl.DataFrame | None) -> Mapping[str, int]:
+    """Return how many rows were lost and won; nothing without a metric of right or wrong."""
+    if flips is None:
+        return {}
+    lost = int(flips["lost"].sum())
+    return {"lost": lost, "won": flips.height - lost}
 
 
 def _find_binary(*sides: TaskRows) -> str | None:
@@ -63,23 +94,6 @@ def _select_known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
     return known.select(TASK, "id", feature, "run", run.alias(_RUN), "target", "answer")
 
 
-def _format_run(run: Any) -> Any:
+def format_run(run: Any) -> Any:
     """Return a run's number as it was written."""
     return int(run) if isinstance(run, float) and run.is_integer() else run
-
-
-def _write(both: pl.DataFrame, feature: str, path: Path) -> None:
-    try:
-        with path.open("w", encoding="utf-8") as out:
-            for row in both.iter_rows(named=True):
-                line = {
-                    "id": row["id"],
-                    "run": _format_run(row["run"]),
-                    "flip": LOST if row[feature] else WON,
-                    "target": row["target"],
-                    "base": row["answer"],
-                    "candidate": row["answer_candidate"],
-                }
-                out.write(json.dumps(line, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise make_write_error(path, error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import polars as pl
@@ -18,6 +19,7 @@ from calipers.comparisons.sides import (
     make_null,
 )
 from calipers.comparisons.weighing import pair_tasks
+from calipers.engines.reading import map_in_order
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.pairs import pair_scale
@@ -29,6 +31,7 @@ from calipers.statistics.power import Spread, find_detectable
 
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 300_000_000  # resamples × tasks: bounds the time
+_THREADS = 4  # metrics compared at once
 
 
 def compare_pairs(
@@ -37,16 +40,19 @@ def compare_pairs(
     """Compare two runs on the tasks that both have."""
     ours, theirs = (side.rows.select(TASK, "id").unique(TASK) for side in (base, candidate))
     common = ours.join(theirs, on=TASK, how="semi").select(TASK).sort(TASK)
+
+    def compare_metric(metric: Metric) -> MetricComparison:
+        return _compare_metric(base, candidate, metric, common, options)
+
+    threads = min(_THREADS, os.cpu_count() or 1)
+    found = map_in_order(compare_metric, metrics, threads)
     return Pair(
         base=base.name,
         candidate=candidate.name,
         n_pairs=common.height,
         only_base=_list_unpaired(ours, common),
         only_candidate=_list_unpaired(theirs, common),
-        metrics={
-            metric.name: _compare_metric(base, candidate, metric, common, options)
-            for metric in metrics
-        },
+        metrics=dict(zip((metric.name for metric in metrics), found, strict=True)),
     )
 
 

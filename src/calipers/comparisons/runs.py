@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from calipers.comparisons.attributing import Sides, attribute_changes
-from calipers.comparisons.flips import write_flips
+from calipers.comparisons.flips import count_flips, find_flips, write_flips
 from calipers.comparisons.independent import compare_across, compare_independent
 from calipers.comparisons.paired import compare_pairs
 from calipers.comparisons.results import Compared, Margin, Pair
@@ -46,12 +46,14 @@ class CompareOptions:
     between: str | None = None
     attribute: bool = False
     flips: Path | None = None
+    take_flips: Callable[[pl.DataFrame], object] | None = None  # is given them, of two runs
+    to_first: bool = False  # each side with the first alone, instead of all pairs
     base_normalize: str | None = None
     margin: float | str | None = None  # how much worse is still acceptable, in the metric's unit
 
 
 def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -> Compared:
-    """Compare all pairs of the data sets, or of the parts of one."""
+    """Compare all pairs of the data sets, or of the parts of one; or each with the first."""
     data = [list(each) if isinstance(each, Iterator) else each for each in data]
     _refuse(data, asked)
     read = _read(data, options, asked)
@@ -61,12 +63,12 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         raise UsageError("--flips compares two runs", fix="name two files")
     metrics = _choose_metrics(sides, named=bool(options.metrics))
     margins = _read_margins(asked.margin, metrics)
-    if not asked.unpaired:
-        _check_common_tasks(sides)
     of_two = compare_independent if asked.unpaired else compare_pairs
+    chosen = [pair for pair in combinations(sides, 2) if not asked.to_first or pair[0] is sides[0]]
+    if not asked.unpaired:
+        _check_common_tasks(chosen)
     pairs = [
-        _compare_groups(base, candidate, metrics, options, of_two)
-        for base, candidate in combinations(sides, 2)
+        _compare_groups(base, candidate, metrics, options, of_two) for base, candidate in chosen
     ]
     if asked.attribute:
         twice = Sides.read(data[0], data[1], options, base_normalize=asked.base_normalize)
@@ -77,9 +79,19 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         confidence=options.confidence,
         seed=options.seed,
         across=dict(compare_across(sides, metrics)) if asked.unpaired and not two else {},
-        flips=write_flips(sides[0], sides[1], asked.flips) if two and not asked.unpaired else {},
+        flips=_count_flips(sides[0], sides[1], asked) if two and not asked.unpaired else {},
         notices=(*_note_unfinished(data), *_list_notices(read, sides, asked.between)),
     )
+
+
+def _count_flips(base: TaskRows, candidate: TaskRows, asked: CompareOptions) -> Mapping[str, int]:
+    """Return how many rows flipped, and hand them to whoever asked for them."""
+    found = find_flips(base, candidate)
+    if asked.flips is not None:
+        write_flips(found, asked.flips)
+    if asked.take_flips is not None and found is not None:
+        asked.take_flips(found)
+    return count_flips(found)
 
 
 def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
@@ -186,8 +198,8 @@ def _apply_margins(pair: Pair, margins: Mapping[str, float]) -> Pair:
     return replace(pair, metrics=metrics, groups=groups)
 
 
-def _check_common_tasks(sides: Sequence[TaskRows]) -> None:
-    for base, candidate in combinations(sides, 2):
+def _check_common_tasks(pairs: Sequence[tuple[TaskRows, TaskRows]]) -> None:
+    for base, candidate in pairs:
         if not base.rows[TASK].is_in(candidate.rows[TASK].implode()).any():
             raise UsageError(
                 f"{base.name} and {candidate.name} have no task in common",

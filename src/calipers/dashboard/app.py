@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from calipers.dashboard.catalog import NotHere
@@ -20,12 +21,15 @@ from calipers.dashboard.routes import (
     rank,
     runs,
     samples,
+    trends,
 )
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
 from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
+
+PARTS = ("score", "figures", "facets", "rows", "progress")  # of pages, which load them later
 
 
 def create_app(
@@ -41,7 +45,10 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map, checks)
-    for routes in (runs, samples, compare, rank, judges, doctor, definitions, downloads):
+    for routes in (
+        *(runs, samples, trends, compare, rank),
+        *(judges, doctor, definitions, downloads),
+    ):
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)
     app.add_exception_handler(HTTPException, _show_not_found)
@@ -53,12 +60,22 @@ def create_app(
 def _show_error(request: Request, error: Exception) -> Response:
     """Return a page with what is wrong with the address or the data, and how to fix it."""
     assert isinstance(error, CalipersError)
-    site = get_site(request)
     if isinstance(error, NotYet):
-        return site.render("not_yet.html", 503, message=error.message, fix=error.fix)
+        return _show_not_yet(request, error)
     status = 404 if isinstance(error, NotHere) else 400
     title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
     return _page(request, status, title, error.message, error.fix)
+
+
+def _show_not_yet(request: Request, error: NotYet) -> Response:
+    """Return a page, or a part of one, that looks again by itself; of a file, when to ask again."""
+    path = request.url.path
+    last = path.rpartition("/")[2]
+    if "." in last:
+        return PlainTextResponse(error.message, 503, {"retry-after": "2"})
+    name = "_not_yet.html" if last in PARTS else "not_yet.html"
+    address = f"{path}?{request.url.query}" if request.url.query else path
+    return get_site(request).render(name, message=error.message, address=address)
 
 
 def _show_not_found(request: Request, error: Exception) -> Response:

@@ -16,7 +16,7 @@ from uuid import uuid4
 from calipers.metrics.declare.settings import Settings
 from calipers.support.version import __version__
 
-FORMAT = "1"  # of the index: another one is rebuilt
+FORMAT = "2"  # of the index: another one is rebuilt
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _KEPT_STATES = 2  # of a source: somebody may still read the last one
 META = "index.json"

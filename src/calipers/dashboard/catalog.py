@@ -15,6 +15,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -62,6 +63,11 @@ class Entry:
         return sum(found.st_size for found in self._read_stats())
 
     def _read_stats(self) -> Iterator[os.stat_result]:
+        with suppress(OSError):
+            about = self.records.stat()
+            if not S_ISDIR(about.st_mode):
+                yield about
+                return
         for file in self.files():
             with suppress(OSError):
                 yield file.stat()
@@ -105,6 +111,10 @@ class Catalog:
             return is_inside(entry.folder, self.root)
         return all(is_inside(file, self.root) for file in (entry.records, *entry.files()))
 
+    def find_file(self, path: Path) -> Path | None:
+        """Return a path that is there and, its links followed, in the folder; else None."""
+        return path if is_inside(path, self.root) else None
+
     def read_stored(self, path: Path) -> dict[str, Any] | None:
         """Return the object in a JSON file, if it is in the folder."""
         return read_stored(path) if is_inside(path, self.root) else None
@@ -120,9 +130,10 @@ class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
 def is_inside(path: Path, root: Path) -> bool:
     """Say whether a path, its links followed, is in the folder."""
     try:
-        return path.resolve(strict=True).is_relative_to(root)
+        found = os.path.realpath(path, strict=True)
     except (OSError, RuntimeError):
         return False
+    return found == str(root) or found.startswith(f"{str(root).rstrip(os.sep)}{os.sep}")
 
 
 def _walk_entries(root: Path) -> Iterator[Entry]:
@@ -131,7 +142,7 @@ def _walk_entries(root: Path) -> Iterator[Entry]:
         return
     for place, folders, files in islice(os.walk(root), MOST_FOLDERS):
         here = Path(place)
-        if is_run_folder(here, root):
+        if MANIFEST in files and is_run_folder(here, root):
             folders[:] = sorted(name for name in folders if is_run_folder(here / name, root))
             yield _make_entry(root, here / RECORDS, folder=here)
             continue
@@ -158,14 +169,29 @@ def _make_entry(root: Path, records: Path, *, folder: Path | None = None) -> Ent
 
 
 def is_run_folder(folder: Path, root: Path) -> bool:
-    """Say whether a run of ours has made the folder."""
-    manifest = folder / MANIFEST
-    if not (manifest.is_file() and is_inside(manifest, root)):
+    """Say whether a run of ours has made the folder, which is in the root or is it."""
+    manifest, journal = folder / MANIFEST, folder / RECORDS
+    try:
+        about = manifest.stat()
+    except OSError:
         return False
+    if not (S_ISREG(about.st_mode) and _is_no_link_out(manifest, root)):
+        return False
+    outside = journal.exists() and not _is_no_link_out(journal, root)
+    return not outside and _is_of_a_run(manifest, about.st_mtime_ns, about.st_size)
+
+
+def _is_no_link_out(path: Path, root: Path) -> bool:
+    """Say whether a file of a folder in the root is in it too: following links takes long."""
+    return not path.is_symlink() or is_inside(path, root)
+
+
+@lru_cache(maxsize=10_000)
+def _is_of_a_run(manifest: Path, *changed: int) -> bool:
+    """Say whether a manifest is one of ours; read once."""
+    del changed
     found = read_stored(manifest)
-    journal_there = folder / RECORDS
-    outside = journal_there.exists() and not is_inside(journal_there, root)
-    return found is not None and found.get("schema") == RUN and not outside
+    return found is not None and found.get("schema") == RUN
 
 
 def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -39,6 +39,7 @@ class Summary:
     skipped: int = 0  # rows that could not be read
     problems: tuple[str, ...] = ()  # of the first of them
     notices: tuple[str, ...] = ()
+    systems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of these fields, if few
 
     def to_json(self) -> str:
         """Return the summary as stored."""
@@ -50,6 +51,7 @@ class Summary:
                 "skipped": self.skipped,
                 "problems": self.problems,
                 "notices": self.notices,
+                "systems": dict(self.systems),
             }
         )
 
@@ -64,6 +66,7 @@ class Summary:
             skipped=found["skipped"],
             problems=tuple(found["problems"]),
             notices=tuple(found["notices"]),
+            systems={name: tuple(values) for name, values in found["systems"].items()},
         )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import Event, Lock, Timer
 from time import monotonic
 from uuid import uuid4
+
+import polars as pl
 
 from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune, touch
 from calipers.dashboard.catalog import Entry
@@ -20,8 +24,8 @@ from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings
 from calipers.support.errors import CalipersError, DataError, UsageError
 
-WAIT = 1.0  # seconds in which small sources are indexed before anybody has to be told
-_MOST_WAITS = 5  # so long for the first records of a large one
+WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
+_MOST_WAITS = 3  # so long for the first records of a large one
 _AT_ONCE = 2
 _ANOTHER_TRY = 10.0  # seconds
 _PRELOAD_AFTER = 0.5  # seconds, in which the first page is made
@@ -121,6 +125,13 @@ class Indexes:
         except UsageError:  # of its metric settings, which whoever opens it is told
             return False
 
+    def list_systems(self, entry: Entry) -> Mapping[str, tuple[str, ...]]:
+        """Return the models and tiers of an entry that is indexed and has several, but not many."""
+        if not self.is_there(entry):
+            return {}
+        meta = self.locate(entry) / META
+        return _read_systems(meta, meta.stat().st_mtime_ns)
+
     def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
         """Return the index, or the part of it that exists by now."""
         place = self.locate(entry)
@@ -159,7 +170,7 @@ class Indexes:
             return job
 
     def _build(self, entry: Entry, place: Path, job: _Job) -> None:
-        from calipers.dashboard.indexing import build  # noqa: PLC0415 (loads what measures)
+        from calipers.dashboard.indexing import build, write_orders  # noqa: PLC0415 (loads what measures)
 
         def report_progress(share: float, index: Index) -> None:
             job.share, job.index = share, index
@@ -186,6 +197,15 @@ class Indexes:
             with self._lock:
                 if job.error is None:
                     self._jobs.pop(place, None)
+        if job.error is None:
+            with suppress(OSError, pl.exceptions.PolarsError):  # a page sorts by itself without
+                write_orders(place)
+
+
+@lru_cache(maxsize=10_000)
+def _read_systems(meta: Path, changed: int) -> Mapping[str, tuple[str, ...]]:
+    del changed
+    return Index.open(meta.parent).summary.systems
 
 
 def _open_selector(place: Path) -> Selector:

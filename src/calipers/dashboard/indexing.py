@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, write_whole
+from calipers.dashboard.cache_folder import META, begin, write_whole
+from calipers.dashboard.chunks import Exact, cut_chunk
 from calipers.dashboard.index import (
     LONG_TEXTS,
     Index,
@@ -19,14 +21,17 @@ from calipers.dashboard.index import (
     sort_rows,
 )
 from calipers.dashboard.plans import ViewOptions
-from calipers.engines.batches import MeasuredBatch
+from calipers.engines.batches import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
 from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
-from calipers.records.sources import BadRow, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
+from calipers.records.sources import BadRow, Chunk, Source, Wanted, open_sources
 
+SYSTEMS = ("model", "tier")  # the fields that tell systems apart
+MOST_SYSTEMS = 50  # that a choice has room for
 FEW_ROWS = 1024  # that are read at once, so that a page is read without much beside it
+FIRST_ROWS = "first"  # the folder of an index of the first rows alone
 _SHORT = 80  # characters of a text that is a column like others
 _PROBLEMS = 20
 FAILED_CALL = "failed"
@@ -51,6 +56,7 @@ class Seen:
     values: dict[str, pl.DataType] = field(default_factory=dict)
     skipped: int = 0
     problems: list[str] = field(default_factory=list)
+    systems: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, records: pl.DataFrame, values: pl.DataFrame) -> None:
         """Remember which columns have anything in them."""
@@ -59,6 +65,10 @@ class Seen:
             for column in frame.iter_columns():
                 if column.name not in known and column.null_count() < len(column):
                     known[column.name] = column.dtype
+        for name in SYSTEMS:
+            some = self.systems.setdefault(name, set())
+            if len(some) <= MOST_SYSTEMS:
+                some.update(records[name].drop_nulls().unique().head(MOST_SYSTEMS + 1).to_list())
 
     def add_bad(self, bad: tuple[BadRow, ...]) -> None:
         """Remember the rows that cannot be read, the first of them with the reason."""
@@ -76,6 +86,11 @@ class Seen:
             skipped=self.skipped,
             problems=tuple(self.problems),
             notices=notices,
+            systems={
+                name: tuple(sorted(values))
+                for name, values in self.systems.items()
+                if 1 < len(values) <= MOST_SYSTEMS
+            },
         )
 
 
@@ -86,7 +101,10 @@ def build(
     field_map: Mapping[str, str] | None = None,
     settings: Settings | None = None,
 ) -> None:
-    """Write the index of a source into a folder; `progress` may look at what is there so far."""
+    """Write the index of a source into a folder; `progress` may look at what is there so far.
+
+    The index is whole when META is there. What sorts its columns ahead of use is `write_orders`.
+    """
     source = open_sources(path)[0]
     known = set(source.columns())
     names = {ours: theirs for ours, theirs in (field_map or {}).items() if theirs in known}
@@ -100,7 +118,6 @@ def build(
             left_out.append(found.name)
         else:
             break
-    write_orders(folder, summary)
     write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
 
 
@@ -125,26 +142,35 @@ def _build(
     plan = replace(plan, kept=fields)
     values = _list_values(plan)
     notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
-    seen = Seen()
     chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), field_map)))
     if "trace" in (*columns, *field_map):
         chunks = map(Exact, chunks)
     wanted = [*map(name_kept, fields), *values.values()]
-    narrow: dict[str, str] | None = None
-    for batch in measure_batches(chunks, plan, columns=wanted):
-        _refuse_mixed(batch, own)
-        seen.add_bad(batch.bad)
-        if not batch.rows.height:
-            continue
-        records = batch.rows.select(pl.col(name_kept(name)).alias(name) for name in fields)
-        narrow = {**_find_short_texts(records), **values} if narrow is None else narrow
-        measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
-        part = len(seen.parts)
-        _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
-        _write(measured, folder / name_values(part))
-        seen.add(records, measured)
-        progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
-    return seen.freeze(list(fields), notices)
+
+    def index_rows(batches: Iterable[MeasuredBatch], folder: Path, seen: Seen) -> Summary:
+        narrow: dict[str, str] | None = None
+        for batch in batches:
+            _refuse_mixed(batch, own)
+            seen.add_bad(batch.bad)
+            if not batch.rows.height:
+                continue
+            records = batch.rows.select(pl.col(name_kept(name)).alias(name) for name in fields)
+            narrow = {**_find_short_texts(records), **values} if narrow is None else narrow
+            measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
+            part = len(seen.parts)
+            _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
+            _write(measured, folder / name_values(part))
+            seen.add(records, measured)
+            progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
+        return seen.freeze(list(fields), notices)
+
+    first = next(chunks, None)
+    if first is not None and first.done < 1:  # a large source: its first rows are shown at once
+        begin(folder / FIRST_ROWS)
+        head = measure_chunk(cut_chunk(first), plan, wanted)
+        index_rows([replace(head, done=0.0)], folder / FIRST_ROWS, Seen())
+    every = chunks if first is None else chain([first], chunks)
+    return index_rows(measure_batches(every, plan, columns=wanted), folder, Seen())
 
 
 def _find_short_texts(records: pl.DataFrame) -> dict[str, str]:
@@ -162,10 +188,10 @@ def _average_length(texts: pl.Series) -> float:
     return found if isinstance(found, float) else 0.0
 
 
-def write_orders(folder: Path, summary: Summary) -> None:
-    """Sort by each narrow column once, so that no page has to."""
-    index = Index(folder, summary)
-    for name in summary.values:
+def write_orders(folder: Path) -> None:
+    """Sort a finished index by each narrow column once, so that no page has to."""
+    index = Index.open(folder)
+    for name in index.summary.values:
         order = sort_rows(index.read_column(name)).to_frame("row")
         write_whole(folder / name_order(name), order.write_ipc)
 
@@ -193,28 +219,3 @@ def _refuse_mixed(batch: MeasuredBatch, own: list[str]) -> None:
         name = row.problem.partition(":")[0]
         if name in own:
             raise MixedTypes(name)
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
-
-    chunk: Chunk
-
-    @property
-    def done(self) -> float:
-        """The share of the source behind it."""
-        return self.chunk.done
-
-    def lazy(self) -> pl.LazyFrame:
-        """Raise an error: these rows are only read one by one."""
-        raise UnusualRows
-
-    def is_trusted(self, checks: pl.DataFrame) -> bool:
-        """Return False: nothing was read the fast way."""
-        del checks
-        return False
-
-    def exact(self) -> Batch:
-        """Return the rows."""
-        return self.chunk.exact()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
+from calipers.comparisons.flips import format_run
 from calipers.comparisons.ranked_systems import FILE
 from calipers.comparisons.ranking import RankOptions, rank_data
 from calipers.comparisons.rankings import Ranking
@@ -32,7 +31,6 @@ from calipers.records.columns import conform_columns
 from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
-from calipers.support.errors import UsageError
 
 
 class IndexedRecords:
@@ -92,10 +90,29 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class ComparedViews:
-    """Two views compared, and the tasks that flipped."""
+    """Views compared and, of two of them, the tasks that flipped: a row each."""
 
     result: Compared
-    flips: tuple[Flip, ...]
+    flipped: pl.DataFrame
+
+    def list_flips(self, which: str, most: int) -> list[Flip]:
+        """Return the first flips: `lost`, `won`, or both if it says neither."""
+        rows = self.flipped
+        if which in ("lost", "won"):
+            rows = rows.filter(pl.col("lost") == (which == "lost"))
+        return [_flip(row) for row in rows.head(most).iter_rows(named=True)]
+
+    def find_neighbours(self, id_: str, run: str | None) -> tuple[Flip | None, Flip | None]:
+        """Return the flips before and after that of a task and run; None where there is none."""
+        places = (self.flipped["id"] == id_).arg_true() if self.flipped.height else ()
+        for at in places:
+            if _flip(self.flipped.row(at, named=True)).run == run:
+                beside = (self.flipped.slice(n, 1) if n >= 0 else None for n in (at - 1, at + 1))
+                return tuple(  # type: ignore[return-value]
+                    _flip(one.row(0, named=True)) if one is not None and one.height else None
+                    for one in beside
+                )
+        return None, None
 
 
 class Measuring:
@@ -131,23 +148,34 @@ class Measuring:
             lambda: examine(records(), field_map={}, known_as=str(path)),
         )
 
-    def compare(
-        self, base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
-    ) -> ComparedViews:
-        """Return the comparison of two views, task by task."""
-        key = tuple((opened.key, query.rows) for opened, query, _ in (base, candidate))
-        return self._comparisons.get(key, lambda: _compare(base, candidate))
+    def compare(self, views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
+        """Return the comparison of the first view with each of the others, task by task."""
+        key = tuple((opened.key, query.rows) for opened, query, _ in views)
+        return self._comparisons.get(key, lambda: _compare(views))
 
     def rank(
-        self, views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+        self,
+        views: Sequence[tuple[Opened, Query, str]],
+        metric: str | None,
+        by: str | None,
+        tasks: str | None,
     ) -> Ranking:
-        """Return the systems of a view, or several views as one system each, from the best down."""
-        key = (*((opened.key, query.rows, name) for opened, query, name in views), metric, by)
-        return self._rankings.get(key, lambda: _ranked(views, metric, by))
+        """Return the systems of a view, or several views as one system each, from the best down.
+
+        With a field as `tasks`, also each system's values on the tasks of each of its values.
+        """
+        of = (*((opened.key, query.rows, name) for opened, query, name in views),)
+        asked = RankOptions(tasks=tasks or False)
+        return self._rankings.get(
+            (of, metric, by, tasks), lambda: _ranked(views, metric, by, asked)
+        )
 
 
 def _ranked(
-    views: Sequence[tuple[Opened, Query, str]], metric: str | None, by: str | None
+    views: Sequence[tuple[Opened, Query, str]],
+    metric: str | None,
+    by: str | None,
+    asked: RankOptions,
 ) -> Ranking:
     first = views[0][0].settings
     alike = all(opened.settings == first for opened, _, _ in views)
@@ -157,32 +185,26 @@ def _ranked(
         metrics=(metric,) if metric else (),
         settings=first if alike else Settings(),
     )
-    return rank_data([select_records(*view) for view in views], options, RankOptions())
+    return rank_data([select_records(*view) for view in views], options, asked)
 
 
-def _compare(
-    base: tuple[Opened, Query, str], candidate: tuple[Opened, Query, str]
-) -> ComparedViews:
-    sides = [select_records(*side) for side in (base, candidate)]
-    ours, theirs = (side[0].settings for side in (base, candidate))
-    options = ViewOptions(on_bad="skip", settings=ours if ours == theirs else Settings())
-    with TemporaryDirectory(prefix="calipers-") as folder:
-        path = Path(folder, "flips.jsonl")
-        try:
-            result = compare_data(sides, options, CompareOptions(flips=path))
-        except UsageError as error:
-            if "--flips" not in error.message:
-                raise
-            return ComparedViews(compare_data(sides, options, CompareOptions()), ())
-        lines = path.read_text(encoding="utf-8").split("\n")
-    return ComparedViews(result, tuple(_flip(json.loads(line)) for line in lines if line))
+def _compare(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
+    sides = [select_records(*view) for view in views]
+    first = views[0][0].settings
+    alike = all(opened.settings == first for opened, _, _ in views)
+    options = ViewOptions(on_bad="skip", settings=first if alike else Settings())
+    flipped: list[pl.DataFrame] = []
+    asked = CompareOptions(take_flips=flipped.append, to_first=True)
+    result = compare_data(sides, options, asked)
+    return ComparedViews(result, flipped[0] if flipped else pl.DataFrame())
 
 
 def _flip(found: Mapping[str, Any]) -> Flip:
+    run = format_run(found["run"])
     return Flip(
         id=str(found["id"]),
-        run=None if found["run"] is None else str(found["run"]),
-        lost=found["flip"].startswith("base right"),
+        run=None if run is None else str(run),
+        lost=found["lost"],
         target=found["target"],
         base=found["base"],
         candidate=found["candidate"],

@@ -16,6 +16,7 @@ import uvicorn
 from calipers.dashboard.app import create_app
 from calipers.dashboard.assets import read_asset
 from calipers.dashboard.safety import LOOPBACK, TOKEN, Guard
+from calipers.metrics import catalogue
 from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import UsageError
 
@@ -77,6 +78,7 @@ class _Server(uvicorn.Server):
         """Load what the first numbers and figures need, while nobody asks for anything."""
         app = self.config.app
         assert isinstance(app, Guard)
+        catalogue()  # what the list and an index need first
         for name in _LATER:
             while app.idle_seconds < IDLE:
                 sleep(IDLE / 4)

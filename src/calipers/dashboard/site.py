@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache, cached_property, partial
 from math import isinf
 from pathlib import Path
@@ -18,29 +16,18 @@ from jinja2 import Environment, PackageLoader
 from calipers.dashboard.assets import locate_asset
 from calipers.dashboard.cache_folder import write_whole
 from calipers.dashboard.catalog import Catalog, Entry
-from calipers.dashboard.filters import OPERATORS, Query, format_value, read_query
+from calipers.dashboard.filters import OPERATORS, Query, read_query
 from calipers.dashboard.grouping import add_groups
 from calipers.dashboard.indexes import Indexes
 from calipers.dashboard.kept import Kept
-from calipers.dashboard.live import Followed, is_running
+from calipers.dashboard.live import Followed
 from calipers.dashboard.marks import LONGEST
-from calipers.gates.reading import read_gate
-from calipers.gates.result import GateResult
+from calipers.dashboard.run import Run, read_score_at
 from calipers.metrics.checks.checks import Checks
-from calipers.records.result_folder import (
-    GATE,
-    MANIFEST,
-    SCORE,
-    explain_incomplete,
-    get_suite_name,
-    list_suite_parts,
-    read_stored,
-)
 from calipers.reports.figures import format_figure
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.texts import clip_text
 from calipers.reports.pages.vega import PageFigure, make_page_figure
-from calipers.scores.reading import read_score
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
 
@@ -48,61 +35,6 @@ if TYPE_CHECKING:
     from calipers.dashboard.measuring import Measuring
 
 _KEPT_SCORE = "score.json"  # beside the index: what was measured once
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """An entry, and what its folder says about it."""
-
-    entry: Entry
-    manifest: Mapping[str, Any] | None
-    score: Score | None
-    gate: GateResult | None
-    running: bool
-    incomplete: str | None = None  # what a run lacks that has ended without a verdict
-
-    @property
-    def verdict(self) -> str:
-        """The gate's, or that there is none."""
-        if self.gate is not None:
-            return self.gate.verdict
-        return "none" if self.incomplete is None else "incomplete"
-
-    @property
-    def suite(self) -> str | None:
-        """The name of the suite that was run."""
-        return get_suite_name(self.manifest)
-
-    @property
-    def id(self) -> str:
-        """Its id in addresses."""
-        return self.entry.id
-
-    @property
-    def name(self) -> str:
-        """Its place in the folder."""
-        return self.entry.name
-
-    @property
-    def records(self) -> int | None:
-        """How many there are, where that is known without counting."""
-        return None if self.score is None else self.score.records
-
-    @cached_property
-    def when(self) -> str:
-        """When the records were last written to."""
-        stamp = self.entry.read_mtime()
-        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
-
-    @property
-    def tags(self) -> list[str]:
-        """The systems and tiers, as far as they are known."""
-        kinds = ("systems", "tiers", "judges")
-        parts = [part for kind in kinds for part in list_suite_parts(self.manifest, kind)]
-        found = [str(part.get("name")) for part in parts]
-        if not found and self.score is not None:
-            found = [format_value(v) for group in self.score.groups for v in group.by.values()]
-        return list(dict.fromkeys(found))
 
 
 class Site:
@@ -135,35 +67,14 @@ class Site:
         return self.read_run(self.catalog.find_entry(id_))
 
     def read_run(self, entry: Entry) -> Run:
-        """Return what an entry's folder says about it."""
-        folder = entry.folder
-        if folder is None:
-            return Run(
-                entry=entry, manifest=None, score=self._read_kept(entry), gate=None, running=False
-            )
-        run = Run(
-            entry=entry,
-            manifest=self.catalog.read_stored(folder / MANIFEST),
-            score=read_score(self.catalog.read_stored(folder / SCORE)),
-            gate=read_gate(self.catalog.read_stored(folder / GATE)),
-            running=is_running(folder),
-        )
-        undecided = run.gate is None and not run.running
-        return replace(run, incomplete=self._explain_incomplete(run)) if undecided else run
-
-    def _explain_incomplete(self, run: Run) -> str | None:
-        """Return what an ended run lacks, by its score or else by its journal; None if nothing."""
-        if run.score is None:
-            now = self.follow(run.entry).read_progress()
-            return explain_incomplete(run.manifest, now.done, now.errors)
-        errors = sum(group.errors for group in run.score.groups)
-        return explain_incomplete(run.manifest, run.score.records, errors)
+        """Return an entry with what its folder says about it."""
+        return Run(entry, self.catalog, kept=self._read_kept, follow=self.follow)
 
     def _read_kept(self, entry: Entry) -> Score | None:
         """Return the score cached when the file was last viewed, if it has not changed since."""
         if not self.indexes.is_there(entry):
             return None
-        return read_score(read_stored(self.indexes.locate(entry) / _KEPT_SCORE))
+        return read_score_at(self.indexes.locate(entry) / _KEPT_SCORE)
 
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""

@@ -52,6 +52,16 @@ def make_stamp(after: Path | None = None) -> str:
     return now.strftime(_STAMP)
 
 
+def read_run_time(folder: Path) -> float | None:
+    """Return when a run began, by the time in its folder's name; None where that has none."""
+    if not _STAMPED.fullmatch(folder.name):
+        return None
+    try:
+        return datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC).timestamp()
+    except ValueError:  # of the right shape, and no day of the calendar
+        return None
+
+
 def read_stored(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file of the folder; None if it cannot be read."""
     try:

@@ -1,24 +1,29 @@
-"""Two views side by side: differences with intervals, the tasks that flipped, two answers."""
+"""Views side by side: differences with intervals, the tasks that flipped, two answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
 
 import polars as pl
 from fastapi import APIRouter, Response
+from fastapi import Query as Parameter
 
+from calipers.comparisons.results import Pair
+from calipers.dashboard.candidates import tabulate_candidates
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, read_query
-from calipers.dashboard.grouping import has_few_values
 from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import mark_thought
-from calipers.dashboard.site import Run, Site, SiteHere
+from calipers.dashboard.run import Run
+from calipers.dashboard.site import Site, SiteHere
 from calipers.dashboard.words import diff_words
-from calipers.support.errors import UsageError
+from calipers.metrics import metric_named
 
 MOST_FLIPS = 500
+MOST = 30  # candidates at a time
+MOST_CHOICES = 500  # runs to choose from, the newest
 _FIRST = ("accuracy", "pass_rate", "final_score", "composite_score")
 
 router = APIRouter()
@@ -40,11 +45,6 @@ class Side:
         filters = ", ".join(each.value for each in self.query.filters)
         return f"{self.run.name}: {filters}" if filters else self.run.name
 
-    @property
-    def measured(self) -> tuple[Opened, Query, str]:
-        """What is compared."""
-        return self.opened, self.query, self.name
-
     def locate(self, row: int) -> str:
         """Return the address of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
@@ -65,30 +65,56 @@ class Side:
         return int(rows[0])
 
 
+def name_sides(sides: Sequence[Side]) -> list[tuple[Opened, Query, str]]:
+    """Return what to measure; systems of one run are called by what tells them apart."""
+    alone = len({side.run.id for side in sides}) == 1 < len(sides)
+    found = []
+    for side in sides:
+        filters = ", ".join(each.value for each in side.query.filters)
+        found.append((side.opened, side.query, filters if alone and filters else side.name))
+    return found
+
+
 @router.get("/compare")
-def compare(site: SiteHere, base: str = "", candidate: str = "", flips: str = "") -> Response:
-    """Choose two views, or see them compared."""
-    if not (base and candidate):
-        choices = choices_of(site)
+def compare(
+    site: SiteHere,
+    base: str = "",
+    candidate: Annotated[list[str] | None, Parameter()] = None,
+    flips: str = "",
+) -> Response:
+    """Choose views, or see the first compared with the others."""
+    chosen = [each for each in dict.fromkeys(candidate or ()) if each][:MOST]
+    choices = choices_of(site)
+    if not (base and chosen):
         base = base or (choices[0][0] if choices else "")
-        candidate = candidate or _suggest_side(base, [each for each, _ in choices])
-        return site.render("compare_choose.html", choices=choices, base=base, candidate=candidate)
-    ours, theirs = Side(site, base), Side(site, candidate)
-    found = site.measuring.compare(ours.measured, theirs.measured)
-    listed = [each for each in found.flips if flips in ("", "lost" if each.lost else "won")]
+        chosen = chosen or [_suggest_side(base, [each for each, _ in choices])]
+        return site.render("compare_choose.html", choices=choices, base=base, chosen=chosen)
+    ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
+    found = site.measuring.compare(name_sides(sides))
+    shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
+    if len(theirs) > 1:
+        return site.render(
+            "compare_many.html",
+            **shared,
+            candidates=theirs,
+            tables=tabulate_candidates(
+                found.result,
+                _sort_metrics(found.result.pairs),
+                [f"/compare?{_link(base, each)}" for each in chosen],
+            ),
+        )
+    counts = found.result.flips
     return site.render(
         "compare.html",
-        base=ours,
-        candidate=theirs,
+        **shared,
+        candidate=theirs[0],
         pair=found.result.pairs[0],
-        result=found.result,
-        names=_sort_metrics(found.result.pairs[0].metrics),
-        flips=listed[:MOST_FLIPS],
-        total=len(listed),
-        counts=found.result.flips,
+        names=_sort_metrics(found.result.pairs),
+        flips=found.list_flips(flips, MOST_FLIPS),
+        total=sum(counts.values()) if flips not in counts else counts[flips],
+        counts=counts,
         which=flips,
-        link=_link(base, candidate),
-        choices=choices_of(site),
+        link=_link(base, chosen[0]),
     )
 
 
@@ -103,6 +129,8 @@ def show_task(
         side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
     ]
     records = [record for record, _ in found]
+    flips = site.measuring.compare(name_sides([ours, theirs]))
+    before, behind = flips.find_neighbours(task, run)
     return site.render(
         "compare_task.html",
         base=ours,
@@ -118,7 +146,8 @@ def show_task(
             for side, each in zip((ours, theirs), records, strict=True)
         ],
         link=_link(base, candidate),
-        neighbours=_find_neighbours(site, ours, theirs, task, run),
+        before=before,
+        behind=behind,
     )
 
 
@@ -128,28 +157,17 @@ def _diff(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
     return diff_words(ours["answer"], theirs["answer"])
 
 
-def _find_neighbours(
-    site: Site, ours: Side, theirs: Side, task: str, run: str | None
-) -> dict[str, Any]:
-    """Return the flips before and after this one."""
-    flips = site.measuring.compare(ours.measured, theirs.measured).flips
-    places = [at for at, each in enumerate(flips) if each.id == task and each.run == run]
-    if not places:
-        return {"before": None, "behind": None}
-    at = places[0]
-    return {
-        "before": flips[at - 1] if at else None,
-        "behind": flips[at + 1] if at + 1 < len(flips) else None,
-    }
-
-
 def _link(base: str, candidate: str) -> str:
     return f"base={quote(base, safe='')}&candidate={quote(candidate, safe='')}"
 
 
-def _sort_metrics(metrics: Any) -> list[str]:
-    """Return the most telling metrics first, those without a difference last."""
-    known = [name for name in metrics if metrics[name].difference is not None]
+def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
+    """Return the most telling metrics first, without those that no pair has a difference in."""
+    known = dict.fromkeys(
+        name for pair in pairs for name, each in pair.metrics.items() if each.difference is not None
+    )
+    if "accuracy" in known:  # the share of wrong answers says the same again
+        known = {name: None for name in known if not metric_named(name).complement}
     first = [name for name in _FIRST if name in known]
     return [*first, *(name for name in known if name not in first)]
 
@@ -157,10 +175,13 @@ def _sort_metrics(metrics: Any) -> list[str]:
 def choices_of(site: Site) -> list[tuple[str, str]]:
     """Return every run, and each system of a run that has several, as a side to choose."""
     found = []
-    for entry in site.catalog.list_entries():
+    entries = site.catalog.list_entries()
+    newest = sorted(entries, key=lambda entry: entry.read_mtime(), reverse=True)[:MOST_CHOICES]
+    for entry in sorted(newest, key=lambda entry: entry.name):
         found.append((entry.id, entry.name))
-        if site.indexes.is_there(entry):
-            found += _list_systems(site, entry.id, entry.name)
+        for field, value in _list_systems(site, site.read_run(entry)):
+            query = Query().with_filter(field, value)
+            found.append((f"{entry.id}{query.to_url()}", f"{entry.name}: {value}"))
     return found
 
 
@@ -171,17 +192,10 @@ def _suggest_side(base: str, references: Sequence[str]) -> str:
     return next(elsewhere, others[0] if others else "")
 
 
-def _list_systems(site: Site, id_: str, name: str) -> list[tuple[str, str]]:
-    try:
-        index = site.indexes.open(site.catalog.find_entry(id_)).index
-    except UsageError:
-        return []
+def _list_systems(site: Site, run: Run) -> list[tuple[str, str]]:
+    """Return what tells the systems of a run apart: by its manifest, or by the index of a file."""
+    known = run.list_systems() if run.entry.is_run else site.indexes.list_systems(run.entry)
     for field in ("model", "tier"):
-        if has_few_values(index, field):
-            values = sorted(index.read_column(field).drop_nulls().unique().to_list())
-            queries = [Query().with_filter(field, value) for value in values]
-            return [
-                (f"{id_}{query.to_url()}", f"{name}: {value}")
-                for value, query in zip(values, queries, strict=True)
-            ]
+        if len(known.get(field, ())) > 1:
+            return [(field, value) for value in known[field]]
     return []

@@ -8,18 +8,19 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
 
-from calipers.dashboard.filters import Query as View
-from calipers.dashboard.indexes import Opened
-from calipers.dashboard.routes.compare import Side, choices_of
+from calipers.dashboard.grouping import has_few_values
+from calipers.dashboard.routes.compare import Side, choices_of, name_sides
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import metric_named
 from calipers.reports.pages.vega import make_page_figure
-from calipers.reports.ranking import describe_best, sentence
+from calipers.reports.ranking import describe_best, sentence, tabulate_tasks
 from calipers.support.errors import CalipersError
 
 router = APIRouter()
 
 MOST = 100  # views at a time
+_MOST_PARTS = 40  # columns of a table
+_OF_TASKS = ("category", "capability", "target", "tier")
 
 
 @router.get("/rank")
@@ -28,6 +29,7 @@ def rank(
     of: Annotated[list[str] | None, Query()] = None,
     metric: str = "",
     by: str = "",
+    tasks: str = "",
 ) -> Response:
     """Choose what to rank, or see it ranked."""
     chosen = list(dict.fromkeys(of or ()))[:MOST]
@@ -40,7 +42,7 @@ def rank(
     names = _metrics(sides)
     wanted = metric or next((name for name in MAIN_METRICS if name in names), None)
     try:
-        ranking = site.measuring.rank(_views(sides), wanted, by or None)
+        ranking = site.measuring.rank(name_sides(sides), wanted, by or None, tasks or None)
     except CalipersError as error:
         return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
     from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
@@ -54,6 +56,9 @@ def rank(
         headline=sentence(describe_best(ranked)),
         drawn=make_page_figure("ranking", apply_style(draw_systems(ranked))),
         sides=sides,
+        tasks=tabulate_tasks(ranked) if ranked.tasks_by is not None else None,
+        tasks_by=tasks,
+        fields=list(dict.fromkeys((*_list_fields(sides), *filter(None, [tasks])))),
         names=list(dict.fromkeys((ranked.metric, *names))),
         choices=choices,
         chosen=chosen,
@@ -61,14 +66,11 @@ def rank(
     )
 
 
-def _views(sides: Sequence[Side]) -> list[tuple[Opened, View, str]]:
-    """Return what to rank; systems of one run are called by what tells them apart."""
-    alone = len({side.run.id for side in sides}) == 1 < len(sides)
-    found = []
-    for side in sides:
-        filters = ", ".join(each.value for each in side.query.filters)
-        found.append((side.opened, side.query, filters if alone and filters else side.name))
-    return found
+def _list_fields(sides: Sequence[Side]) -> list[str]:
+    """Return the fields to break the tasks down by: those with few values, and each task."""
+    index = sides[0].opened.index
+    few = [name for name in _OF_TASKS if has_few_values(index, name, _MOST_PARTS)]
+    return [*few, "id"]
 
 
 def _metrics(sides: Sequence[Side]) -> list[str]:

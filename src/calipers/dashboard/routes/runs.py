@@ -14,7 +14,8 @@ from calipers.dashboard.filters import NONE, Filter, Query, format_value
 from calipers.dashboard.grouping import add_groups, has_few_values
 from calipers.dashboard.index import Index
 from calipers.dashboard.routes.shared import make_filter_form, make_nav
-from calipers.dashboard.site import Run, SiteHere, get_query, locate_task
+from calipers.dashboard.run import Run
+from calipers.dashboard.site import SiteHere, encode_pairs, get_query, locate_task
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.reports.gate import gate_summary
@@ -22,7 +23,7 @@ from calipers.reports.pages.families import group_by_family
 from calipers.reports.remarks import list_reasons, list_remarks
 from calipers.scores.results import Group, Score
 
-LISTED = 200
+LISTED = 100  # runs on a page
 _ALSO_GROUPS = ("run", "correct", "passed")
 _HEADLINE = (
     "accuracy",
@@ -38,14 +39,27 @@ router = APIRouter()
 
 
 @router.get("/")
-def list_runs(site: SiteHere, q: str = "", verdict: str = "") -> Response:
+def list_runs(site: SiteHere, q: str = "", verdict: str = "", page: int = 1) -> Response:
     """List everything in the folder, or what a search finds, newest first."""
     every = sorted(site.catalog.list_entries(), key=lambda entry: entry.read_mtime(), reverse=True)
-    found: list[dict[str, Any]] = []
-    for entry in every:
-        if len(found) < LISTED and _is_meant(run := site.read_run(entry), q, verdict):
-            found.append({"run": run, "headline": _choose_headline(run.score)})
-    return site.render("runs.html", found=found, q=q, verdict=verdict, every=every, most=LISTED)
+    runs = map(site.read_run, every)
+    meant = [run for run in runs if _is_meant(run, q, verdict)] if q or verdict else list(runs)
+    pages = max(1, -(-len(meant) // LISTED))
+    page = min(max(1, page), pages)
+    first = (page - 1) * LISTED
+    asked = {name: text for name, text in (("q", q), ("verdict", verdict)) if text}
+    return site.render(
+        "runs.html",
+        found=[(run, _choose_headline(run.score)) for run in meant[first : first + LISTED]],
+        q=q,
+        verdict=verdict,
+        every=len(every),
+        meant=len(meant),
+        first=first,
+        page=page,
+        pages=pages,
+        page_url=lambda number: f"/?{encode_pairs({**asked, 'page': str(number)})}",
+    )
 
 
 @router.get("/runs/{id_}")
@@ -110,8 +124,9 @@ def show_gate(site: SiteHere, request: Request, id_: str) -> Response:
 
 
 def _is_meant(run: Run, q: str, verdict: str) -> bool:
-    text = " ".join((run.name, *run.tags)).lower()
-    return all(word in text for word in q.lower().split()) and verdict in ("", run.verdict)
+    words = q.lower().split()
+    text = " ".join((run.name, *run.tags)).lower() if words else ""
+    return all(word in text for word in words) and verdict in ("", run.verdict)
 
 
 def _choose_headline(score: Score | None) -> list[dict[str, Any]]:
@@ -123,7 +138,7 @@ def _choose_headline(score: Score | None) -> list[dict[str, Any]]:
         {
             "name": name,
             "unit": metric_named(name).unit,
-            "groups": [(g, g.metrics[name]) for g in score.groups if _has_value(g, name)],
+            "groups": [(g.by, g.metrics[name]) for g in score.groups if _has_value(g, name)],
         }
         for name in names
     ]

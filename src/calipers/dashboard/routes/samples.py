@@ -38,6 +38,15 @@ _MOST_NUMBERS = 5
 _PREVIEW = 120
 _MOST_FACETS, _MOST_VALUES = 8, 12
 _MOST_LISTED = 100  # of the names, tags or judgments in one record
+# Rules of a style go before the colours that a picture's elements have as attributes.
+_DARK = "".join(
+    f"[{part}='{light}']{{{part}:{dark}}}"
+    for light, dark in (
+        *(("#7d8796", "#a4adb6"), ("#e8590c", "#ff9a5c")),
+        *(("#eef1f5", "#272d33"), ("#1c2530", "#e6e9ec")),
+    )
+    for part in ("fill", "stroke")
+)
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 router = APIRouter()
@@ -120,7 +129,13 @@ def send_record(site: SiteHere, id_: str, row: int) -> Response:
 
 
 @router.get("/runs/{id_}/samples/{row}/trace.svg")
-def send_trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Response:
+def send_trace(
+    site: SiteHere,
+    id_: str,
+    row: int,
+    graph: str = "tools",
+    dark: bool = False,  # noqa: FBT001, FBT002 (a parameter of the address)
+) -> Response:
     """Send a picture of the record's trace; as an image it cannot run scripts."""
     found = site.run(id_)
     record, _ = _record(site.indexes.open(found.entry).index, row)
@@ -131,6 +146,8 @@ def send_trace(site: SiteHere, id_: str, row: int, graph: str = "tools") -> Resp
         picture = draw_trace(record["trace"], graph=chosen)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="fix the trace") from None
+    if dark:
+        picture = picture.replace("<title", f"<style>{_DARK}</style><title", 1)
     headers = {"content-security-policy": _PICTURE_POLICY}
     return Response(picture, media_type="image/svg+xml", headers=headers)
 

@@ -7,7 +7,7 @@ from typing import Any
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import classify
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.site import Run
+from calipers.dashboard.run import Run
 
 
 def make_nav(run: Run, query: Query, here: str) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""Chunks of a source, read otherwise than by `score`: row by row, or only their beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.sources import Batch, Chunk, UnusualRows
+
+FEW = 200  # rows: more than a page shows
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
+
+    chunk: Chunk
+
+    @property
+    def done(self) -> float:
+        """The share of the source behind it."""
+        return self.chunk.done
+
+    def lazy(self) -> pl.LazyFrame:
+        """Raise an error: these rows are only read one by one."""
+        raise UnusualRows
+
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Return False: nothing was read the fast way."""
+        del checks
+        return False
+
+    def exact(self) -> Batch:
+        """Return the rows."""
+        return self.chunk.exact()
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first rows of a chunk."""
+
+    chunk: Chunk
+
+    @property
+    def done(self) -> float:
+        """The share of the source behind the chunk."""
+        return self.chunk.done
+
+    def lazy(self) -> pl.LazyFrame:
+        """Return the rows as the chunk reads them at once."""
+        return self.chunk.lazy().head(FEW)
+
+    def is_trusted(self, checks: pl.DataFrame) -> bool:
+        """Say whether they are what was written."""
+        return self.chunk.is_trusted(checks)
+
+    def exact(self) -> Batch:
+        """Return the rows, read one by one."""
+        found = self.chunk.exact()
+        return replace(found, frame=found.frame.head(FEW))
+
+
+def cut_chunk(chunk: Chunk) -> Chunk:
+    """Return the chunk's first rows; of JSON lines without a look at the others."""
+    if isinstance(chunk, Exact):
+        return Exact(cut_chunk(chunk.chunk))
+    if not isinstance(chunk, JsonLinesChunk):
+        return Beginning(chunk)
+    lines = chunk.block.data[:_MOST_BYTES].split(b"\n")[:-1][:FEW]
+    if not lines:  # a line longer than that
+        return Beginning(chunk)
+    return replace(chunk, block=replace(chunk.block, data=b"\n".join(lines) + b"\n"))

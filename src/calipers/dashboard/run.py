@@ -1,0 +1,178 @@
+"""One run, or one file of records, with what its folder says about it.
+
+A list names thousands of them: each file is read when something of it is asked for, and read again
+only when it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from calipers.dashboard.catalog import Catalog, Entry
+from calipers.dashboard.filters import format_value
+from calipers.dashboard.live import Followed, is_running
+from calipers.gates.reading import read_gate
+from calipers.gates.result import GateResult
+from calipers.records.result_folder import (
+    GATE,
+    MANIFEST,
+    SCORE,
+    explain_incomplete,
+    get_suite_name,
+    list_suite_parts,
+    read_stored,
+)
+from calipers.scores.reading import read_score
+from calipers.scores.results import Score
+
+_SCORES = 500  # that are held; each takes some hundred kilobytes
+_SMALL = 10_000  # manifests and verdicts
+
+
+class Run:
+    """An entry, its manifest, its score and its verdict, each read when it is asked for."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        catalog: Catalog,
+        *,
+        kept: Callable[[Entry], Score | None],
+        follow: Callable[[Entry], Followed],
+    ) -> None:
+        """Take where scores of files are cached, and how the journal of a run is followed."""
+        self.entry = entry
+        self._catalog = catalog
+        self._kept = kept
+        self._follow = follow
+
+    @cached_property
+    def manifest(self) -> Mapping[str, Any] | None:
+        """What the run is of; None of a file."""
+        path = self._find(MANIFEST)
+        return None if path is None else _read_manifest(path, *_read_stamp(path))
+
+    @cached_property
+    def score(self) -> Score | None:
+        """The run's numbers, or those measured when the file was last viewed."""
+        if self.entry.folder is None:
+            return self._kept(self.entry)
+        path = self._find(SCORE)
+        return None if path is None else read_score_at(path)
+
+    @cached_property
+    def gate(self) -> GateResult | None:
+        """The verdict with its checks."""
+        path = self._find(GATE)
+        return None if path is None else read_gate(read_stored(path))
+
+    @cached_property
+    def running(self) -> bool:
+        """Whether it goes on now."""
+        return self.entry.folder is not None and is_running(self.entry.folder)
+
+    @cached_property
+    def incomplete(self) -> str | None:
+        """What a run lacks that has ended without a verdict: by its score, or by its journal."""
+        if self.entry.folder is None or self._verdict is not None or self.running:
+            return None
+        if self.score is None:
+            now = self._follow(self.entry).read_progress()
+            return explain_incomplete(self.manifest, now.done, now.errors)
+        errors = sum(group.errors for group in self.score.groups)
+        return explain_incomplete(self.manifest, self.score.records, errors)
+
+    @property
+    def verdict(self) -> str:
+        """The gate's verdict, `incomplete`, or `none`."""
+        return self._verdict or ("none" if self.incomplete is None else "incomplete")
+
+    @cached_property
+    def _verdict(self) -> str | None:
+        path = self._find(GATE)
+        return None if path is None else _read_verdict(path, *_read_stamp(path))
+
+    @property
+    def suite(self) -> str | None:
+        """The name of the suite that was run."""
+        return get_suite_name(self.manifest)
+
+    @property
+    def id(self) -> str:
+        """Its id in addresses."""
+        return self.entry.id
+
+    @property
+    def name(self) -> str:
+        """Its place in the folder."""
+        return self.entry.name
+
+    @property
+    def records(self) -> int | None:
+        """How many there are, where that is known without counting."""
+        return None if self.score is None else self.score.records
+
+    @cached_property
+    def when(self) -> str:
+        """When the records were last written to."""
+        stamp = self.entry.read_mtime()
+        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
+
+    @cached_property
+    def tags(self) -> list[str]:
+        """The systems and tiers, as far as they are known."""
+        kinds = ("systems", "tiers", "judges")
+        parts = [part for kind in kinds for part in list_suite_parts(self.manifest, kind)]
+        found = [str(part.get("name")) for part in parts]
+        if not found and self.score is not None:
+            found = [format_value(v) for group in self.score.groups for v in group.by.values()]
+        return list(dict.fromkeys(found))
+
+    def list_systems(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of a run's systems and tiers, by the field that records have them in."""
+        kinds = {"model": "systems", "tier": "tiers"}
+        return {
+            field: tuple(str(part.get("name")) for part in list_suite_parts(self.manifest, kind))
+            for field, kind in kinds.items()
+        }
+
+    def _find(self, name: str) -> Path | None:
+        """Return a file of the run's folder that is there, and not a link that leads out."""
+        folder = self.entry.folder
+        return None if folder is None else self._catalog.find_file(folder / name)
+
+
+def read_score_at(path: Path) -> Score | None:
+    """Return the score in a file; None where there is none."""
+    return _read_score(path, *_read_stamp(path))
+
+
+def _read_stamp(path: Path) -> tuple[int, int]:
+    try:
+        about = path.stat()
+    except OSError:
+        return 0, 0
+    return about.st_mtime_ns, about.st_size
+
+
+@lru_cache(maxsize=_SCORES)
+def _read_score(path: Path, *stamp: int) -> Score | None:
+    del stamp
+    return read_score(read_stored(path))
+
+
+@lru_cache(maxsize=_SMALL)
+def _read_manifest(path: Path, *stamp: int) -> Mapping[str, Any] | None:
+    del stamp
+    return read_stored(path)
+
+
+@lru_cache(maxsize=_SMALL)
+def _read_verdict(path: Path, *stamp: int) -> str | None:
+    del stamp
+    found = read_gate(read_stored(path))
+    return None if found is None else found.verdict
