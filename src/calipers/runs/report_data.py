@@ -47,6 +47,24 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutcome:
+    """How many runs of a task are right: of all systems, and of each."""
+
+    id: str
+    right: int
+    runs: int
+    by_system: Mapping[tuple[str | None, ...], tuple[int, int]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of one task."""
+        systems = [
+            {"system": list(key), "right": right, "runs": runs}
+            for key, (right, runs) in sorted(self.by_system.items(), key=str)
+        ]
+        return {"id": self.id, "right": self.right, "runs": self.runs, "systems": systems}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Tabular):
     """Everything a report shows. Saves as HTML or Markdown, shows as HTML in a notebook."""
 
@@ -57,6 +75,7 @@ class Report(Tabular):
     incomplete: str | None = None  # what a run lacks that nobody has decided on
     ranking: Ranking | None = None  # of several systems, by the main metric
     breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
+    tasks: tuple[TaskOutcome, ...] = ()  # those solved least often
     failures: tuple[Failure, ...] = ()
     samples: tuple[Sample, ...] = ()
     kinds: Mapping[SampleKind, int] = field(default_factory=dict)  # of all records
@@ -78,6 +97,7 @@ class Report(Tabular):
             "incomplete": self.incomplete,
             "ranking": None if self.ranking is None else self.ranking.to_dict(),
             "breakdowns": {name: each.to_dict() for name, each in self.breakdowns.items()},
+            "tasks": [each.to_dict() for each in self.tasks],
             "failures": [asdict(each) for each in self.failures],
             "samples": [asdict(each) for each in self.samples],
             "notices": list(self.notices),
