@@ -276,7 +276,7 @@ def test_pairwise_judgments(tmp_path: Path) -> None:
     assert strength is not None
     assert strength.win_rate == pytest.approx((9 + 4.5 + 5) / (9 + 9 + 5 + 5))
     file = write_lines(tmp_path / "judged.jsonl", JUDGED)
-    assert "best Bradley-Terry strength: x" in run(file).stdout
+    assert "highest Bradley-Terry strength: x" in run(file).stdout
     assert "leave --metric and --by out" in refused(file, "--metric", "accuracy")
 
 

@@ -136,8 +136,11 @@ def _describe_metric(score: Score, name: str) -> Iterator[str]:
     known = [group for group in score.groups if _has(group, name)]
     if len(known) > _TOLD:
         ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0)
-        yield f"from {_format_value(ordered[0], name)} ({group_name(ordered[0].by)})"
-        yield f"to {_format_value(ordered[-1], name)} ({group_name(ordered[-1].by)})"
+        least, most = (
+            f"{_format_value(group, name)} ({group_name(group.by)})"
+            for group in (ordered[0], ordered[-1])
+        )
+        yield f"from {least} to {most}"
         return
     for group in known:
         of = f"{group_name(group.by)} " if group.by else ""

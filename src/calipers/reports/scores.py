@@ -205,6 +205,7 @@ def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterato
     Of many groups each has a row, and each value of the field a column.
     """
     systems = len({group_name({**group.by, field: None}) for group in score.groups})
+    heading = ", ".join(key for key in (score.groups[0].by if score.groups else ()) if key != field)
     for name in names:
         metric = metric_named(name)
         form = choose_form(_list_measured(score.groups, name))
@@ -215,7 +216,7 @@ def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterato
             rows.append(Row(cells=(group_name({field: group.by[field]}), group_name(other), cell)))
         columns = (
             Column(name=field, kind="key", where="people"),
-            Column(name="group", kind="key", where="people"),
+            Column(name="group", heading=heading, kind="key", where="people"),
             Column(name="value", where="people"),
         )
         title = f"{name} ({metric.unit})" if metric.unit else name

@@ -128,6 +128,7 @@ class ReportPage:
             ranking=ranking,
             breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
             tasks=self._table.list_hardest(self.by),
+            n_tasks=self._table.tasks.count,
             failures=tuple(self._table.list_failures()),
             samples=self._table.choose_samples(),
             kinds=self._table.count_kinds(),
