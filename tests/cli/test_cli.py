@@ -44,45 +44,39 @@ metric                                  m0                  m1
  records                                  2                   2
  failed calls                             0                   1
  accuracy                 0.50 [0.03, 0.97]   1.00 [0.05, 1.00]
- usr                      0.50 [0.03, 0.97]   0.00 [0.00, 0.95]
- error_rate               0.50 [0.03, 0.97]   0.00 [0.00, 0.95]
- brier                              0.01000                   —
- ece                                 0.1000                   —
- sce                         0.69 [0.00, —]                0.00   nats
- sce_normalized                1.0 [0.0, —]                 0.0
- cot_tokens_mean                      6.000                   —   tokens
- cot_chars_mean                       12.00                   —   chars
- step_count_mean                      1.000                   —   steps
- ra_ratio_mean                        6.000                   —
+ brier                                 0.01                   —
+ ece                                    0.1                   —
+ sce                        0.69 [0.00, —]*                0.00   nats
+ sce_normalized             1.00 [0.00, —]*                0.00
+ cot_tokens_mean                          6                   —   tokens
+ cot_chars_mean                          12                   —   chars
+ step_count_mean                          1                   —   steps
+ ra_ratio_mean                            6                   —
  self_correction_rate     0.00 [0.00, 0.95]                   —
  prompt_tokens_mean                  12,000                   —   tokens
- completion_tokens_mean               345.0                   —   tokens
+ completion_tokens_mean                 345                   —   tokens
  total_tokens_mean                   12,345                   —   tokens
  latency_mean_ms             100 [8, 1,247]                   —   ms
- latency_p95_ms                 120 [80, —]                   —   ms
+ latency_p95_ms                120 [80, —]*                   —   ms
  math_usr                                 0                   —
  latency_p50_ms                       80.25                   —   ms
- latency_p99_ms            120.0 [120.0, —]                   —   ms
+ latency_p99_ms           120.0 [120.0, —]*                   —   ms
  token_efficiency                  8.10e-05                   —   per token
  time_score               1.00 [0.34, 1.00]                   —
 
   without a value: auroc (no right and wrong record with prob_correct to tell apart); answer_entropy, determinism_index
   (no task has two runs with an answer); mode_accuracy (no task has two runs with an answer that can be checked);
   stability (no task has two runs whose answers can be checked)
-  brier, ece: no record has prob_correct and correct, or answer and target (m1)
-  cot_tokens_mean, cot_chars_mean, step_count_mean, self_correction_rate: no record has cot (m1)
-  ra_ratio_mean: no record has cot and answer (m1)
-  prompt_tokens_mean: no record has prompt_tokens (m1)
-  completion_tokens_mean: no record has completion_tokens (m1)
-  total_tokens_mean: no record has prompt_tokens and completion_tokens (m1)
-  latency_mean_ms, latency_p95_ms, latency_p50_ms, latency_p99_ms: no record has latency_ms (m1)
-  math_usr: no cot holds an equation (m1)
-  token_efficiency: no record has correct and the numbers of its tokens (m1)
-  time_score: no record has duration_seconds, or latency_ms (m1)
+  without a value in m1: brier, ece (no record has prob_correct and correct, or answer and target); cot_tokens_mean,
+  cot_chars_mean, step_count_mean, self_correction_rate (no record has cot); ra_ratio_mean (no record has cot and
+  answer); prompt_tokens_mean (no record has prompt_tokens); completion_tokens_mean (no record has completion_tokens);
+  total_tokens_mean (no record has prompt_tokens and completion_tokens); latency_mean_ms, latency_p95_ms,
+  latency_p50_ms, latency_p99_ms (no record has latency_ms); math_usr (no cot holds an equation); token_efficiency (no
+  record has correct and the numbers of its tokens); time_score (no record has duration_seconds, or latency_ms)
   brier, ece, cot_tokens_mean, cot_chars_mean, step_count_mean, ra_ratio_mean and 6 more: no interval: one row does not
   show how much others vary
-  sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
-  latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
+  * sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
+  * latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
   latency_p50_ms: no interval: 2 rows are too few for a bound within the data
   token_efficiency: no interval: one cluster does not show how much others vary
   ! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures

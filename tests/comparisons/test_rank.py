@@ -160,6 +160,18 @@ def test_a_system_without_the_metric_and_failed_calls_are_said() -> None:
     )
 
 
+def test_every_run_counts_however_the_records_are_ordered() -> None:
+    records = noisy(SKILLS, runs=3)
+    by_run = sorted(records, key=lambda record: record["run"])  # the systems take turns in a task
+    means = {
+        group.by["model"]: group.metrics["accuracy"].value
+        for group in cal.score(records, by="model").groups
+    }
+    for ordered in (records, by_run):
+        ranked = cal.rank(ordered).metrics[0]
+        assert {each.name: each.value for each in ranked.systems} == pytest.approx(means)
+
+
 def test_unequal_runs_are_said() -> None:
     rows = noisy({"a": 0.5, "b": 0.6}, tasks=20)
     found = cal.rank([*rows, *rows[:7], *rows[:7]])
@@ -264,7 +276,7 @@ def test_pairwise_judgments(tmp_path: Path) -> None:
     assert strength is not None
     assert strength.win_rate == pytest.approx((9 + 4.5 + 5) / (9 + 9 + 5 + 5))
     file = write_lines(tmp_path / "judged.jsonl", JUDGED)
-    assert "best Bradley-Terry strength: x" in run(file).stdout
+    assert "highest Bradley-Terry strength: x" in run(file).stdout
     assert "leave --metric and --by out" in refused(file, "--metric", "accuracy")
 
 

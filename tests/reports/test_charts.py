@@ -396,12 +396,13 @@ def test_a_comparison_draws_its_differences() -> None:
     assert not isinstance(chart, str)
     rows = {row["name"]: row for row in rows_of(chart) if "difference" in row}
     found = compared.pairs[0].metrics
-    assert {"accuracy", "error_rate", "pass_rate"} <= set(rows)
+    assert {"accuracy", "pass_rate"} <= set(rows)
+    assert not {"usr", "error_rate"} & set(rows)  # 1 − accuracy, and not asked for
     for name, row in rows.items():
         assert row["difference"] == found[name].difference
         if found[name].low is not None:
             assert (row["low"], row["high"]) == (found[name].low, found[name].high)
-    assert rows["accuracy"]["verdict"] == rows["error_rate"]["verdict"] == "better"
+    assert rows["accuracy"]["verdict"] == "better"
     assert rows["pass_rate"]["verdict"] == "neither"
     assert "<svg" in compared._repr_html_()
 

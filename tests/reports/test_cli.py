@@ -9,6 +9,7 @@ from shutil import copytree
 import pytest
 from click.testing import CliRunner, Result
 
+import calipers as cal
 from calipers.cli import app
 from tests.examples import first_of
 from tests.files import write_lines
@@ -76,7 +77,7 @@ def test_without_a_name_it_is_report_html_here(
 def test_markdown_by_format_and_by_name(data: Path, tmp_path: Path) -> None:
     told = run("report", data, "--format", "markdown", "-o", "-")
     assert told.exit_code == 0
-    assert told.stdout.startswith("# records.jsonl\n")
+    assert told.stdout.startswith("# alpha and beta on 30 tasks\n")
     run("report", data, "-o", tmp_path / "r.md")
     assert (tmp_path / "r.md").read_text(encoding="utf-8") == told.stdout
 
@@ -86,6 +87,40 @@ def test_figures_for_a_paper(data: Path, tmp_path: Path) -> None:
     assert run("report", data, "-o", tmp_path / "r.md", "--figures", folder).exit_code == 0
     names = {path.name for path in folder.iterdir()}
     assert {"reliability.svg", "reliability.png", "latency.svg", "cost_pass_rate.svg"} <= names
+    assert {"ranking.svg", "ranking.pdf", "ranking.png"} <= names
+    assert (folder / "ranking.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_bundle_for_a_paper(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "paper"
+    done = run("report", data, "-o", tmp_path / "r.md", "--bundle", folder)
+    assert done.exit_code == 0
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert f"{folder}: {len(written)} files" in done.stderr
+    assert {
+        f"tables/{name}.tex" for name in ("leaderboard", "pairs", "metrics", "tasks")
+    } <= written
+    assert {"tables/by-category.csv", "figures/ranking.pdf", "methods.tex"} <= written
+    tables = {path for path in written if path.startswith("tables/")}
+    assert {path.rpartition(".")[0] + ".csv" for path in tables} <= tables
+    assert "\\toprule" in (folder / "tables/leaderboard.tex").read_text(encoding="utf-8")
+    paragraph = (folder / "methods.md").read_text(encoding="utf-8")
+    for said in ("120 records of 2 systems on 30 tasks", "Wilson", "common to all", "seed 0"):
+        assert said in paragraph
+    pairs = (folder / "tables/pairs.csv").read_text(encoding="utf-8").splitlines()
+    assert pairs[0].startswith("a − b,difference,difference low,difference high,p,")
+    again = cal.report(str(data), bundle=tmp_path / "again").to_html()
+    assert (tmp_path / "again/report.html").read_text(encoding="utf-8") == again
+    for name in written:
+        if not name.endswith(".pdf"):  # the order of the fonts in a PDF varies
+            assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_bundle_needs_a_folder(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert (
+        run("report", data, "-o", tmp_path / "r.md", "--bundle", tmp_path / "file").exit_code == 2
+    )
 
 
 def test_a_run_leaves_a_report_with_its_verdict(ran: SuiteFolder) -> None:

@@ -15,6 +15,9 @@ import calipers as cal
 from calipers.gates.early import Early, Standing
 from calipers.gates.reading import read_gate
 from calipers.reports.figures import choose_form, format_figure, split_figure
+from calipers.reports.headline import make_headline
+from calipers.reports.recommendations import tabulate_recommendations
+from calipers.reports.scores import list_shown
 from tests.reports.pages_at_hand import page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
@@ -47,7 +50,9 @@ def test_every_number_is_the_score_s(made: cal.Report, html: str) -> None:
     for ours, theirs in zip(made.score.groups, again.groups, strict=True):
         for name, measured in theirs.metrics.items():
             assert ours.metrics[name] == measured
-            if measured.value is not None:
+            if name in ("usr", "error_rate"):  # 1 − accuracy
+                assert re.search(rf"\b{name}\b", text) is None
+            elif measured.value is not None:
                 assert split_figure(measured.value, measured.low, measured.high)[0] in text
             else:
                 assert measured.reason is not None
@@ -154,9 +159,9 @@ def test_tiers_have_grades_and_uplift() -> None:
 
 def test_without_a_policy_the_main_numbers_stand_first() -> None:
     text = page_of(cal.report(records()).to_html()).text
-    assert "No verdict" in text
+    told = "alpha and beta on 30 tasks Result Best accuracy: alpha, 0."  # the title, the answer
+    assert told in text
     assert "No policy was given, so nothing was decided." in text
-    assert text.index("Best accuracy: alpha") < text.index("Metrics Reasoning")
 
 
 def graded(solved: dict[str, int]) -> list[dict[str, Any]]:
@@ -173,7 +178,7 @@ def test_systems_are_ranked_by_the_adjusted_test() -> None:
     assert told.ranking is not None
     assert told.ranking.systems == cal.rank(rows).systems
     page = page_of(told.to_html())
-    assert "Best accuracy: b-best" in page.text
+    assert "Highest accuracy: b-best" in page.text
     assert "it cannot be told apart from c-close." in page.text
     assert "spec-ranking" in page.specs()
     assert page.text.index("Leaderboard") < page.text.index("Metrics Reasoning")
@@ -240,8 +245,10 @@ def test_the_same_records_give_the_same_bytes() -> None:
 def test_markdown_holds_the_same_numbers(made: cal.Report) -> None:
     told = made.to_markdown()
     for group in made.score.groups:
-        for measured in group.metrics.values():
-            assert split_figure(measured.value, measured.low, measured.high)[0] in told
+        for name in list_shown(made.score):
+            every = [each.metrics[name] for each in made.score.groups]
+            measured, form = group.metrics[name], choose_form(every)
+            assert split_figure(measured.value, measured.low, measured.high, form)[0] in told
     for heading in ("## Metrics", "## By category", "## What failed", "## Samples"):
         assert heading in told
     assert "gate: fail" in told
@@ -289,4 +296,82 @@ def test_flagged_answers_are_counted_at_the_top() -> None:
     judgment = {"judge": "j", "model": "m", "passed": True, "flags": ["instruction"]}
     rows = [{"id": "a", "answer": "x", "target": "y", "judgments": [judgment]}]
     text = page_of(cal.report(rows).to_html()).text
-    assert "judged records with text that seems to address the judge: 1" in text
+    assert "Judged records with text that seems to address the judge: 1" in text
+
+
+# --- the answer first ---
+
+
+def test_the_title_is_the_suite_s_or_tells_systems_and_tasks() -> None:
+    def title(rows: list[dict[str, Any]]) -> str:
+        return cal.report(rows).title
+
+    assert title(graded({"a": 10})) == "a on 60 tasks"
+    assert title(graded({"a": 10, "b": 20})) == "a and b on 60 tasks"
+    assert title(graded(dict.fromkeys("abc", 10))) == "3 models on 60 tasks"
+    assert title([{"correct": True}]) == "1 task"  # a record without an id is one
+    tiers = [row | {"tier": tier} for tier in ("T0", "T1") for row in graded({"a": 10})]
+    assert title(tiers) == "2 tiers of a on 60 tasks"
+
+
+def test_failed_and_truncated_calls_are_told_at_the_top() -> None:
+    rows = graded({"a": 10, "b": 50})
+    rows[0] |= {"error": "timeout: 60 s", "correct": None}
+    rows[1] |= {"finish_reason": "length"}
+    for policy in (None, {"thresholds": {"blocking": {"accuracy": 5}}}):
+        told = make_headline(cal.report(rows, policy=policy))
+        assert "1 of 120 calls failed (a 1)." in told.reasons
+        assert "1 of 120 replies were truncated (a 1)." in told.reasons
+
+
+def test_tiers_are_told_by_their_tests_against_the_baseline() -> None:
+    def runs(rates: dict[str, float]) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": str(n),
+                "tier": tier,
+                "passed": n % 10 < 10 * rate,
+                "impl_rate": rate,
+                "cost_usd": 0.1 + 0.001 * n,
+            }
+            for tier, rate in rates.items()
+            for n in range(30)
+        ]
+
+    apart = " ".join(make_headline(cal.report(runs({"T0": 0.2, "T1": 0.9}))).reasons)
+    assert "Composite score significantly above that of T0: T1 (p < 0.0001)." in apart
+    assert "Median composite by tier: from" in apart
+    assert "Cheapest way to a pass:" in apart
+    alike = " ".join(make_headline(cal.report(runs({"T0": 0.5, "T1": 0.5}))).reasons)
+    assert "No tier differs significantly from T0 in composite score" in alike
+
+
+def test_the_hardest_tasks_are_listed_by_system() -> None:
+    told = cal.report(graded({"a": 10, "b": 50}))
+    assert told.n_tasks == 60
+    assert told.tasks[0].id == "50"
+    assert (told.tasks[0].right, told.tasks[0].runs) == (0, 2)
+    half = next(each for each in told.tasks if each.id == "10")
+    assert half.by_system == {("a",): (0, 1), ("b",): (1, 1)}
+    assert "| 10 | 0.50 | 1.00 | 0.00 | 2 |" in told.to_markdown()  # b is ranked first
+    many = cal.report(graded({f"m{n}": n for n in range(9)}))
+    assert "| 0 | 0.89 | 8 of 9 | 9 |" in many.to_markdown() or many.tasks[0].right == 0
+    assert many.to_dict()["tasks"][0]["runs"] == 9
+
+
+def test_recommendations_are_counted() -> None:
+    trace = {"tool_calls": [{"tool_name": "search", "success": True}]}
+    rows = [
+        {"id": str(n), "trace": trace, "answer": "x", "target": "x", "duration_seconds": 1 + n}
+        for n in range(4)
+    ]
+    told = cal.report(rows)
+    table = tabulate_recommendations(told.score.groups)
+    assert table is not None
+    [row] = table.rows
+    extras = told.score.groups[0].metrics["agent_composite"].extras
+    counts = [row.get_cell(place).value for place in range(3, 7)]
+    assert counts == [extras[name] for name in ("accept", "weak_accept", "weak_reject", "reject")]
+    assert sum(counts) == 4
+    assert "Recommendations" in told.to_html()
+    assert "## Recommendations" in told.to_markdown()

@@ -305,3 +305,59 @@ def test_hostile_text_is_harmless_in_every_format() -> None:
     assert not set("\x1b\u202e") & set(page)
     formula = Table(columns=(Column(name="a"),), rows=(Row(cells=("=1+1",)),))
     assert render_csv((formula,)) == "a\n'=1+1\n"
+
+
+# --- what people see of a score ---
+
+
+def test_metrics_that_restate_accuracy_are_shown_when_named() -> None:
+    rows = [{"id": str(n), "correct": n % 3 > 0} for n in range(30)]
+    told = cal.score(rows)
+    assert "error_rate" not in str(told) + told.to_markdown() + told._repr_html_()
+    assert {"accuracy", "usr", "error_rate"} <= set(told.to_dict()["groups"][0]["metrics"])
+    assert "error_rate" in told.to_csv()
+    named = str(cal.score(rows, metrics=["accuracy", "error_rate"]))
+    assert "accuracy" in named
+    assert "error_rate" in named
+    assert "error_rate" in str(cal.score(rows, metrics=["error_rate"]))
+    compared = cal.compare(rows, rows)
+    assert "error_rate" not in str(compared)
+    assert "error_rate" in compared.pairs[0].metrics
+    assert "error_rate" in str(cal.compare(rows, rows, metrics=["accuracy", "error_rate"]))
+
+
+def test_an_interval_with_one_bound_says_why() -> None:
+    rows = [{"id": str(n), "answer": str(n), "target": "1"} for n in range(8)]
+    told = cal.score(rows, metrics=["sce"])
+    assert "—]*" in str(told)
+    assert "* sce: no upper bound: fewer than 5 rows for each distinct answer" in str(told)
+    assert "- \\* sce: no upper bound" in told.to_markdown()  # not a list in a list
+    assert "no upper bound: fewer than 5 rows" in told._repr_html_()
+
+
+def test_metrics_without_a_value_share_a_line() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": str(n), "model": "a", "correct": True, "latency_ms": 5 + n} for n in range(4)
+    ]
+    rows += [{"id": str(n), "model": "b", "correct": n > 1} for n in range(4)]
+    notes = cal.score(rows, by="model").to_markdown().splitlines()
+    [line] = [each for each in notes if each.startswith("- without a value in b: ")]
+    assert "latency_mean_ms, latency_p95_ms" in line
+    assert "(no record has latency_ms)" in line
+
+
+def test_only_what_is_significantly_best_is_bold() -> None:
+    def answers(right: int) -> list[dict[str, Any]]:
+        return [{"id": str(n), "correct": n < right} for n in range(60)]
+
+    apart, alike = (cal.compare(answers(20), answers(most)) for most in (55, 22))
+    assert "\\textbf{0.92}" in apart.to_latex()
+    assert "textbf" not in alike.to_latex()
+    ranked = {
+        most: cal.rank(
+            [row | {"model": name} for name, n in (("a", most), ("b", 20)) for row in answers(n)]
+        )
+        for most in (55, 22)
+    }
+    assert ranked[55].to_latex().count("\\textbf") == 1
+    assert "textbf" not in ranked[22].to_latex()

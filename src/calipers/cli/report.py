@@ -47,7 +47,14 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     "output",
     "--title",
     metavar="TEXT",
-    help="Title of the report; by default the name of the suite or file.",
+    help="Title of the report; by default the name of the suite, or systems and tasks.",
+)
+@add_own_option(
+    "output",
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph into DIR.",
 )
 @add_own_option(
     "output",
@@ -64,6 +71,7 @@ def report(
     files: tuple[str, ...],
     output: Path | None,
     output_format: str | None,
+    bundle: Path | None,
     options: dict[str, Any],
     **own: Any,
 ) -> None:
@@ -74,7 +82,7 @@ def report(
     """
     kind = output_format or (_MARKDOWN if _is_markdown(output) else _HTML)
     place = output or _choose_place(files, kind)
-    if kind == _HTML:
+    if kind == _HTML or bundle is not None:
         from calipers.runs.report_data import require_report  # noqa: PLC0415
 
         require_report("calipers report")
@@ -88,6 +96,9 @@ def report(
         say_empty(files)
         sys.exit(made.exit_code)
     _put(made, kind, place)
+    if bundle is not None:
+        written = made.save_bundle(bundle)
+        click.echo(f"{bundle}: {len(written)} files", err=True)
     sys.exit(made.exit_code)
 
 

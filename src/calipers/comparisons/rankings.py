@@ -213,7 +213,7 @@ class Ranking(Printed, Tabular):
         }
 
     def save_figures(self, folder: str | Path) -> None:
-        """Write each chart as SVG and PNG."""
+        """Write each chart as SVG, PDF and PNG."""
         from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
 
         save_charts(self.charts(), Path(folder))

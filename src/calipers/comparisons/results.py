@@ -132,6 +132,10 @@ class MetricComparison:
     weights: ValuesByWeight | None = None  # where tasks and rows give different values
     against: Margin | None = None
 
+    def is_significant(self, confidence: float) -> bool:
+        """Say whether the test, adjusted for all metrics and pairs, finds a difference."""
+        return self.p_holm is not None and self.p_holm < 1 - confidence
+
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of one metric."""
         numbers = {
@@ -201,6 +205,7 @@ class Compared(Printed, Tabular):
     across: Mapping[str, Across] = field(default_factory=dict)
     flips: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  # the metrics that were asked for by name
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON: one pair at the top level, or a list of all pairs."""

@@ -79,6 +79,7 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         confidence=options.confidence,
         seed=options.seed,
         across=dict(compare_across(sides, metrics)) if asked.unpaired and not two else {},
+        named=tuple(options.metrics),
         flips=_count_flips(sides[0], sides[1], asked) if two and not asked.unpaired else {},
         notices=(*_note_unfinished(data), *_list_notices(read, sides, asked.between)),
     )

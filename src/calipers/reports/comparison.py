@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.metrics import metric_named
@@ -15,6 +15,7 @@ from calipers.reports.figures import (
     format_p,
     group_name,
 )
+from calipers.reports.restated import drop_restated
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table, Tone, Where
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def make_comparison_document(compared: Compared) -> Document:
     for whole in compared.pairs:
         for pair in (whole, *whole.groups):
             blocks.append(tabulate_pair(compared, pair, tuple(fields)))
-            if moved := _tabulate_causes(pair):
+            if moved := _tabulate_causes(compared, pair):
                 blocks.append(moved)
     if compared.across:
         rows = tuple(
@@ -92,16 +93,18 @@ def tabulate_pair(
     """Return a row per metric of two runs: both values, the difference, and how sure it is."""
     behind = {name: _flatten(metric) for name, metric in pair.metrics.items()}
     further = tuple(dict.fromkeys(each for flat in behind.values() for each in flat))
+    shown = drop_restated(pair.metrics, named=compared.named)
     rows = []
     for name in pair.metrics if names is None else names:
         metric = pair.metrics[name]
         link = "" if define is None else define(name)
-        where: Where = "data" if metric.difference is None else "all"
+        is_shown = name in shown and metric.difference is not None
+        where: Where = "all" if is_shown else "data"
         cells = (
             *(pair.base, pair.candidate, *(pair.by.get(field) for field in fields)),
-            *(Cell(value=name, link=link), *_make_value_cells(name, metric)),
+            *(Cell(value=name, link=link), *_make_value_cells(name, metric, compared.confidence)),
             *(behind[name].get(each) for each in further),
-            *_make_evidence_cells(name, metric, paired=compared.paired),
+            *_make_evidence_cells(name, metric, compared),
         )
         rows.append(Row(cells=cells, where=where))
     columns = (
@@ -116,7 +119,7 @@ def tabulate_pair(
         lead=_describe_tasks(pair) if compared.paired else "",
         columns=columns,
         rows=tuple(rows),
-        notes=tuple(_list_notes(pair, compared.confidence)),
+        notes=tuple(_list_notes(pair, shown, compared.confidence)),
     )
 
 
@@ -135,20 +138,19 @@ def _flatten(metric: MetricComparison) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if name not in shown}
 
 
-def _make_value_cells(name: str, metric: MetricComparison) -> tuple[Cell, Cell, Cell]:
-    """Return both values and the difference, all with the digits that its interval allows."""
-    form = _choose_form(metric)
+def _make_value_cells(
+    name: str, metric: MetricComparison, confidence: float
+) -> tuple[Cell, Cell, Cell]:
+    """Return both values and the difference, all with the digits that its interval allows.
+
+    The better value is strong where the adjusted test finds a difference.
+    """
+    form, tone = _choose_form(metric), _choose_tone(name, metric, confidence)
     signed = Form(signed=True)
     return (
-        Cell(value=metric.base, form=form),
-        Cell(value=metric.candidate, form=form),
-        Cell(
-            value=metric.difference,
-            low=metric.low,
-            high=metric.high,
-            form=signed,
-            tone=_choose_tone(name, metric),
-        ),
+        Cell(value=metric.base, form=form, strong=tone == "loss"),
+        Cell(value=metric.candidate, form=form, strong=tone == "gain"),
+        Cell(value=metric.difference, low=metric.low, high=metric.high, form=signed, tone=tone),
     )
 
 
@@ -159,12 +161,12 @@ def _choose_form(metric: MetricComparison) -> Form:
     return Form(decimals=count_decimals(metric.difference, metric.low, metric.high))
 
 
-def _choose_tone(name: str, metric: MetricComparison) -> Tone:
-    """Return whether the candidate is better or worse, if its interval excludes 0."""
-    better, low, high = metric_named(name).better, metric.low, metric.high
-    if better is None or low is None or high is None or low <= 0 <= high:
+def _choose_tone(name: str, metric: MetricComparison, confidence: float) -> Tone:
+    """Return whether the candidate is better or worse, if the adjusted test says so."""
+    better = metric_named(name).better
+    if better is None or not metric.is_significant(confidence):
         return ""
-    return "gain" if (low > 0) == (better == "higher") else "loss"
+    return "gain" if ((metric.difference or 0.0) > 0) == (better == "higher") else "loss"
 
 
 def _list_evidence_columns(compared: Compared) -> tuple[Column, ...]:
@@ -177,10 +179,13 @@ def _list_evidence_columns(compared: Compared) -> tuple[Column, ...]:
     )
 
 
-def _make_evidence_cells(name: str, metric: MetricComparison, *, paired: bool) -> tuple[Cell, ...]:
+def _make_evidence_cells(
+    name: str, metric: MetricComparison, compared: Compared
+) -> tuple[Cell, ...]:
     shown = (Cell(text=format_p(metric.p_value)), Cell(text=format_p(metric.p_holm)))
-    lane = Cell(low=metric.low, high=metric.high, tone=_choose_tone(name, metric))
-    if paired:
+    tone = _choose_tone(name, metric, compared.confidence)
+    lane = Cell(low=metric.low, high=metric.high, tone=tone)
+    if compared.paired:
         return lane, *shown, Cell(text=_join_counts(metric.wins, metric.losses, metric.ties))
     effect = format_figure(metric.effect, form=Form(signed=True, decimals=2))
     named = effect if metric.effect is None else f"{metric.effect_name} {effect}"
@@ -207,11 +212,11 @@ def _describe_tasks(pair: Pair) -> str:
     return f"{pair.n_pairs:,} tasks in both, {base:,} only in base, {candidate:,} only in candidate"
 
 
-def _tabulate_causes(pair: Pair) -> Table | None:
+def _tabulate_causes(compared: Compared, pair: Pair) -> Table | None:
     """Return why values moved over all tasks; None if that was not asked for."""
     rows, notes = [], dict[str, None]()
-    for name, metric in pair.metrics.items():
-        if (parts := metric.attribution) is not None:
+    for name in drop_restated(pair.metrics, named=compared.named):
+        if (parts := pair.metrics[name].attribution) is not None:
             signed = Form(signed=True)
             moved = (Cell(value=getattr(parts, each), form=signed) for each in _MOVED)
             rows.append(Row(cells=(name, parts.base, parts.candidate, *moved)))
@@ -223,26 +228,27 @@ def _tabulate_causes(pair: Pair) -> Table | None:
     return Table(title=title, columns=_WHY, rows=tuple(rows), notes=tuple(notes))
 
 
-def _list_notes(pair: Pair, confidence: float) -> Iterator[str]:
+def _list_notes(pair: Pair, shown: Sequence[str], confidence: float) -> Iterator[str]:
     """Yield which test gives which p, the verdicts on margins, and caveats."""
-    yield from _list_tests(pair)
-    for name, metric in pair.metrics.items():
+    metrics = {name: pair.metrics[name] for name in shown}
+    yield from _list_tests(metrics)
+    for name, metric in metrics.items():
         if metric.against is not None and metric.difference is not None:
             yield f"{name}: {_describe_margin(metric.against)}"
-    for name, metric in pair.metrics.items():
+    for name, metric in metrics.items():
         if metric.weights is not None:
             yield f"{name}: {_describe_weights(metric.weights, _choose_form(metric))}"
-    for name, metric in pair.metrics.items():
+    for name, metric in metrics.items():
         if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
             seen = format_figure(metric.detectable)
             yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
 
 
-def _list_tests(pair: Pair) -> Iterator[str]:
+def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:
     """Yield each test with its metrics, and on one line the metrics that have no value."""
     tests: dict[str, list[str]] = {}
     nulls: dict[str, list[str]] = {}
-    for name, metric in pair.metrics.items():
+    for name, metric in metrics.items():
         if metric.difference is None:
             nulls.setdefault(metric.reason or "no value", []).append(name)
         elif metric.p_value is None:

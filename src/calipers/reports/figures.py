@@ -9,6 +9,7 @@ One rule for every format: an interval decides how many digits its value has.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 NOTHING = "—"
 _DIGITS = 4  # of a number without an interval
 _DIGITS_OF_HALF = 2  # of half of an interval
+_DIGITS_OF_SHORT = 1  # of the shorter side of a lopsided interval
 _MORE_OF_LOPSIDED = 2  # decimals
 _MOST_DECIMALS = 7  # beyond them: powers of ten
 _LEAST_P = 0.0001
 _NAMED = 6  # in a note
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class Estimated(Protocol):
@@ -87,7 +90,10 @@ def split_figure(
     decimals = count_decimals(value, low, high)
     if form.decimals is not None:
         decimals = max(0, form.decimals - 2) if form.percent else form.decimals
-    text = _number(value, decimals, signed=form.signed) + (" %" if form.percent else "")
+    number = _number(value, decimals, signed=form.signed)
+    if low is None and high is None and form.decimals is None and decimals <= _MOST_DECIMALS:
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+    text = f"{number} %" if form.percent else number
     if low is None and high is None:
         return text, ""
     if form.brackets or low is None or high is None or _is_lopsided(value, low, high):
@@ -102,13 +108,17 @@ def split_figure(
 def count_decimals(value: float, low: float | None = None, high: float | None = None) -> int:
     """Return how many decimals the interval supports; without one, those of four digits.
 
-    Half of an interval has two digits; of a lopsided one also the side that is shorter.
+    Half of an interval has two digits, and the shorter side of a lopsided one has one at least;
+    no bound is rounded to 0 if two more decimals tell it from 0.
     """
     ends = [each for each in (low, high) if each is not None and math.isfinite(each)]
     sides = sorted(abs(value - each) for each in ends if each != value)
     if sides and math.isfinite(value):
         of_half = _count_decimals(sum(sides) / 2, _DIGITS_OF_HALF)
-        return min(_count_decimals(sides[0], _DIGITS_OF_HALF), of_half + _MORE_OF_LOPSIDED)
+        most = of_half + _MORE_OF_LOPSIDED
+        of_short = min(most, _count_decimals(sides[0], _DIGITS_OF_SHORT))
+        of_ends = (_count_decimals(abs(each), _DIGITS_OF_SHORT) for each in ends)
+        return max(of_half, of_short, *(each for each in of_ends if each <= most))
     known = abs(value) if math.isfinite(value) else max(map(abs, ends), default=0.0)
     return _count_decimals(known, _DIGITS)
 
@@ -162,3 +172,32 @@ def join_some(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def shorten_text(text: str, most: int) -> str:
+    """Return a text from outside on one line, of so many characters at most."""
+    name = strip_controls(text)
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def join_ranges(told: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return texts with the names they are of; those that differ in numbers alone are one.
+
+    >>> join_ranges([("235 rows are too few", "a"), ("240 rows are too few", "b")])
+    {'235 to 240 rows are too few': ['a', 'b']}
+    """
+    alike: dict[str, tuple[dict[str, None], list[list[str]]]] = {}
+    for text, name in told:
+        names, numbers = alike.setdefault(_NUMBER.sub("\0", text), ({}, []))
+        names[name] = None
+        numbers.append(_NUMBER.findall(text))
+    found = {}
+    for pattern, (names, numbers) in alike.items():
+        spans = iter([_span(several) for several in zip(*numbers, strict=True)])
+        found[re.sub("\0", lambda _, spans=spans: next(spans), pattern)] = list(names)
+    return found
+
+
+def _span(numbers: Sequence[str]) -> str:
+    ordered = sorted({*numbers}, key=lambda each: float(each.replace(",", "")))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"

@@ -113,6 +113,7 @@ def _render_cell(table: Table, row: Row, place: int, named: int) -> str:
 
 def _render_figure(cell: Cell) -> str:
     value, reach = map(escape, cell.parts)
+    value = f"<strong>{value}</strong>" if cell.strong else value
     shown = _add_link(value, cell.link) + (f" <small>{reach}</small>" if reach else "")
     if cell.tone in _TAGS:
         return f'<span class="tag {cell.tone}">{shown}</span>'

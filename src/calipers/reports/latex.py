@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calipers.reports.figures import strip_controls
-from calipers.reports.table import Document, Line, Table, hide_data, list_sentences
+from calipers.reports.table import Cell, Document, Line, Table, hide_data, list_sentences
 
 _PREAMBLE = "% needs \\usepackage{booktabs} in the preamble"
 _SPECIAL = {
@@ -81,7 +81,7 @@ def _render_table(table: Table) -> Iterator[str]:
     yield f"\\begin{{tabular}}{{{''.join('lr'[table.columns[place].right] for place in told)}}}"
     yield from (
         "\\toprule",
-        _render_cells(_render_head(table, place) for place in told),
+        _join_cells(escape_latex(_render_head(table, place)) for place in told),
         "\\midrule",
     )
     section = ""
@@ -90,7 +90,7 @@ def _render_table(table: Table) -> Iterator[str]:
             section = escape_latex(row.section)
             yield f"\\multicolumn{{{len(told)}}}{{l}}{{\\textit{{{section}}}}} \\\\"
         section = row.section
-        yield _render_cells(row.get_cell(place).shown for place in told)
+        yield _join_cells(_render_cell(row.get_cell(place)) for place in told)
     yield from ("\\bottomrule", "\\end{tabular}")
     yield from (f"\n\\par\\smallskip{{\\footnotesize {escape_latex(each)}\\par}}" for each in below)
     yield "\\end{table}"
@@ -100,7 +100,13 @@ def _render_head(table: Table, place: int) -> str:
     return "" if table.columns[place].kind == "unit" else table.columns[place].head
 
 
-def _render_cells(texts: Iterator[str]) -> str:
-    row = " & ".join(map(escape_latex, texts))
+def _render_cell(cell: Cell) -> str:
+    value, reach = map(escape_latex, cell.parts)
+    shown = f"\\textbf{{{value}}}" if cell.strong else value
+    return f"{shown} {reach}" if reach else shown
+
+
+def _join_cells(cells: Iterator[str]) -> str:
+    row = " & ".join(cells)
     # Behind \\ of the row before, a text that begins with [ or * would be read as its option.
     return f"{{}}{row} \\\\" if row.startswith(("[", "*")) else f"{row} \\\\"

@@ -83,7 +83,8 @@ def _render_rows(table: Table) -> Iterator[str]:
 
 def _render_cell(cell: Cell, *, signed: bool) -> str:
     sign = f"{SIGNS[cell.tone]} " if signed and cell.tone in SIGNS else ""
-    return sign + escape_cell(cell.shown)
+    text = escape_cell(cell.shown)
+    return sign + (f"**{text}**" if cell.strong else text)
 
 
 def _render_notes(table: Table) -> Iterator[str]:
@@ -92,8 +93,13 @@ def _render_notes(table: Table) -> Iterator[str]:
     for row, name, said in list_sentences(table):
         sign = f"{SIGNS[row.tone]} " if row.tone in SIGNS else ""
         yield f"- {sign}**{escape_cell(name)}**: {escape_cell(said)}"
-    yield from (f"- {escape_cell(note)}" for note in table.notes)
+    yield from (f"- {_escape_start(escape_cell(note))}" for note in table.notes)
     yield ""
+
+
+def _escape_start(text: str) -> str:
+    """Return a line that begins no list of its own."""
+    return f"\\{text}" if text.startswith("* ") else text
 
 
 def escape_cell(text: str) -> str:

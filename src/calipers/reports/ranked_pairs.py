@@ -19,14 +19,15 @@ _MOST = 40  # systems that have a matrix
 def tabulate_pairs(ranked: MetricRanking) -> Table:
     """Return the pairs: listed where they are few, else as a matrix of who beats whom."""
     if len(ranked.systems) <= _LISTED:
-        return _list(ranked)
+        return list_pairs(ranked)
     if len(ranked.systems) <= _MOST:
         return _matrix(ranked)
     text = f"{len(ranked.pairs):,} pairs of systems: see the JSON"
     return Table(title="Pairs", columns=(), rows=(), lead=text)
 
 
-def _list(ranked: MetricRanking) -> Table:
+def list_pairs(ranked: MetricRanking) -> Table:
+    """Return a row per pair of systems, the better one first."""
     columns = (
         Column(name="pair", heading="a − b", kind="key", where="people"),
         Column(name="difference", where="people"),
@@ -44,8 +45,8 @@ def _list(ranked: MetricRanking) -> Table:
                     form=Form(signed=True),
                     tone=_tone(ranked, pair),
                 ),
-                Cell(text=format_p(pair.p_value)),
-                Cell(text=format_p(pair.p_adjusted)),
+                Cell(value=pair.p_value, text=format_p(pair.p_value)),
+                Cell(value=pair.p_adjusted, text=format_p(pair.p_adjusted)),
             )
         )
         for pair in ranked.pairs

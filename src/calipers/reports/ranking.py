@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Ranking,
         TaskPart,
     )
-    from calipers.scores.results import Score
+    from calipers.scores.results import Group, Score
 
 _BRADLEY_TERRY = "bradley_terry"
 _NAMED = 5
@@ -49,7 +49,9 @@ def describe_best(ranked: MetricRanking) -> str:
     """Return which system is best, and which are not significantly different from it."""
     first, *others = ranked.best
     rest = len(ranked.systems) - 1
-    said = f"best {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
+    end = "highest" if ranked.better == "higher" else "lowest"
+    word = end if others else "best"
+    said = f"{word} {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
     if rest == 1:
         return f"{said}, {_against_the_other(ranked)}"
     if not others:
@@ -81,13 +83,19 @@ def sentence(text: str) -> str:
 
 
 def order_groups(score: Score, ranking: Ranking | None) -> Score:
-    """Return a score with its groups from the best down; tiers stay in their own order."""
+    """Return a score with its groups from the best down; tiers stay in their own order.
+
+    The groups may be parts of systems, as those of a breakdown are.
+    """
     if ranking is None or TIER in ranking.by:
         return score
-    place = {tuple(each.by.items()): number for number, each in enumerate(ranking.systems)}
+    place = {tuple(each.by.values()): number for number, each in enumerate(ranking.systems)}
     last = len(place)
-    groups = sorted(score.groups, key=lambda group: place.get(tuple(group.by.items()), last))
-    return replace(score, groups=tuple(groups))
+
+    def find_place(group: Group) -> int:
+        return place.get(tuple(group.by.get(name) for name in ranking.by), last)
+
+    return replace(score, groups=tuple(sorted(score.groups, key=find_place)))
 
 
 def _name(ranked: MetricRanking) -> str:
@@ -104,6 +112,7 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     """Return a row per system, the best first."""
     form = choose_form(ranked.systems)
     further = _strength_cells(ranked)
+    alone = len(ranked.best) == 1
     columns = (
         Column(name="metric", where="data"),
         *(Column(name=f"by_{name}", where="data") for name in by),
@@ -122,7 +131,7 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
         Row(
             cells=(
                 *(ranked.metric, *each.by.values(), each.rank, each.name),
-                _estimate(each, form),
+                _estimate(each, form, strong=alone and place == 0),
                 *(Cell(text=_ranks(each)), each.rank_low, each.rank_high, each.group),
                 *(cells[place] for cells in further.values()),
                 *(each.n_tasks, each.reason),
@@ -144,9 +153,9 @@ def _head(ranked: MetricRanking) -> str:
     return f"{name} ({ranked.unit})" if ranked.unit else name
 
 
-def _estimate(each: RankedSystem, form: Form) -> Cell:
+def _estimate(each: RankedSystem, form: Form, *, strong: bool) -> Cell:
     note = each.reason or f"n = {count_things(each.n_tasks, 'task')}"
-    return Cell(value=each.value, low=each.low, high=each.high, form=form, note=note)
+    return Cell(value=each.value, low=each.low, high=each.high, form=form, note=note, strong=strong)
 
 
 def _ranks(each: RankedSystem) -> str:

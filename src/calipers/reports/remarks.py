@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import (
     format_figure,
     group_name,
+    join_ranges,
     join_some,
+    shorten_text,
     split_figure,
     strip_controls,
 )
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from calipers.scores.results import FlakyTask, Frontier, Group, Measured, OnFrontier, Score
     from calipers.statistics.correction import Corrected
 
+UNBOUNDED = "*"  # behind an interval that lacks a bound; a note says why
 _ID_CHARS = 40
 _IDS = 20
+_WARNED = 4  # groups that each have a line of their own
 
 
 def list_remarks(score: Score) -> Iterator[str]:
@@ -31,59 +35,80 @@ def list_remarks(score: Score) -> Iterator[str]:
 
 
 def list_warnings(score: Score) -> Iterator[str]:
-    """Yield a warning per group with failed calls."""
-    for group in score.groups:
-        if group.warning is not None:
-            yield f"! {group_name(group.by)}: {group.warning}"
+    """Yield the warnings about failed calls: one per group, or one for many."""
+    warned = {group_name(g.by): g.warning for g in score.groups if g.warning is not None}
+    if len(warned) <= _WARNED:
+        yield from (f"! {name}: {warning}" for name, warning in warned.items())
+        return
+    for warning, names in join_ranges([(text, name) for name, text in warned.items()]).items():
+        yield f"! {join_some(names)}: {warning}"
 
 
 def list_reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
-    """Return why values or bounds are missing; metrics without any value share a line."""
-    nulls: dict[str, list[str]] = {}
-    partly: dict[tuple[str, str], list[str]] = {}
+    """Return why values or bounds are missing; metrics without a value share a line."""
+    nulls: dict[str, dict[str, list[str]]] = {}  # by the groups without it, then by the reason
     for name in names:
-        found = [(group, group.metrics[name]) for group in groups if name in group.metrics]
-        said = dict.fromkeys(each.reason for _, each in found if each.reason is not None)
-        if len(said) == 1 and all(each.value is None for _, each in found):
-            nulls.setdefault(next(iter(said)), []).append(name)
-            continue
-        for why in said:
-            whose = [group_name(group.by) for group, each in found if each.reason == why]
-            of = f" ({join_some(whose)})" if len(whose) < len(groups) else ""
-            partly.setdefault((why, of), []).append(name)
-    folded = "; ".join(f"{', '.join(each)} ({why})" for why, each in nulls.items())
+        lacking: dict[str, list[str]] = {}
+        for group in groups:
+            if name in group.metrics and (why := group.metrics[name].reason) is not None:
+                lacking.setdefault(why, []).append(group_name(group.by))
+        for why, whose in lacking.items():
+            of = f" in {join_some(whose)}" if len(whose) < len(groups) else ""
+            nulls.setdefault(of, {}).setdefault(why, []).append(name)
     return [
-        *([f"without a value: {folded}"] if folded else []),
-        *(f"{', '.join(each)}: {why}{of}" for (why, of), each in partly.items()),
-        *_join_notes(groups, names, lambda measured: measured.interval_reason, _name_unbounded),
-        *_join_notes(
-            groups,
-            names,
-            lambda measured: measured.scope,
-            lambda _: "the interval holds only for the",
-        ),
+        *(f"without a value{of}: {_fold(nulls[of])}" for of in sorted(nulls)),
+        *_join_notes(groups, names, _mark_unbounded),
+        *_join_notes(groups, names, _describe_scope),
     ]
 
 
-def _name_unbounded(measured: Measured) -> str:
+def _fold(reasons: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+
+
+def describe_unbounded(measured: Measured) -> str | None:
+    """Return which bound an interval lacks, and why; None if it lacks none."""
+    if measured.interval_reason is None:
+        return None
     if measured.low is None and measured.high is None:
-        return "no interval:"
-    return "no upper bound:" if measured.high is None else "no lower bound:"
+        return f"no interval: {measured.interval_reason}"
+    lacking = "upper" if measured.high is None else "lower"
+    return f"no {lacking} bound: {measured.interval_reason}"
+
+
+def has_one_bound(measured: Measured) -> bool:
+    """Say whether an interval lacks one of its bounds, which its mark explains."""
+    return measured.interval_reason is not None and (measured.low is None) != (
+        measured.high is None
+    )
+
+
+def _mark_unbounded(measured: Measured) -> tuple[str, str] | None:
+    said = describe_unbounded(measured)
+    return None if said is None else (f"{UNBOUNDED} " if has_one_bound(measured) else "", said)
+
+
+def _describe_scope(measured: Measured) -> tuple[str, str] | None:
+    told = f"the interval holds only for the {measured.scope}"
+    return None if measured.scope is None else ("", told)
 
 
 def _join_notes(
     groups: Sequence[Group],
     names: Collection[str],
-    note: Callable[[Measured], str | None],
-    head: Callable[[Measured], str],
+    note: Callable[[Measured], tuple[str, str] | None],
 ) -> list[str]:
-    """Return one line per note, with the metrics it holds for in some group."""
-    found: dict[str, dict[str, None]] = {}
+    """Return one line per note: its mark, the metrics it holds for in some group, what it says."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for group in groups:
         for name, measured in group.metrics.items():
             if name in names and (said := note(measured)) is not None:
-                found.setdefault(f"{head(measured)} {said}", {})[name] = None
-    return [f"{join_some(list(which))}: {said}" for said, which in found.items()]
+                found.setdefault(said[0], []).append((said[1], name))
+    return [
+        f"{mark}{join_some(which)}: {said}"
+        for mark, told in found.items()
+        for said, which in join_ranges(told).items()
+    ]
 
 
 def list_corrections(score: Score) -> Iterator[str]:
@@ -144,12 +169,7 @@ def _describe_task(task: FlakyTask, *, alone: bool) -> str:
     """Return a task with its passes over its runs, and its group if there are several."""
     others = {field: value for field, value in task.by.items() if field != "id"}
     group = f"{group_name(others)}, " if others and not alone else ""
-    return f"{_shorten(task.id)} ({group}{task.passes}/{task.runs})"
-
-
-def _shorten(text: str, most: int = _ID_CHARS) -> str:
-    name = strip_controls(text)
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    return f"{shorten_text(task.id, _ID_CHARS)} ({group}{task.passes}/{task.runs})"
 
 
 def list_frontier(frontier: Frontier) -> Iterator[str]:
@@ -189,7 +209,7 @@ def tabulate_flaky(
     )
     rows = (
         (
-            Cell(value=task.id, text=_shorten(task.id, 80), link=link(task) if link else ""),
+            Cell(value=task.id, text=shorten_text(task.id, 80), link=link(task) if link else ""),
             group_name(task.by),
             task.passes,
             task.runs,
@@ -212,7 +232,7 @@ def tabulate_failures(failures: Sequence[Failure]) -> Table:
             "wrong, or not passed" if each.what == "wrong" else f"call failed: {each.what}",
             group_name(each.by),
             each.records,
-            ", ".join(_shorten(id_, 60) for id_ in each.ids[:_IDS])
+            ", ".join(shorten_text(id_, 60) for id_ in each.ids[:_IDS])
             + (", …" if len(each.ids) > _IDS else ""),
         )
         for each in failures

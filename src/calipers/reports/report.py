@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
+from calipers.reports.headline import make_headline
 from calipers.reports.markdown import escape_cell, render_table
 from calipers.reports.ranking import order_groups
+from calipers.reports.recommendations import tabulate_recommendations
 from calipers.reports.remarks import list_warnings, tabulate_failures
-from calipers.reports.scores import is_wide, tabulate_score
+from calipers.reports.scores import is_wide, list_shown, tabulate_score
 from calipers.reports.table import Column, Row, Table
+from calipers.reports.tasks import tabulate_hardest
 
 if TYPE_CHECKING:
     from calipers.runs.report_data import Report, Sample
     from calipers.scores.results import Score
 
+_REASONS = 12
 _SAMPLES = 20
 _MOST_ROWS = 100
 _TEXT_CHARS = 100
@@ -25,21 +29,27 @@ _SAID = ("error", "answer", "judges")
 def render_report(report: Report) -> str:
     """Return verdict, numbers, failures, samples, and what each metric means, in this order."""
     lines = [f"# {escape_cell(report.title)}", ""]
-    if report.gate is None:
-        word = "" if report.incomplete is None else "**Incomplete**: "
-        lines += [f"{word}{describe_undecided(report)}", ""]
-    else:
-        lines += [report.gate.to_markdown().rstrip(), ""]
+    told = make_headline(report)
+    lines += [f"**{told.word}**: {escape_cell(told.summary)}", ""]
+    lines += [f"- {escape_cell(each)}" for each in told.reasons[:_REASONS]]
+    if report.gate is not None:
+        lines += ["", report.gate.to_markdown().rstrip()]
+    lines.append("")
     facts = report.facts.items()
     lines += [f"- {word}: {escape_cell(value)}" for word, value in facts]
     if report.ranking is not None:
         lines += ["", "## Leaderboard", "", report.ranking.to_markdown().rstrip()]
     score = order_groups(report.score, report.ranking)
     lines += ["", "## Metrics", "", *_render_metrics(score)]
+    if recommended := tabulate_recommendations(score.groups):
+        lines += ["", "## Recommendations", "", *render_table(recommended)]
     for field, score in report.breakdowns.items():
         names = list(score.groups[0].metrics) if score.groups else []
         table = tabulate_score(score, names=names, wide=True)
         lines += ["", f"## By {field}", "", *render_table(table)]
+    if report.tasks:
+        table = tabulate_hardest(report.tasks, order_groups(report.score, report.ranking).groups)
+        lines += ["", "## Hardest tasks", "", *render_table(table)]
     nothing = ["Nothing: no call failed, and nothing is known to be wrong."]
     failed = render_table(tabulate_failures(report.failures)) if report.failures else nothing
     lines += ["", "## What failed", "", *failed]
@@ -47,13 +57,6 @@ def render_report(report: Report) -> str:
         lines += ["", "## Samples", "", *_render_samples(report)]
     lines += ["", "## Definitions", "", *_list_definitions(report.score)]
     return "\n".join(lines) + "\n"
-
-
-def describe_undecided(report: Report) -> str:
-    """Return the sentence for a report without a gate."""
-    if report.incomplete is None:
-        return "No policy was given, so nothing was decided."
-    return f"{report.incomplete}. Run the suite again to finish it."
 
 
 def _render_metrics(score: Score) -> Iterator[str]:
@@ -93,6 +96,6 @@ def _cut(text: str) -> str:
 
 
 def _list_definitions(score: Score) -> Iterator[str]:
-    for name in dict.fromkeys(name for group in score.groups for name in group.metrics):
+    for name in list_shown(score):
         metric = metric_named(name)
         yield f"- `{name}` ({metric.defined_in}): {metric.says} {metric.formula}."

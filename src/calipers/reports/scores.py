@@ -10,13 +10,17 @@ from calipers.metrics import metric_named
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.figures import Form, choose_form, group_name
 from calipers.reports.remarks import (
+    UNBOUNDED,
     describe_flaky,
     describe_items,
+    describe_unbounded,
+    has_one_bound,
     list_corrections,
     list_frontier,
     list_reasons,
     list_warnings,
 )
+from calipers.reports.restated import drop_restated
 from calipers.reports.table import (
     EMPTY,
     Cell,
@@ -53,6 +57,7 @@ _COUNTS = {
     "counted as failures": "failures",
 }
 _RESERVED = {"low", "high", *(column.name for column in _COLUMNS)} - {"group", "unit"}
+_SIDE_BY_SIDE = 4  # groups of a breakdown that have a column each
 _MANY = 7  # groups beyond which each has a row and metrics stand side by side
 
 
@@ -88,7 +93,8 @@ def tabulate_score(
     groups = score.groups[:most]
     every = dict.fromkeys(name for group in groups for name in group.metrics)
     chosen = [name for name in every if names is None or name in names]
-    rows = list(_make_metric_rows(groups, chosen, define, rows_behind))
+    shown = [name for name in list_shown(score) if name in chosen]
+    rows = list(_make_metric_rows(groups, chosen, shown, define, rows_behind))
     if names is None:
         rows = [*_count_rows(groups), *rows, *_make_tier_rows(score, groups)]
     elif wide:
@@ -105,8 +111,17 @@ def tabulate_score(
         columns=(*keys, *_COLUMNS[1:]),
         rows=tuple(rows),
         across="metric" if wide else "group",
-        notes=tuple(list_reasons(groups, chosen)),
+        notes=tuple(list_reasons(groups, shown)),
     )
+
+
+def list_shown(score: Score) -> list[str]:
+    """Return the metrics that people see: not `usr` and `error_rate` beside accuracy.
+
+    These are shown where they are named; JSON, CSV and data frames always have them.
+    """
+    every = dict.fromkeys(name for group in score.groups for name in group.metrics)
+    return drop_restated(every, named=score.settings.get("metrics") or ())
 
 
 def _make_row(
@@ -140,12 +155,13 @@ def _count_rows(groups: Sequence[Group], labels: Sequence[str] = tuple(_COUNTS))
 def _make_metric_rows(
     groups: Sequence[Group],
     names: Sequence[str],
+    shown: Sequence[str],
     define: Callable[[str], str] | None,
     rows_behind: Callable[[str, Group], str] | None,
 ) -> Iterator[Row]:
     forms = {name: choose_form(_list_measured(groups, name)) for name in names}
     valued = {
-        name for name in names if any(m.value is not None for m in _list_measured(groups, name))
+        name for name in shown if any(m.value is not None for m in _list_measured(groups, name))
     }
     for at in enumerate(groups):
         for name in names:
@@ -185,7 +201,12 @@ def is_wide(score: Score) -> bool:
 
 
 def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterator[Table]:
-    """Yield a table per metric: a row per value of the field, a column per group within it."""
+    """Yield a table per metric: a row per value of the field, a column per group within it.
+
+    Of many groups each has a row, and each value of the field a column.
+    """
+    systems = len({group_name({**group.by, field: None}) for group in score.groups})
+    heading = ", ".join(key for key in (score.groups[0].by if score.groups else ()) if key != field)
     for name in names:
         metric = metric_named(name)
         form = choose_form(_list_measured(score.groups, name))
@@ -196,11 +217,12 @@ def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterato
             rows.append(Row(cells=(group_name({field: group.by[field]}), group_name(other), cell)))
         columns = (
             Column(name=field, kind="key", where="people"),
-            Column(name="group", kind="key", where="people"),
+            Column(name="group", heading=heading, kind="key", where="people"),
             Column(name="value", where="people"),
         )
         title = f"{name} ({metric.unit})" if metric.unit else name
-        yield Table(columns=columns, rows=tuple(rows), across="group", title=title)
+        across = "group" if systems <= _SIDE_BY_SIDE else field
+        yield Table(columns=columns, rows=tuple(rows), across=across, title=title)
 
 
 def _list_measured(groups: Sequence[Group], name: str) -> list[Measured]:
@@ -214,5 +236,8 @@ def _make_value_cell(
     mark = WARNED if name == "cost_of_pass" and group.warning is not None else ""
     by = f", {measured.interval} interval" if measured.interval else ""
     note = measured.reason or f"n = {measured.n:,}{by}"
+    if lacking := describe_unbounded(measured):
+        note = f"{note}; {lacking}"
+        mark += UNBOUNDED if has_one_bound(measured) else ""
     link = "" if rows is None or measured.value is None else rows(name, group)
     return estimate_cell(measured, form, mark=mark, note=note, link=link)

@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from calipers.reports.table import Column, Document, Table, list_data_columns, list_data_rows
+from calipers.reports.table import (
+    Column,
+    Document,
+    Table,
+    hide_data,
+    list_data_columns,
+    list_data_rows,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,3 +97,30 @@ def _list_data(document: Document) -> tuple[list[Column], list[list[Any]]]:
         found = (dict(zip(names, row, strict=True)) for row in list_data_rows(table) if names)
         rows += ([row.get(name) for name in columns] for row in found)
     return list(columns.values()), rows
+
+
+def render_shown_csv(table: Table) -> str:
+    """Return what people see of a table as CSV, in full precision, intervals with their bounds."""
+    seen = hide_data(table)
+    bounded = [
+        any(
+            row.get_cell(at).low is not None or row.get_cell(at).high is not None
+            for row in seen.rows
+        )
+        for at in range(len(seen.columns))
+    ]
+    head: list[str] = []
+    for column, has_bounds in zip(seen.columns, bounded, strict=True):
+        head += (
+            column.head,
+            *((f"{column.head} low", f"{column.head} high") if has_bounds else ()),
+        )
+    rows: list[list[Any]] = []
+    for row in seen.rows:
+        values: list[Any] = []
+        for at, has_bounds in enumerate(bounded):
+            cell = row.get_cell(at)
+            values += (cell.text if cell.value is None else cell.value,)
+            values += (cell.low, cell.high) if has_bounds else ()
+        rows.append(values)
+    return write_csv([head, *rows])

@@ -59,6 +59,7 @@ class Cell:
     text: str | None = None  # where people read something else than the value
     mark: str = ""  # behind the text
     tone: Tone = ""
+    strong: bool = False  # in bold: what is significantly best
     note: str = ""  # shown on hover: what stands behind the value, or why there is none
     link: str = ""
 

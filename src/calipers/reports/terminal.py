@@ -166,7 +166,8 @@ def _make_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTabl
 
 def _make_cell(cell: Cell, row: Row, *, indented: bool) -> Text:
     indent = _INDENT if indented and row.section else ""
-    return Text(indent + cell.shown, style=_STYLES[cell.tone])
+    style = f"{_STYLES[cell.tone]} bold".strip() if cell.strong else _STYLES[cell.tone]
+    return Text(indent + cell.shown, style=style)
 
 
 def _make_head(table: Table, place: int, *, whole: bool = False) -> str:

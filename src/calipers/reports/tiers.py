@@ -50,7 +50,8 @@ def tabulate_tiers(tiers: Tiers, groups: Sequence[Group]) -> Table:
         form = choose_form(row[place] for row in rows)
         for row in rows:
             brackets = form.brackets or row[place].form.brackets
-            own = replace(row[place].form, decimals=form.decimals, brackets=brackets)
+            decimals = row[place].form.decimals if form.decimals is None else form.decimals
+            own = replace(row[place].form, decimals=decimals, brackets=brackets)
             row[place] = replace(row[place], form=own)
     return Table(
         title=f"{title}: {group_name(tiers.by)}" if tiers.by else title,
@@ -74,8 +75,41 @@ def format_grade(group: Group) -> str:
     """Return the grade, the grades it may also be, and a mark if calls failed."""
     if group.grade is None:
         return NOTHING
-    between = "" if group.grade_interval is None else f" [{', '.join(group.grade_interval)}]"
+    sure = group.grade_interval is None or len({*group.grade_interval}) == 1
+    between = "" if sure else f" [{', '.join(group.grade_interval or ())}]"
     return f"{group.grade}{between}{'' if group.warning is None else WARNED}"
+
+
+def describe_tiers(tiers: Tiers, groups: Sequence[Group], confidence: float) -> Iterator[str]:
+    """Yield where the median composite of the tiers lies, and which differ from the baseline."""
+    of = f" ({group_name(tiers.by)})" if tiers.by else ""
+    medians = {
+        str(group.by[TIER]): group.median_composite
+        for group in groups
+        if group.median_composite is not None and group.median_composite.value is not None
+    }
+    if len(medians) > 1:
+        form = choose_form(medians.values())
+        order = sorted(medians, key=lambda tier: medians[tier].value or 0.0)
+        ends = (
+            f"{format_figure(medians[tier].value, medians[tier].low, medians[tier].high, form)} "
+            f"({tier})"
+            for tier in (order[0], order[-1])
+        )
+        yield f"Median composite by tier{of}: from {' to '.join(ends)}."
+    tests = {tier: test for tier, test in tiers.tests.items() if test.p_holm is not None}
+    apart = {tier: test for tier, test in tests.items() if (test.p_holm or 0.0) < 1 - confidence}
+    for word, sign in (("above", 1), ("below", -1)):
+        whose = [tier for tier, test in apart.items() if sign * (test.difference or 0.0) > 0]
+        if whose:
+            named = join_some([f"{each} (p {format_p(tests[each].p_holm)})" for each in whose])
+            yield f"Composite score significantly {word} that of {tiers.baseline}{of}: {named}."
+    if tests and not apart:
+        least = min(test.p_holm or 0.0 for test in tests.values())
+        yield (
+            f"No tier differs significantly from {tiers.baseline} in composite score{of}; "
+            f"the smallest adjusted p is {format_p(least)}."
+        )
 
 
 def _make_cells(tiers: Tiers, group: Group) -> list[Cell]:
@@ -94,7 +128,7 @@ def _make_uplift_cell(tiers: Tiers, tier: str) -> Cell:
     uplift, around = tiers.uplift.get(tier), tiers.uplift_intervals.get(tier)
     low, high = (None, None) if around is None else (around.low, around.high)
     warned = WARNED if {tier, tiers.baseline} & set(tiers.warnings) else ""
-    form = Form(signed=True, percent=True, brackets=True)
+    form = Form(signed=True, percent=True, brackets=True, decimals=3 if low is None else None)
     return Cell(
         value=uplift, low=low, high=high, form=form, mark=warned if uplift is not None else ""
     )

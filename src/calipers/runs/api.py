@@ -129,6 +129,7 @@ def report(
     policy: PolicyLike | None = None,
     title: str | None = None,
     samples: int = SAMPLES,
+    bundle: str | Path | None = None,
     progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
@@ -138,8 +139,9 @@ def report(
         data: Records, as `score` takes them, or the result folder of a run.
         output: A file for the page, HTML or, if it ends in .md, Markdown.
         policy: Decide by this policy; without one, a result folder's own verdict is shown.
-        title: Title of the report; by default the name of the suite or file.
+        title: Title of the report; by default the name of the suite, or systems and tasks.
         samples: Number of records to show, failures first.
+        bundle: A folder for tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph.
         progress: Is given the share of the work that is done, from 0 to 1.
         options: Listed below, and on docs/options.md.
 
@@ -156,7 +158,9 @@ def report(
     chosen = read_options("report", options, data, policy=policy)
     made = present.report_data(data, asked, replace(chosen, figures=None), progress)
     if chosen.figures is not None:
-        made.score.save_figures(chosen.figures)
+        made.save_figures(chosen.figures)
+    if bundle is not None:
+        made.save_bundle(bundle)
     if output is not None:
         made.save(output)
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,12 @@ from calipers.records.result_folder import (
     SCORE,
     explain_incomplete,
     find_folder,
-    get_suite_name,
-    list_suite_parts,
     read_stored,
 )
 from calipers.records.sinks import Watch
 from calipers.runs.ranked_groups import rank_groups
 from calipers.runs.report_data import SAMPLES, Report
+from calipers.runs.report_facts import SYSTEM, list_facts, make_title
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
 from calipers.scores.options import Options
@@ -34,17 +32,14 @@ from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress
 from calipers.support.errors import CalipersError
-from calipers.support.version import __version__
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
     from calipers.scores.choices import PolicyLike
 
-SYSTEM = ("model", "tier")  # what tells systems apart, where nothing else is asked for
 _PARTS = ("category", "capability")  # what tells tasks apart
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
-_NAMED = 4  # models, or files, on a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +118,8 @@ class ReportPage:
         gate = None if stale else gate
         ranking, said = rank_groups(read, score, options)
         return Report(
-            title=self._asked.title or _make_title(score, manifest),
-            facts=dict(_list_facts(score, self._table, manifest, records)),
+            title=self._asked.title or make_title(self._table, score, manifest),
+            facts=dict(list_facts(score, self._table, manifest, records)),
             score=score,
             gate=gate,
             incomplete=None
@@ -132,6 +127,8 @@ class ReportPage:
             else _explain_incomplete(manifest, score),
             ranking=ranking,
             breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
+            tasks=self._table.list_hardest(self.by),
+            n_tasks=self._table.tasks.count,
             failures=tuple(self._table.list_failures()),
             samples=self._table.choose_samples(),
             kinds=self._table.count_kinds(),
@@ -192,75 +189,3 @@ def _list_breakdowns(
 def _has_value(group: Group, name: str) -> bool:
     found = group.metrics.get(name)
     return found is not None and found.value is not None and isfinite(found.value)
-
-
-def _make_title(score: Score, manifest: Mapping[str, Any] | None) -> str:
-    inputs = _join_some([Path(each.path).name for each in score.inputs])
-    return get_suite_name(manifest) or inputs or "Report"
-
-
-def _list_facts(
-    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
-) -> Iterator[tuple[str, str]]:
-    """Yield what was measured, in pairs of a word and its value."""
-    errors = sum(group.errors for group in score.groups)
-    failed = f", {errors:,} of them failed calls" if errors else ""
-    truncated = sum(group.truncated for group in score.groups)
-    cut_off = f", {truncated:,} truncated replies" if truncated else ""
-    yield "Records", f"{score.records:,}{failed}{cut_off}"
-    for field in SYSTEM:
-        if values := table.list_values(field):
-            counted = f"{len(values)}: " if len(values) > _NAMED else ""
-            plural = "" if len(values) == 1 else "s"
-            yield f"{field.capitalize()}{plural}", f"{counted}{_join_some(values)}"
-    yield "Read from", _join_some([each.path for each in score.inputs])
-    if (when := _find_time(records)) is not None:
-        yield "Records written", when
-    if manifest is not None:
-        yield from _read_manifest(manifest)
-    yield "Measured with", f"Calipers {__version__}, seed {score.seed}"
-    yield "Intervals", f"{100 * score.settings['confidence']:g} %"
-    if prices := score.settings.get("prices"):
-        yield "Prices", str(prices)
-
-
-def _read_manifest(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the facts of the run's manifest, as far as it can be read."""
-    if systems := list_suite_parts(manifest, "systems"):
-        kinds = ("model", "python", "command", "http")
-        named = [
-            f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"
-            for each in systems
-            for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
-        ]
-        yield "Systems", _join_some(named)
-    answers = manifest.get("answers")
-    if isinstance(answers, dict) and {"new", "reused"} <= answers.keys():
-        yield "Answers", f"{answers['new']} new in the last run, {answers['reused']} reused"
-    prices = manifest.get("prices")
-    if isinstance(prices, dict) and prices:
-        sources = {
-            str(each.get("source"))
-            for each in prices.values()
-            if isinstance(each, dict) and each.get("source")
-        }
-        if sources:
-            yield "Prices of the run", _join_some(sorted(sources))
-
-
-def _find_time(records: Any) -> str | None:
-    """Return when the newest of the files was last written."""
-    paths = records if isinstance(records, list | tuple) else [records]
-    times = [
-        Path(each).stat().st_mtime
-        for each in paths
-        if isinstance(each, str | Path) and Path(each).is_file()
-    ]
-    if not times:
-        return None
-    return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _join_some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

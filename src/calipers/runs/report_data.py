@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from calipers.comparisons.rankings import Ranking
     from calipers.gates.result import GateResult
+    from calipers.reports.charts.style import Drawing
     from calipers.scores.results import Score
 
 SCHEMA = "calipers.report/1"
@@ -47,6 +48,24 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutcome:
+    """How many runs of a task are right: of all systems, and of each."""
+
+    id: str
+    right: int
+    runs: int
+    by_system: Mapping[tuple[str | None, ...], tuple[int, int]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of one task."""
+        systems = [
+            {"system": list(key), "right": right, "runs": runs}
+            for key, (right, runs) in sorted(self.by_system.items(), key=str)
+        ]
+        return {"id": self.id, "right": self.right, "runs": self.runs, "systems": systems}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Tabular):
     """Everything a report shows. Saves as HTML or Markdown, shows as HTML in a notebook."""
 
@@ -57,6 +76,8 @@ class Report(Tabular):
     incomplete: str | None = None  # what a run lacks that nobody has decided on
     ranking: Ranking | None = None  # of several systems, by the main metric
     breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
+    tasks: tuple[TaskOutcome, ...] = ()  # those solved least often
+    n_tasks: int = 0  # of all of them
     failures: tuple[Failure, ...] = ()
     samples: tuple[Sample, ...] = ()
     kinds: Mapping[SampleKind, int] = field(default_factory=dict)  # of all records
@@ -78,6 +99,8 @@ class Report(Tabular):
             "incomplete": self.incomplete,
             "ranking": None if self.ranking is None else self.ranking.to_dict(),
             "breakdowns": {name: each.to_dict() for name, each in self.breakdowns.items()},
+            "tasks": [each.to_dict() for each in self.tasks],
+            "n_tasks": self.n_tasks,
             "failures": [asdict(each) for each in self.failures],
             "samples": [asdict(each) for each in self.samples],
             "notices": list(self.notices),
@@ -106,6 +129,27 @@ class Report(Tabular):
         text = self.to_markdown() if place.suffix == ".md" else self.to_html()
         write_whole(place, text)
         return place
+
+    def charts(self) -> dict[str, Drawing]:
+        """Return the figures of the report, as Altair charts by name."""
+        require_report("charts")
+        from calipers.reports.charts.of_report import draw_report  # noqa: PLC0415 (loads Altair)
+
+        return draw_report(self)
+
+    def save_figures(self, folder: str | Path) -> list[Path]:
+        """Write each figure as SVG, PDF and PNG; return the files."""
+        charts = self.charts()
+        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
+
+        return save_charts(charts, Path(folder))
+
+    def save_bundle(self, folder: str | Path) -> list[Path]:
+        """Write what a paper needs: tables, figures and a methods paragraph; return the files."""
+        require_report("a bundle")
+        from calipers.reports.bundle import write_bundle  # noqa: PLC0415 (loads Altair)
+
+        return write_bundle(self, Path(folder))
 
     def __str__(self) -> str:
         return self.to_markdown()

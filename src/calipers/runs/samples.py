@@ -6,7 +6,7 @@ Only so many rows of each kind are kept, so that memory does not grow with the r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,8 @@ from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
-from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind
+from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind, TaskOutcome
+from calipers.runs.task_outcomes import TaskOutcomes
 from calipers.scores.keys import split_natural
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
@@ -55,6 +56,7 @@ class SampleTable:
         self._rows: pl.DataFrame | None = None
         self._counts: pl.DataFrame | None = None
         self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
+        self.tasks = TaskOutcomes()
 
     @property
     def watch(self) -> Watch:
@@ -69,6 +71,7 @@ class SampleTable:
             _read_fault().alias(_FAULT),
             *(_as_text(rows[_name_own(name)]) for name in _TOLD),
         )
+        self.tasks.take(rows, _SYSTEMS, pl.coalesce(passed.name, correct.name))
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:
                 seen.update(rows[_name_own(name)].unique().to_list())
@@ -132,6 +135,10 @@ class SampleTable:
             what = row[_FAULT] if row[_KIND] == "failed" else WRONG
             ids = tuple(str(each) for each in row["id"])
             yield Failure(what=what, by=by, records=row["records"], ids=ids)
+
+    def list_hardest(self, by: Sequence[str]) -> tuple[TaskOutcome, ...]:
+        """Return the tasks that were solved least often; by system, if these fields tell them."""
+        return self.tasks.list_hardest([_name_own(name) for name in by if name in _SYSTEM])
 
     def choose_samples(self) -> tuple[Sample, ...]:
         """Return the most telling records, of each system in turn; no more than were asked for."""

@@ -200,7 +200,7 @@ class Options:
     )
     figures: Path | None = option(
         None,
-        "Draw the figures, or those of the profile, as SVG and PNG into the folder DIR.",
+        "Draw the figures, or those of the profile, as SVG, PDF and PNG into the folder DIR.",
         group="output",
         metavar="DIR",
         commands=("score", "rank", "report"),

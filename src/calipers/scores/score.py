@@ -131,6 +131,7 @@ def _dump_settings(options: Options) -> dict[str, Any]:
         "cluster": options.cluster,
         "resamples": options.resamples,
         "weight": options.weight or "row",
+        **({"metrics": list(options.metrics)} if options.metrics else {}),
         **({"calibrations": calibrations} if calibrations else {}),
     }
 

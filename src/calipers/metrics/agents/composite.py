@@ -119,6 +119,15 @@ def _pick_by_range(values: Mapping[str, str | float]) -> pl.Expr:
     return found
 
 
+def recommend(score: float) -> str:
+    """Return what a composite score recommends.
+
+    >>> recommend(0.8), recommend(0.1)
+    ('accept', 'reject')
+    """
+    return next(name for name, least, _ in RECOMMENDATIONS if score >= least or least == 0)
+
+
 recommendation = Feature(
     name="recommendation",
     reads=(agent_composite,),

@@ -12,6 +12,7 @@ from calipers.metrics import metric_named
 from calipers.reports.charts.groups import number_duplicates, shorten
 from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
 from calipers.reports.figures import strip_controls
+from calipers.reports.restated import drop_restated
 
 if TYPE_CHECKING:
     from calipers.comparisons.results import Compared, MetricComparison, Pair
@@ -27,10 +28,10 @@ def draw_differences(compared: Compared) -> Drawing | str:
     """Return a line per share and pair of runs (candidate − base), or why there is no chart."""
     several = len(compared.pairs) > 1
     rows = [
-        _make_row(pair, name, each, several=several)
+        _make_row(pair, name, compared.confidence, several=several)
         for pair in compared.pairs
-        for name, each in pair.metrics.items()
-        if _is_drawable(name, each)
+        for name in drop_restated(pair.metrics, named=compared.named)
+        if _is_drawable(name, pair.metrics[name])
     ][:_MOST]
     if not rows:
         return "no metric that is a share has a difference"
@@ -50,7 +51,8 @@ def _run(name: str) -> str:
     return shorten(strip_controls(name), 40)
 
 
-def _make_row(pair: Pair, name: str, each: MetricComparison, *, several: bool) -> dict[str, Any]:
+def _make_row(pair: Pair, name: str, confidence: float, *, several: bool) -> dict[str, Any]:
+    each = pair.metrics[name]
     difference = each.difference
     assert difference is not None
     low = difference if each.low is None else each.low
@@ -60,18 +62,18 @@ def _make_row(pair: Pair, name: str, each: MetricComparison, *, several: bool) -
         "difference": difference,
         "low": low,
         "high": high,
-        "verdict": _judge_side(name, low, high, known=each.low is not None),
+        "verdict": _judge_side(name, each, confidence),
         "p": "unknown" if each.p_value is None else f"{each.p_value:.3g}",
         "pairs": each.n_pairs or 0,
     }
 
 
-def _judge_side(name: str, low: float, high: float, *, known: bool) -> str:
-    """Return on which side of zero the whole interval lies, by the metric's direction."""
+def _judge_side(name: str, each: MetricComparison, confidence: float) -> str:
+    """Return on which side of zero the adjusted test puts it, by the metric's direction."""
     better = metric_named(name).better
-    if not known or better is None or low <= 0 <= high:
+    if better is None or not each.is_significant(confidence):
         return _NEITHER
-    return _BETTER if (low > 0) == (better == "higher") else _WORSE
+    return _BETTER if ((each.difference or 0.0) > 0) == (better == "higher") else _WORSE
 
 
 def _draw(rows: Sequence[dict[str, Any]]) -> Drawing:
@@ -109,3 +111,4 @@ def _draw(rows: Sequence[dict[str, Any]]) -> Drawing:
 
 def _list_notes(compared: Compared) -> Iterator[str]:
     yield f"Bars are {100 * compared.confidence:g}% intervals. Only shares are drawn."
+    yield "Colours follow the tests, adjusted for all metrics and pairs (Holm)."

@@ -75,7 +75,7 @@ def _drawn(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Drawing:
     colour = alt.Color(
         "place:N",
         scale=alt.Scale(domain=[_BEST, _BEHIND], range=[PALETTE[0], GREY]),
-        legend=alt.Legend(title=None, orient="bottom"),
+        legend=alt.Legend(title=None, orient="bottom", columns=1),  # fits a phone
     )
     hover = [
         alt.Tooltip("full_name:N", title="system"),

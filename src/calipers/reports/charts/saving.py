@@ -1,4 +1,4 @@
-"""Charts as files: SVG and PNG, without a browser and without a network."""
+"""Charts as files: SVG, PDF and PNG, without a browser and without a network."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print
 
 
 def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
-    """Write each chart as NAME.svg and NAME.png."""
+    """Write each chart as NAME.svg, NAME.pdf and NAME.png."""
     if charts:
-        _make(folder)
+        make_folder(folder)
     written = []
     for name, chart in charts.items():
         for suffix, data in _render(chart):
@@ -26,7 +26,12 @@ def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
     return written
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -37,6 +42,9 @@ def _render(chart: Drawing) -> Iterator[tuple[str, bytes]]:
     svg = io.StringIO()
     chart.save(svg, format="svg")
     yield ".svg", svg.getvalue().encode()
+    pdf = io.BytesIO()
+    chart.save(pdf, format="pdf")
+    yield ".pdf", pdf.getvalue()
     png = io.BytesIO()
     chart.save(png, format="png", scale_factor=_PIXELS)
     yield ".png", png.getvalue()

@@ -35,6 +35,6 @@ def choose_groups(name: str, groups: Sequence[Group], most: int) -> CardGroups:
     )
     if len(known) <= most:
         return CardGroups(tuple(known), f"the {len(known)} of {len(having)} with a value", measured)
-    ends = ("best", "worst") if better else ("lowest", "highest")
+    ends = ("highest", "lowest") if better == "higher" else ("lowest", "highest")
     note = f"the {half} {ends[0]} and the {half} {ends[1]} of {len(having)} groups"
     return CardGroups((*known[:half], *known[-half:]), note, measured)

@@ -30,9 +30,11 @@ from calipers.reports.pages.vega import dump_page_json
 from calipers.reports.preferences import preference_tables
 from calipers.reports.ranked_pairs import tabulate_pairs
 from calipers.reports.ranking import tabulate_systems
+from calipers.reports.recommendations import tabulate_recommendations
 from calipers.reports.remarks import tabulate_failures, tabulate_flaky
 from calipers.reports.scores import is_wide, tabulate_score
 from calipers.reports.table import Table
+from calipers.reports.tasks import tabulate_hardest
 from calipers.reports.tiers import select_groups, tabulate_tiers
 
 
@@ -65,6 +67,8 @@ def make_environment(*others: BaseLoader) -> Environment:
             tabulate_calibration,
             tabulate_checks,
             tabulate_failures,
+            tabulate_hardest,
+            tabulate_recommendations,
         ),
         *(
             tabulate_flaky,
