@@ -30,6 +30,7 @@ WIDTH = "100"
 SHELL = ("cat", "cp", "grep", "head", "ls", "mkdir", "sed")
 # What installs, asks a model, or goes on until it is stopped: shown, and not run.
 SKIPPED = ("docker", "git", "make", "pip", "pytest", "source")
+_SHOW_CODE = "echo $?"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -88,18 +89,21 @@ def prepare_folder(folder: Path) -> None:
 
 
 def run_steps(steps: list[Step], folder: Path) -> Iterator[tuple[Step, Ran]]:
-    """Run the commands of a page in a folder, and yield what each printed."""
-    last = 0
+    """Run the commands of a page in a folder, and yield what each printed.
+
+    RuntimeError where one fails and the page does not show its exit code.
+    """
+    last = Ran("", 0, "")
+    run = [step for step in steps if step.is_run]
     with chdir(folder):
-        for step in steps:
-            if not step.is_run:
+        for step, following in zip(run, [*run[1:], None], strict=True):
+            if step.command == _SHOW_CODE:
+                yield step, Ran(f"{last.code}\n", 0, "")
                 continue
-            if step.words[0] == "echo":
-                ran = Ran(f"{last}\n", 0, "")
-            else:
-                ran = _run(step)
-                last = ran.code
-            yield step, ran
+            last = _run(step)
+            if last.code and (following is None or following.command != _SHOW_CODE):
+                raise RuntimeError(f"$ {step.command}\n{last.everything}\nexit code {last.code}")
+            yield step, last
 
 
 def _run(step: Step) -> Ran:

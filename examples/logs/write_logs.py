@@ -107,7 +107,9 @@ def write_deepeval(answers: list[Record]) -> str:
         }
         for number, each in enumerate(answers)
     ]
-    return json.dumps({"testFile": "test_arithmetic.py", "testCases": cases})
+    passed = sum(each["correct"] for each in answers)
+    counts = {"testPassed": passed, "testFailed": len(answers) - passed}
+    return json.dumps({"testFile": "test_arithmetic.py", "testCases": cases, **counts})
 
 
 def main() -> None:
