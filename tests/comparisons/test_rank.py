@@ -346,6 +346,8 @@ def test_the_order_of_records_makes_no_difference() -> None:
     records = noisy({"a": 0.8, "b": 0.5}, runs=3)
     by_run = sorted(records, key=lambda each: (each["run"], each["id"]))  # as a journal has them
     assert cal.rank(by_run).to_dict() == cal.rank(records).to_dict()
+    in_report = cal.report(by_run).to_markdown()
+    assert cal.rank(by_run).to_markdown().splitlines()[0] in in_report
     found = {each.by["model"]: each.value for each in cal.rank(by_run).systems}
     for name, value in found.items():
         of_system = [each for each in records if each["model"] == name]

@@ -55,8 +55,7 @@ class TaskRows:
     @cached_property
     def is_one_per_task(self) -> bool:
         """Whether no task has a second row."""
-        again = (pl.col(name).eq_missing(pl.col(name).shift()) for name in (GROUP, TASK))
-        return not self.rows.select(pl.all_horizontal(again))[1:].to_series().any()
+        return not self.rows.select(GROUP, TASK).is_duplicated().any()
 
     def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
