@@ -19,7 +19,9 @@ PAGES = (
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/concepts").glob("*.md"))),
 )
 _WORD = re.compile(r"[^\W\d_][\w-]{2,}")
-_ALIKE = 0.8  # of the words shown: numbers, digits and wording may change before `make pages` is run
+_ALIKE = (
+    0.8  # of the words shown: numbers, digits and wording may change before `make pages` is run
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

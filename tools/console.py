@@ -2,9 +2,10 @@
 
     python -m tools.console README.md docs/tutorial.md …     (make pages)
 
-A page is run in an empty folder with a copy of `examples/`. What a command prints on standard output
-is written below it where the page shows an output; a line `…` in it says that the output is cut, and
-it is left as it is. `$ echo $?` shows the exit code of the command before, which is 0 everywhere else.
+A page is run in an empty folder with a copy of `examples/`. What a command prints on standard
+output is written below it where the page shows an output; a line `…` in it says that the output is
+cut, and it is left as it is. `$ echo $?` shows the exit code of the command before, which is 0
+everywhere else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -44,7 +46,7 @@ class Step:
     @property
     def words(self) -> list[str]:
         """The command as a shell reads it."""
-        return shlex.split(self.command, comments=True)
+        return shlex.split(self.command.replace("\\\n", " "), comments=True)
 
     @property
     def is_run(self) -> bool:
@@ -73,7 +75,7 @@ def read_steps(block: str) -> list[Step]:
             steps[-1].command += f"\n{line}"
         else:
             steps[-1].shown.append(line)
-        is_continued = line.endswith("\\")
+        is_continued = not steps[-1].shown and line.endswith("\\")
     return steps
 
 
@@ -96,7 +98,7 @@ def run_steps(steps: list[Step], folder: Path) -> Iterator[tuple[Step, Ran]]:
     last = Ran("", 0, "")
     run = [step for step in steps if step.is_run]
     with chdir(folder):
-        for step, following in zip(run, [*run[1:], None], strict=True):
+        for step, following in zip_longest(run, run[1:]):
             if step.command == _SHOW_CODE:
                 yield step, Ran(f"{last.code}\n", 0, "")
                 continue

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "arithmetic"))
-from answer_tasks import records  # noqa: E402 (beside the other example)
+from answer_tasks import records
 
 Record = dict[str, Any]
 

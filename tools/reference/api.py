@@ -14,10 +14,11 @@ from calipers.scores.options import list_options
 _INTRO = """\
 # Python API
 
-Made from the docstrings (`make reference` writes this page again). [In Python](../python.md) shows how
-the functions are used; keywords that a function shares with the command line are on
+Made from the docstrings (`make reference` writes this page again). [In Python](../python.md) shows
+how the functions are used; keywords that a function shares with the command line are on
 [Options](../options.md) with their defaults.
 """
+_BELOW = "Listed below, and on docs/options.md."
 
 
 def write_api_page() -> str:
@@ -109,6 +110,6 @@ def _dress_line(line: str) -> str:
     if re.fullmatch(r"(Args|Returns|Raises|Yields):", line):
         return f"**{line[:-1]}**\n"
     if item := re.fullmatch(r"    (\w+): (.*)", line):
-        said = item[2].replace("Listed below, and on docs/options.md.", "See [Options](../options.md).")
+        said = item[2].replace(_BELOW, "See [Options](../options.md).")
         return f"- `{item[1]}`: {said}"
     return line.replace("        ", "  ", 1) if line.startswith("        ") else line.strip()

@@ -14,8 +14,8 @@ from tools.reference.markdown import tabulate
 _INTRO = """\
 # Commands
 
-Made from the command line (`make reference` writes this page again); `calipers COMMAND --help` shows
-the same. [Options](../options.md) has the declared options once, with their Python names;
+Made from the command line (`make reference` writes this page again); `calipers COMMAND --help`
+shows the same. [Options](../options.md) has the declared options once, with their Python names;
 [exit codes](exit-codes.md) are the same for all commands.
 """
 

@@ -13,8 +13,9 @@ _INTRO = """\
 # Keys of a {what} file
 
 Made from the JSON Schema that `calipers schema {what}` prints (`make reference` writes this page
-again). [{page}](../{page}) explains them with examples. Where the type is the name of an object, its
-keys are listed further down. An unknown key is an error that names its line and the nearest known one.
+again). [{page}](../{page}) explains them with examples. Where the type is the name of an object,
+its keys are listed further down. An unknown key is an error that names its line and the nearest
+known one.
 """
 _ELSEWHERE = {
     "checks": "list of [checks](../checks.md)",

@@ -13,11 +13,11 @@ _INTRO = """\
 # The four specifications
 
 Most metrics are defined by one of four public documents, and are computed exactly as these say. The
-field `spec` of a metric, in `calipers metrics` and on [Metrics](../metrics.md), names the document by
-a letter and the section by its number: *Z 2.1* is section 2.1, Accuracy, of Zeta Reason's
+field `spec` of a metric, in `calipers metrics` and on [Metrics](../metrics.md), names the document
+by a letter and the section by its number: *Z 2.1* is section 2.1, Accuracy, of Zeta Reason's
 specification. Sections without numbers of their own are counted in their order. What a document
-leaves open is said in the metric's declaration (`nulls`, `formula`); a change of it is a new `version`
-of the metric. `beyond it` marks what a section suggests without defining it.
+leaves open is said in the metric's declaration (`nulls`, `formula`); a change of it is a new
+`version` of the metric. `beyond it` marks what a section suggests without defining it.
 
 This page is made from the declarations (`make reference` writes it again).
 """

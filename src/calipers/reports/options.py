@@ -26,6 +26,7 @@ _TYPES = {
 _HEAD = """\
 # Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from calipers.metrics.checks.checks import Checks
@@ -129,4 +130,3 @@ def _find_type(option: Option) -> str:
     choices = ", ".join(f'"{each}"' for each in option.choices)
     found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
     return found if option.default is not None or "None" in found else f"{found} | None"
-

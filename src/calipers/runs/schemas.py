@@ -17,7 +17,7 @@ FILE_NAMES = {
 
 
 def make_schema(what: str) -> dict[str, Any]:
-    """Return the schema of a `suite` or `policy` file; its `$id` is a name, at which nothing is served."""
+    """Return the schema of a `suite` or `policy` file; nothing is served at its `$id`."""
     found = Suite.model_json_schema() if what == "suite" else make_model().model_json_schema()
     head = {
         "$schema": DIALECT,

@@ -1,5 +1,6 @@
 # Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from calipers.metrics.checks.checks import Checks
