@@ -8,7 +8,7 @@ PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-semantic test-long lint types reference pages pictures docs package bench clean
+.PHONY: help demo test test-semantic test-long lint types reference pages pictures docs package test-package bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,12 @@ package: $(VENV)-package/.installed  ## Build sdist and wheel into build/package
 	$(VENV)-package/bin/python -m build --outdir build/package
 	$(VENV)-package/bin/twine check --strict build/package/*
 	$(VENV)-package/bin/check-wheel-contents build/package/*.whl
+
+test-package: package  ## Install the wheel beside the newest Python at hand, and run the README and the tutorial with it
+	rm -rf build/try
+	"$$(sh tools/newest_python.sh)" -m venv build/try
+	build/try/bin/pip install --quiet --disable-pip-version-check "$$(ls build/package/*.whl)[report]"
+	build/try/bin/python -m tools.console --check README.md docs/tutorial.md
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
 	$(BIN)/python -m benchmarks

@@ -1,6 +1,7 @@
 """Console blocks of pages: run as written, in order, and brought up to date.
 
-    python -m tools.console README.md docs/tutorial.md …     (make pages)
+    python -m tools.console README.md docs/tutorial.md …           (make pages)
+    python -m tools.console --check README.md docs/tutorial.md     (make test-package)
 
 A page is run in an empty folder with a copy of `examples/`. What a command prints on standard
 output is written below it where the page shows an output; a line `…` in it says that the output is
@@ -147,16 +148,26 @@ def _tidy(text: str) -> list[str]:
     return [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
 
 
+def check_page(text: str, folder: Path) -> None:
+    """Run the commands of a page; RuntimeError where one ends otherwise than the page says."""
+    for step, ran in run_steps(read_page(text), folder):
+        if step.command == _SHOW_CODE and ran.stdout.split() != step.shown:
+            raise RuntimeError(f"exit code {ran.stdout.strip()}, shown as {step.shown}")
+
+
 def main() -> None:
-    """Bring the pages named on the command line up to date."""
+    """Bring the pages named on the command line up to date, or only run them: --check."""
     os.environ["COLUMNS"] = WIDTH
-    for name in sys.argv[1:]:
+    names = [name for name in sys.argv[1:] if name != "--check"]
+    for name in names:
         page = (ROOT / name).resolve()
+        text = page.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             prepare_folder(Path(folder))
-            page.write_text(
-                refresh_page(page.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8"
-            )
+            if "--check" in sys.argv:
+                check_page(text, Path(folder))
+            else:
+                page.write_text(refresh_page(text, Path(folder)), encoding="utf-8")
 
 
 if __name__ == "__main__":
