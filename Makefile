@@ -8,7 +8,8 @@ PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-semantic test-servers test-long lint types options bench clean
+.PHONY: help demo test test-semantic test-servers test-long lint types reference pages pictures docs package \
+	test-package bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,8 +38,30 @@ lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
 types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 	$(BIN)/mypy
 
-options: $(STAMP)  ## Write docs/options.md and the types of Python keywords from the declared options
-	$(BIN)/python -m calipers.reports.options docs/options.md src/calipers/scores/keywords.pyi
+reference: $(STAMP)  ## Write the reference pages, and the types of Python keywords, from the declarations
+	$(BIN)/python -m tools.reference
+
+pages: $(STAMP)  ## Run the console blocks of README and docs, and write what they print now below them
+	$(BIN)/python -m tools.console README.md docs/tutorial.md docs/how-to/*.md docs/concepts/*.md
+
+pictures: $(VENV)/.test  ## Draw the pictures of the report and the dashboard from the demo (needs Chromium)
+	$(BIN)/python -m tools.pictures docs/pictures
+
+docs: $(VENV)-docs/.installed  ## Build the documentation strictly, as a site that loads nothing from elsewhere: build/site
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict
+	$(VENV)-docs/bin/python tools/check_site.py build/site
+
+package: $(VENV)-package/.installed  ## Build sdist and wheel into build/package, and check both
+	rm -rf build/package
+	$(VENV)-package/bin/python -m build --outdir build/package
+	$(VENV)-package/bin/twine check --strict build/package/*
+	$(VENV)-package/bin/check-wheel-contents build/package/*.whl
+
+test-package: package  ## Install the wheel beside the newest Python at hand, and run the README and the tutorial with it
+	rm -rf build/try
+	"$$(sh tools/newest_python.sh)" -m venv build/try
+	build/try/bin/pip install --quiet --disable-pip-version-check "$$(ls build/package/*.whl)[report]"
+	build/try/bin/python -m tools.console --check README.md docs/tutorial.md
 
 bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
 	$(BIN)/python -m benchmarks
@@ -72,5 +95,16 @@ $(VENV)/.lint: $(STAMP) Makefile
 	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
 
+$(VENV)-docs/.installed: Makefile
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/pip install --quiet --disable-pip-version-check 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6,<10'
+	touch $@
+
+$(VENV)-package/.installed: Makefile
+	$(PYTHON) -m venv $(VENV)-package
+	$(VENV)-package/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'check-wheel-contents>=0.6,<1' 'twine>=6,<7'
+	touch $@
+
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-docs $(VENV)-package build \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -352,3 +352,15 @@ def test_names_from_outside_cannot_harm() -> None:
     assert "<script>" not in found._repr_html_()
     assert "\x1b" not in str(found)
     assert r"\$b\_\%" in found.to_latex()
+
+
+def test_the_order_of_records_makes_no_difference() -> None:
+    records = noisy({"a": 0.8, "b": 0.5}, runs=3)
+    by_run = sorted(records, key=lambda each: (each["run"], each["id"]))  # as a journal has them
+    assert cal.rank(by_run).to_dict() == cal.rank(records).to_dict()
+    in_report = cal.report(by_run).to_markdown()
+    assert cal.rank(by_run).to_markdown().splitlines()[0] in in_report
+    found = {each.by["model"]: each.value for each in cal.rank(by_run).systems}
+    for name, value in found.items():
+        of_system = [each for each in records if each["model"] == name]
+        assert value == pytest.approx(cal.score(of_system)["accuracy"].value)

@@ -8,16 +8,13 @@ import click
 
 
 @click.command()
-@click.argument("what", type=click.Choice(("policy", "suite")))
+@click.argument("what", type=click.Choice(("policy", "suite", "catalog")))
 def schema(what: str) -> None:
-    """Print the JSON Schema of a suite or policy file, for completion and checks in editors."""
-    if what == "policy":
-        from calipers.gates.policy import make_model  # noqa: PLC0415 (loads Polars)
+    """Print the JSON Schema of a suite or policy file, for completion and checks in editors.
 
-        found = make_model().model_json_schema()
-    else:
-        from calipers.runs.suite import Suite  # noqa: PLC0415 (loads Polars)
+    `catalog` prints the entries of both for the catalogue of SchemaStore.
+    """
+    from calipers.runs import schemas  # noqa: PLC0415 (loads Polars)
 
-        found = Suite.model_json_schema()
-    found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    found = schemas.list_catalog() if what == "catalog" else schemas.make_schema(what)
     click.echo(json.dumps(found, indent=1, ensure_ascii=False))

@@ -134,7 +134,7 @@ def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
 def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) -> Systems:
     rows = whole.rows
     known = rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in by))
-    known = known.with_columns(group_text(by).alias(GROUP))
+    known = known.with_columns(group_text(by).alias(GROUP)).sort(GROUP, TASK, maintain_order=True)
     keys = sort_keys(known[GROUP].unique(), by)
     if len(keys) < _FEWEST:
         raise UsageError(

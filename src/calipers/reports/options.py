@@ -1,13 +1,11 @@
-"""Pages made from the declared options: docs/options.md, and the types of Python keywords.
+"""What is made from the declared options: docs/options.md, and the types of Python keywords.
 
-`make options` writes both again; tests fail where they are stale.
+`make reference` writes both again; tests fail where they are stale.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.options import list_options
@@ -26,7 +24,7 @@ _TYPES = {
     "any": "Any",
 }
 _HEAD = """\
-# Made from the declared options: make options
+# Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -39,7 +37,7 @@ _INTRO = """\
 # Options
 
 Made from the declarations in the code, which the command line and the Python keywords are made from
-as well (`make options` writes this page again). An option has the same name, default and bounds
+as well (`make reference` writes this page again). An option has the same name, default and bounds
 everywhere: `--pass-score 0.8`, `cal.score(records, pass_score=0.8)`, and for options of metrics
 also `metric_settings: {pass_score: 0.8}` in a suite or a policy.
 """
@@ -132,8 +130,3 @@ def _find_type(option: Option) -> str:
     choices = ", ".join(f'"{each}"' for each in option.choices)
     found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
     return found if option.default is not None or "None" in found else f"{found} | None"
-
-
-if __name__ == "__main__":
-    for path, text in zip(sys.argv[1:], (write_page(), write_stub()), strict=True):
-        Path(path).write_text(text, encoding="utf-8")

@@ -156,7 +156,10 @@ def describe_items(score: Score) -> str | None:
     if score.per_task is None or (items := score.per_task.items) is None or not items.tasks:
         return None
     found = [f"{items.nobody:,} solved by nobody", f"{items.everybody:,} by everybody"]
-    pairs = [f"{_shorten(copy)} of {_shorten(first)}" for copy, first in items.examples]
+    pairs = [
+        f"{shorten_text(copy, _ID_CHARS)} of {shorten_text(first, _ID_CHARS)}"
+        for copy, first in items.examples
+    ]
     dots = ", …" if items.duplicates > len(pairs) else ""
     named = f" ({', '.join(pairs)}{dots})" if pairs else ""
     found.append(f"{items.duplicates:,} with the input of another{named}")

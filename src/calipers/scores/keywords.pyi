@@ -1,4 +1,4 @@
-# Made from the declared options: make options
+# Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict

@@ -16,7 +16,7 @@ import polars as pl
 from calipers.engines.plan import Plan
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import GROUP, Feature
+from calipers.metrics.declare.declaration import GROUP, TASK, Feature
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
@@ -58,7 +58,8 @@ class ReadRecords:
         columns = [name for name in plan.schema if name in store.columns and name != GROUP]
         pairs = zip(store.parts(columns), grouped.parts([GROUP]), strict=True)
         frames = [part.with_columns(grouped.decode_groups(groups)[GROUP]) for part, groups in pairs]
-        return TaskRows(name="the records", plan=plan, rows=pl.concat(frames))
+        rows = pl.concat(frames).sort(GROUP, TASK, maintain_order=True)
+        return TaskRows(name="the records", plan=plan, rows=rows)
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:

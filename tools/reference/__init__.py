@@ -1,0 +1,30 @@
+"""The pages of docs/ that are written from the declarations in the code.
+
+    python -m tools.reference        (make reference)
+
+Tests fail where a page is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from calipers.metrics import metrics_of
+from calipers.reports.catalogue import write_catalogue
+from calipers.reports.options import write_page, write_stub
+from tools.reference.api import write_api_page
+from tools.reference.commands import write_commands_page
+from tools.reference.keys import write_policy_page, write_suite_page
+from tools.reference.specifications import write_specifications_page
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/metrics.md": lambda: write_catalogue(metrics_of(None)),
+    "docs/options.md": write_page,
+    "docs/reference/api.md": write_api_page,
+    "docs/reference/commands.md": write_commands_page,
+    "docs/reference/policy-keys.md": write_policy_page,
+    "docs/reference/specifications.md": partial(write_specifications_page, metrics_of(None)),
+    "docs/reference/suite-keys.md": write_suite_page,
+    "src/calipers/scores/keywords.pyi": write_stub,
+}

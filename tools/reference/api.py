@@ -1,0 +1,115 @@
+"""docs/reference/api.md: the public functions and classes, from their docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import calipers
+from calipers.reports.options import FUNCTIONS
+from calipers.scores.options import list_options
+
+_INTRO = """\
+# Python API
+
+Made from the docstrings (`make reference` writes this page again). [In Python](../python.md) shows
+how the functions are used; keywords that a function shares with the command line are on
+[Options](../options.md) with their defaults.
+"""
+_BELOW = "Listed below, and on docs/options.md."
+
+
+def write_api_page() -> str:
+    """Return docs/reference/api.md."""
+    names = sorted(name for name in calipers.__all__ if not name.startswith("_"))
+    found = {name: getattr(calipers, name) for name in names}
+    functions = {name: each for name, each in found.items() if inspect.isfunction(each)}
+    classes = {name: each for name, each in found.items() if inspect.isclass(each)}
+    errors = {name: each for name, each in classes.items() if issubclass(each, Exception)}
+    parts = [_INTRO, "## Functions\n", *_list(functions), "## Results and types\n"]
+    parts += _list({name: each for name, each in classes.items() if name not in errors})
+    parts += ["## Errors\n", *_list(errors)]
+    return "\n".join(parts)
+
+
+def _list(found: dict[str, Any]) -> Iterator[str]:
+    for name, each in found.items():
+        yield f"### {name}\n"
+        if inspect.isfunction(each):
+            yield f"```text\n{_sign(name, each)}\n```\n"
+        yield _dress(inspect.getdoc(each) or "")
+        if inspect.isclass(each):
+            yield from _members(each)
+
+
+def _sign(name: str, function: Any) -> str:
+    """Return the call with its own parameters; declared options are listed on their page."""
+    declared = set(list_options(_COMMANDS[name])) if name in _COMMANDS else set()
+    shown = [
+        str(each.replace(annotation=each.empty, default=_plain(each.default)))
+        for each in inspect.signature(function).parameters.values()
+        if each.name not in declared and each.name != "progress"
+    ]
+    keywords = [each.name for each in inspect.signature(function).parameters.values()]
+    own = [each for each in shown if each]
+    star = [] if any(each.startswith("*") for each in own) or not _has_keywords(function) else ["*"]
+    first = [each for each in own if "=" not in each]
+    rest = [each for each in own if "=" in each]
+    more = ["**options"] if declared & set(keywords) else []
+    return f"{name}({', '.join((*first, *(star if rest else []), *rest, *more))})"
+
+
+_COMMANDS = {name: name for name in (*FUNCTIONS, "convert")} | {"audit_judges": "audit"}
+
+
+def _has_keywords(function: Any) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.kind is each.KEYWORD_ONLY for each in parameters)
+
+
+def _plain(default: Any) -> Any:
+    return ... if callable(default) and default is not inspect.Parameter.empty else default
+
+
+def _members(found: type) -> Iterator[str]:
+    """Yield the methods and properties that a class declares itself, a line each."""
+    lines = [
+        f"- `{name}`: {_first_sentence(inspect.getdoc(each) or '')}"
+        for name, each in sorted(vars(found).items())
+        if not name.startswith("_")
+        and (inspect.isfunction(each) or isinstance(each, property))
+        and inspect.getdoc(each)
+    ]
+    if lines:
+        yield "\n".join((*lines, ""))
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _dress(text: str) -> str:
+    """Return a docstring as Markdown: its sections as lists, its examples as code."""
+    text = text.partition("\nOptions:\n")[0].rstrip()
+    lines: list[str] = []
+    in_example = False
+    for line in text.splitlines():
+        is_example = line.startswith((">>>", "...")) or (in_example and bool(line.strip()))
+        if is_example != in_example:
+            lines.append("```pycon" if is_example else "```")
+            if not is_example:
+                lines.append("")
+        in_example = is_example
+        lines.append(line if is_example else _dress_line(line))
+    return "\n".join((*lines, *(["```"] if in_example else []), ""))
+
+
+def _dress_line(line: str) -> str:
+    if re.fullmatch(r"(Args|Returns|Raises|Yields):", line):
+        return f"**{line[:-1]}**\n"
+    if item := re.fullmatch(r"    (\w+): (.*)", line):
+        said = item[2].replace(_BELOW, "See [Options](../options.md).")
+        return f"- `{item[1]}`: {said}"
+    return line.replace("        ", "  ", 1) if line.startswith("        ") else line.strip()
