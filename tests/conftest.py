@@ -1,5 +1,6 @@
 """What holds for all tests: a busy machine is slow, which is no failure."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,15 @@ _UNCOMPILED = (
 
 # What is kept from one use to the next stays out of the home of who runs the tests.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / "build" / "cache")
+
+
+gc.disable()  # until all is collected: what is imported stays
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage only among what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

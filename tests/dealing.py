@@ -1,4 +1,4 @@
-"""Which tests share a process under `pytest -n 2`: those of Spark, and those of one file.
+"""Which tests share a process under `pytest -n 2`: those of Spark, of systems, and of one file.
 
 `--dist loadgroup` would do, but pytest-xdist 3.8 ignores groups under pytest 9.2 (its issue 1386):
 each process started Java and a browser, and prepared what the tests of a file share.
@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 
 SPARK = "spark"
+SYSTEMS = "tests/systems/"  # which import what each provider and framework brings
 # Units of few and slow tests begin first, so that no process is left with one at the end.
 _SLOWEST = (
-    *(SPARK, "tests/dashboard/test_browser.py", "tests/reports/test_browser.py"),
+    *(SPARK, SYSTEMS, "tests/dashboard/test_browser.py", "tests/reports/test_browser.py"),
     *("tests/conformance/", "tests/runs/", "tests/judges/", "tests/reports/"),
 )
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the name of what a test is dealt out with: Spark, or its file."""
-    return SPARK if SPARK in nodeid.lower() else nodeid.split("::", maxsplit=1)[0]
+    """Return the name of what a test is dealt out with: Spark, systems, or its file."""
+    if SPARK in nodeid.lower():
+        return SPARK
+    return SYSTEMS if nodeid.startswith(SYSTEMS) else nodeid.split("::", maxsplit=1)[0]
 
 
 def sort_slowest_first(items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ goes into `NOUNS`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import calipers
@@ -50,16 +50,21 @@ NOUNS = frozenset(
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def list_functions() -> Iterator[tuple[str, FUNCTIONS, bool]]:
-    """Yield where each function is, the function, and whether it stands in a module itself."""
+@cache
+def list_functions() -> list[tuple[str, FUNCTIONS, bool]]:
+    """Return where each function is, the function, and whether it stands in a module itself."""
+    found: list[tuple[str, FUNCTIONS, bool]] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE)
         if "starter" in place.parts:  # files for users, who call their functions as they like
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, FUNCTIONS) and not is_property(node):
-                yield f"{place}:{node.lineno}: {node.name}", node, node in tree.body
+        found += [
+            (f"{place}:{node.lineno}: {node.name}", node, node in tree.body)
+            for node in ast.walk(tree)
+            if isinstance(node, FUNCTIONS) and not is_property(node)
+        ]
+    return found
 
 
 def is_property(node: FUNCTIONS) -> bool:

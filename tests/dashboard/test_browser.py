@@ -306,9 +306,9 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("seen", first_of([2, len(HOSTILE)]))
+@pytest.mark.parametrize("seen", first_of([slice(2, None, 4), slice(None)]), ids=["some", "all"])
 def test_hostile_records_stay_text(
-    tmp_path: Path, serving: Serving, watched: Watched, seen: int
+    tmp_path: Path, serving: Serving, watched: Watched, seen: slice
 ) -> None:
     rows = [
         {
@@ -339,7 +339,7 @@ def test_hostile_records_stay_text(
     run = site.ids()["<b>bad.jsonl"]
     model = quote(HOSTILE[0], safe="")
     sides = f"base={run}&candidate={quote(f'{run}?model={model}', safe='')}"
-    for path in (
+    paths = (
         "/",
         f"/?q={quote(HOSTILE[0])}",
         f"/runs/{run}",
@@ -352,8 +352,9 @@ def test_hostile_records_stay_text(
         f"/rank?of={run}",
         f"/compare/task?{sides}&task={quote(HOSTILE[0] + '0')}",
         f"/runs/{run}/samples?{quote('<script>')}=1",
-        *(f"/runs/{run}/samples/{row}" for row in range(seen)),
-    ):
+        *(f"/runs/{run}/samples/{row}" for row in range(len(HOSTILE))),
+    )
+    for path in paths[seen]:
         page.goto(site.url + path)
         settled(watched)
         assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -89,7 +90,19 @@ def test_a_score_of_a_view_is_that_of_its_records(tmp_path: Path) -> None:
     assert ours.groups[0].to_dict()["metrics"] == expected.to_dict()["metrics"]
 
 
-@pytest.mark.usefixtures("cache")
+Forty = tuple[list[dict[str, Any]], Opened]
+
+
+@pytest.fixture(scope="module")
+def forty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forty]:
+    """Forty tasks of two models, and their index."""
+    folder = tmp_path_factory.mktemp("forty")
+    path = two_models(folder, 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield [json.loads(line) for line in path.read_text().splitlines()], opened(path)
+
+
 @pytest.mark.parametrize(
     ("asked", "keeps"),
     [
@@ -107,10 +120,8 @@ def test_a_score_of_a_view_is_that_of_its_records(tmp_path: Path) -> None:
         ("category=sums&category!=sums", lambda _: False),
     ],
 )
-def test_filters(tmp_path: Path, asked: str, keeps: Any) -> None:
-    path = two_models(tmp_path, 40)
-    rows: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
-    found = opened(path)
+def test_filters(forty: Forty, asked: str, keeps: Any) -> None:
+    rows, found = forty
     assert ids(found, asked) == [row["id"] for row in rows if keeps(row)]
 
 
@@ -162,11 +173,9 @@ def test_a_search_goes_on_from_where_it_was(tmp_path: Path) -> None:
         "page=x",
     ],
 )
-@pytest.mark.usefixtures("cache")
-def test_what_makes_no_sense_is_told(tmp_path: Path, asked: str) -> None:
-    found = opened(write_lines(tmp_path / "r.jsonl", records(5)))
+def test_what_makes_no_sense_is_told(forty: Forty, asked: str) -> None:
     with pytest.raises(UsageError) as told:
-        ids(found, asked)
+        ids(forty[1], asked)
     assert told.value.fix
 
 

@@ -14,6 +14,7 @@ import pytest
 import calipers as cal
 from calipers.engines import ranks
 from tests.engines_at_hand import needs_spark
+from tests.examples import first_of
 from tests.files import write_lines
 
 pytestmark = needs_spark
@@ -52,9 +53,7 @@ def _same(ours: cal.Score, theirs: cal.Score) -> None:
         assert left == pytest.approx(right, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "suffix", [".jsonl", pytest.param(".csv", marks=pytest.mark.long), ".parquet"]
-)
+@pytest.mark.parametrize("suffix", first_of([".jsonl", ".csv", ".parquet"]))
 def test_every_format_gives_what_polars_gives(suffix: str, tmp_path: Path) -> None:
     frame = pl.DataFrame(_rows(300), infer_schema_length=None)
     path = tmp_path / f"rows{suffix}"

@@ -56,12 +56,21 @@ def answered_anew(rows: list[Row]) -> list[Row]:
     return [{**row, "answer": f"again: {row['id']}"} for row in rows]
 
 
+_CALIBRATIONS: dict[str, str] = {}
+
+
 def calibrated(folder: Path, machine: list[Row], human: list[Row]) -> None:
+    """Write the judgments, the ratings, and what calibrates the ones by the others."""
     write_lines(folder / "j.jsonl", machine)
     write_lines(folder / "h.jsonl", human)
-    files = [str(folder / "j.jsonl"), str(folder / "h.jsonl")]
-    output = str(folder / "calibration.json")
-    assert CliRunner().invoke(app, ["judge", "calibrate", *files, "-o", output]).exit_code == 0
+    output = folder / "calibration.json"
+    made_of = json.dumps([machine, human])
+    if made_of not in _CALIBRATIONS:
+        files = [str(folder / "j.jsonl"), str(folder / "h.jsonl")]
+        arguments = ["judge", "calibrate", *files, "-o", str(output)]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+        _CALIBRATIONS[made_of] = output.read_text(encoding="utf-8")
+    output.write_text(_CALIBRATIONS[made_of], encoding="utf-8")
 
 
 def gate(folder: Path, rows: list[Row], policy: Row, *more: str) -> Result:

@@ -63,6 +63,7 @@ def test_everybody_can_read_it(watched: Watched, report: Path, look: str) -> Non
     watched.screenshot(f"report_{look}")
 
 
+@pytest.mark.long
 def test_light_and_dark_by_hand(watched: Watched, report: Path) -> None:
     opened(watched, report)
     colour = "getComputedStyle(document.body).backgroundColor"

@@ -75,6 +75,14 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without pictures, where only the files matter: to draw takes longer than all else."""
+    monkeypatch.setattr(
+        "calipers.reports.charts.saving._render", lambda _: iter([(".svg", b"x"), (".png", b"x")])
+    )
+
+
 def rows_of(chart: Any) -> list[Row]:
     """Every row of data that a chart carries."""
     found: list[Row] = []
@@ -243,6 +251,7 @@ def test_nothing_points_outside(figures: Path) -> None:
 # --- the command line ---
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_figures_are_written_and_the_score_is_printed(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "a.jsonl", [row for rows in THREE for row in rows])
     folder = tmp_path / "new" / "figures"
@@ -305,6 +314,7 @@ def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_
         measured(*THREE).charts()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_folder_that_stops_being_one(tmp_path: Path) -> None:
     score = measured(*THREE)
     (tmp_path / "cost_pass_rate.png").mkdir()

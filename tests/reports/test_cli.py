@@ -82,7 +82,10 @@ def test_markdown_by_format_and_by_name(data: Path, tmp_path: Path) -> None:
     assert (tmp_path / "r.md").read_text(encoding="utf-8") == told.stdout
 
 
-def test_figures_for_a_paper(data: Path, tmp_path: Path) -> None:
+def test_figures_for_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "calipers.reports.charts.saving._render", lambda _: iter([(".svg", b"x"), (".png", b"x")])
+    )
     folder = tmp_path / "figures"
     assert run("report", data, "-o", tmp_path / "r.md", "--figures", folder).exit_code == 0
     names = {path.name for path in folder.iterdir()}

@@ -20,7 +20,6 @@ from tests.runs.killing import CALLS, JUDGED
 from tests.runs.suites_at_hand import ROOT, suite_folder, sums
 
 CONCURRENCY = 4
-TASKS = 240
 
 # Counts every call as it begins. Every tenth task fails when it is called for the first time.
 SYSTEM = f"""
@@ -63,14 +62,14 @@ def judges(folder: Path, *, wanted: bool) -> Iterator[list[dict[str, Any]]]:
         yield [judge_in(url, price={"input": 1, "output": 1})]
 
 
-def kill(folder: Path, kills: int, *, judged: bool) -> dict[str, int]:
+def kill(folder: Path, kills: int, *, tasks: int = 240, judged: bool) -> dict[str, int]:
     """Kill runs of a suite so often; return what the processes that did it say."""
     (folder / "system.py").write_text(SYSTEM)
     names = ("a", "b", "c") if judged else ("a",)  # answers of all of them wait for one judge
     systems = [{"name": name, "python": "system.py:answer"} for name in names]
     with judges(folder, wanted=judged) as asked:
-        tasks = sums(TASKS // len(names))
-        suite_folder(folder, tasks, systems, judges=asked, concurrency=CONCURRENCY)
+        given = sums(tasks // len(names))
+        suite_folder(folder, given, systems, judges=asked, concurrency=CONCURRENCY)
         arguments = [folder / "suite.yaml", folder, kills, CONCURRENCY, 1]
         done = subprocess.run(
             [sys.executable, "-m", "tests.runs.killing", *map(str, arguments)],
@@ -86,7 +85,7 @@ def kill(folder: Path, kills: int, *, judged: bool) -> dict[str, int]:
 
 
 def test_kills_lose_nothing_and_pay_nothing_twice(tmp_path: Path) -> None:
-    assert kill(tmp_path, 10, judged=True)["kills"] == 10
+    assert kill(tmp_path, 10, tasks=120, judged=True)["kills"] == 10
 
 
 @pytest.mark.long
