@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +13,7 @@ import calipers as cal
 from tests.browser import Watched, browser, needs_browser, watched
 from tests.reports.pages_at_hand import hostile_records, records
 from tests.reports.test_content import POLICY
+from tests.shared_data import FOLDER, needs_shared_data
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
 pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
@@ -122,3 +125,86 @@ def test_without_scripts_the_numbers_are_there(browser: Browser, report: Path) -
     assert page.locator("[data-metric=accuracy] .value").first.is_visible()
     assert not page.locator("[data-toggle-theme]").is_visible()
     context.close()
+
+
+# --- records of other shapes ---
+
+
+def make_twenty_models() -> list[dict[str, Any]]:
+    """Twenty models with long names, some calls failed or truncated."""
+    chance = random.Random(3)
+    return [
+        {
+            "id": f"task-{task:03}",
+            "model": f"vendor-{number % 5}/a-model-with-a-long-name-{number:02}-instruct",
+            "category": ("algebra", "geometry", "logic", "words")[task % 4],
+            "target": str(task),
+            "answer": str(task if chance.random() < 0.3 + 0.03 * number else task + 1),
+            "prob_correct": round(chance.random(), 2),
+            "latency_ms": 200 + 500 * chance.random(),
+            "cost_usd": 0.001 * (1 + number) * (0.5 + chance.random()),
+            "finish_reason": "length" if chance.random() < 0.02 else "stop",
+            "error": "timeout: 60 s" if chance.random() < 0.02 else None,
+        }
+        for number in range(20)
+        for task in range(40)
+    ]
+
+
+def make_agents() -> list[dict[str, Any]]:
+    """Runs of agents with traces, which have a composite and recommendations."""
+    calls = [{"tool_name": name, "success": True} for name in ("search", "read", "write")]
+    return [
+        {
+            "id": str(n % 6),
+            "model": model,
+            "run": n // 6,
+            "trace": {"tool_calls": calls[: 1 + n % 3]},
+            "duration_seconds": 1 + n,
+            "answer": "x",
+            "target": "x" if n % 4 else "y",
+        }
+        for model in ("planner", "worker")
+        for n in range(12)
+    ]
+
+
+def read_tiers() -> Any:
+    return FOLDER / "agent_runs" / "scylla_haiku_runs.jsonl"
+
+
+def read_logs() -> Any:
+    return sorted(str(path) for path in (FOLDER / "native_logs" / "inspect").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        pytest.param(make_twenty_models, {}, id="twenty_models"),
+        pytest.param(make_agents, {}, id="agents", marks=pytest.mark.long),
+        pytest.param(
+            read_tiers,
+            {"map": {"id": "task"}, "on_bad": "skip"},
+            id="tiers",
+            marks=[pytest.mark.long, needs_shared_data],
+        ),
+        pytest.param(read_logs, {}, id="logs", marks=[pytest.mark.long, needs_shared_data]),
+    ],
+)
+def test_records_of_any_shape_fit_every_screen(
+    watched: Watched,
+    tmp_path: Path,
+    make: Callable[[], Any],
+    options: dict[str, Any],
+    request: pytest.FixtureRequest,
+) -> None:
+    page = cal.report(make(), **options).save(tmp_path / "report.html")
+    name = request.node.callspec.id
+    for look in ("wide", "phone"):
+        if look == "phone":
+            watched.phone()
+            watched.dark()
+        opened(watched, page)
+        assert watched.overflow() <= 0
+        assert watched.accessibility_findings() == []
+        watched.screenshot(f"report_{name}_{look}")

@@ -193,8 +193,10 @@ def join_ranges(told: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
         numbers.append(_NUMBER.findall(text))
     found = {}
     for pattern, (names, numbers) in alike.items():
-        spans = iter([_span(several) for several in zip(*numbers, strict=True)])
-        found[re.sub("\0", lambda _, spans=spans: next(spans), pattern)] = list(names)
+        spans = [_span(several) for several in zip(*numbers, strict=True)]
+        pieces = pattern.split("\0")
+        text = "".join(piece + span for piece, span in zip(pieces, (*spans, ""), strict=True))
+        found[text] = list(names)
     return found
 
 

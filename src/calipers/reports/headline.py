@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
-from calipers.reports.figures import format_figure, group_name, join_some, strip_controls
+from calipers.reports.figures import (
+    Form,
+    choose_form,
+    format_figure,
+    group_name,
+    join_some,
+    strip_controls,
+)
 from calipers.reports.gate import gate_further, gate_summary
-from calipers.reports.ranking import describe_best, sentence
+from calipers.reports.ranking import MAIN, describe_best, sentence
 from calipers.reports.remarks import list_frontier
 from calipers.reports.tiers import describe_tiers, select_groups
+from calipers.runs.report_data import NOT_RANKED
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
     from calipers.runs.report_data import Report
     from calipers.scores.results import Group, Score
 
-MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
 _ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
 _WORDS = {
     "pass": "Pass",
@@ -58,7 +65,7 @@ def make_headline(report: Report) -> Headline:
             ),
         )
     main = [*_list_best(report), *_list_main_numbers(report)]
-    further = [*_list_tiers(report.score), *_list_lost(report.score)]
+    further = [*_list_unranked(report), *_list_tiers(report.score), *_list_lost(report.score)]
     if report.incomplete is not None:
         said = f"{report.incomplete}. Run the suite again to finish it."
         return Headline(verdict="incomplete", summary=said, reasons=(*main, *further))
@@ -70,6 +77,11 @@ def make_headline(report: Report) -> Headline:
 def _list_best(report: Report) -> Iterator[str]:
     if report.ranking is not None:
         yield sentence(describe_best(report.ranking.metrics[0]))
+
+
+def _list_unranked(report: Report) -> Iterator[str]:
+    if report.ranking is None:
+        yield from (sentence(each) for each in report.notices if each.startswith(NOT_RANKED))
 
 
 def _list_checks(gate: GateResult) -> Iterator[str]:
@@ -134,19 +146,20 @@ def _has(group: Group, name: str) -> bool:
 def _describe_metric(score: Score, name: str) -> Iterator[str]:
     """Yield a metric of every group or, of many, of those at both ends."""
     known = [group for group in score.groups if _has(group, name)]
+    form = choose_form(group.metrics[name] for group in known)
     if len(known) > _TOLD:
         ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0)
         least, most = (
-            f"{_format_value(group, name)} ({group_name(group.by)})"
+            f"{_format_value(group, name, form)} ({group_name(group.by)})"
             for group in (ordered[0], ordered[-1])
         )
         yield f"from {least} to {most}"
         return
     for group in known:
         of = f"{group_name(group.by)} " if group.by else ""
-        yield f"{of}{_format_value(group, name)}"
+        yield f"{of}{_format_value(group, name, form)}"
 
 
-def _format_value(group: Group, name: str) -> str:
+def _format_value(group: Group, name: str, form: Form) -> str:
     unit, found = metric_named(name).unit, group.metrics[name]
-    return f"{format_figure(found.value, found.low, found.high)}{f' {unit}' if unit else ''}"
+    return f"{format_figure(found.value, found.low, found.high, form)}{f' {unit}' if unit else ''}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from calipers.metrics.cost.tiers import TIER
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from calipers.scores.results import Group, Score
 
+MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
 _BRADLEY_TERRY = "bradley_terry"
 _NAMED = 5
 
@@ -87,8 +89,10 @@ def order_groups(score: Score, ranking: Ranking | None) -> Score:
 
     The groups may be parts of systems, as those of a breakdown are.
     """
-    if ranking is None or TIER in ranking.by:
+    if TIER in (score.groups[0].by if score.groups else ()):
         return score
+    if ranking is None:
+        return _order_by_value(score)
     place = {tuple(each.by.values()): number for number, each in enumerate(ranking.systems)}
     last = len(place)
 
@@ -96,6 +100,20 @@ def order_groups(score: Score, ranking: Ranking | None) -> Score:
         return place.get(tuple(group.by.get(name) for name in ranking.by), last)
 
     return replace(score, groups=tuple(sorted(score.groups, key=find_place)))
+
+
+def _order_by_value(score: Score) -> Score:
+    """Return a score with its models by the main metric, where they could not be ranked."""
+    every = {name for group in score.groups for name in group.metrics}
+    main = next((name for name in MAIN if name in every), None)
+    if main is None or not score.groups or list(score.groups[0].by) != ["model"]:
+        return score
+
+    def find_value(group: Group) -> float:
+        found = group.metrics.get(main)
+        return inf if found is None or found.value is None else -found.value
+
+    return replace(score, groups=tuple(sorted(score.groups, key=find_value)))
 
 
 def _name(ranked: MetricRanking) -> str:

@@ -9,6 +9,7 @@ from calipers.comparisons.ranking import RankOptions, rank_systems
 from calipers.comparisons.rankings import Ranking
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.runs.report_data import NOT_RANKED
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords
@@ -36,18 +37,18 @@ def rank_groups(
     metric = metric_named(name)
     rows = read.task_rows(metric, options)
     if rows is None:
-        return None, ("the systems are not ranked: not every record has an id",)
+        return None, (f"{NOT_RANKED}: not every record has an id",)
     keys = sort_keys(rows.rows[GROUP].unique(), options.by)
     systems = Systems(rows=rows, by=options.by, keys=keys)
     settled = [settle_metric(metric, [rows])]
     try:
         ranking = rank_systems(systems, settled, replace(options, notices=()), RankOptions())
     except UsageError as error:
-        return None, (f"the systems are not ranked: {error.message}",)
+        return None, (f"{NOT_RANKED}: {error.message}",)
     common, every = ranking.metrics[0].n_tasks, rows.rows[TASK].n_unique()
     if common < _FEWEST or 2 * common < every:
         few = f"all of them have only {common:,} of {every:,} tasks (calipers rank)"
-        return None, (f"the systems are not ranked: {few}",)
+        return None, (f"{NOT_RANKED}: {few}",)
     return ranking, ranking.notices
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "calipers.report/1"
 SAMPLES = 60  # records that a report shows, unless asked for others
+NOT_RANKED = "the systems are not ranked"  # how the notice begins that says why
 WRONG = "wrong"  # in the place of an error's kind: no call failed
 
 SampleKind = Literal["wrong", "failed", "right", "unknown"]

@@ -10,7 +10,7 @@ from calipers.runs.report_data import TaskOutcome
 from calipers.scores.keys import split_natural
 
 _MOST = 200_000  # pairs of a task and a system that are counted
-_LISTED = 40  # tasks of a report
+LISTED = 20  # tasks of a report
 _RIGHT, _RUNS = "right", "runs"
 
 
@@ -51,7 +51,7 @@ class TaskOutcomes:
         ordered = sorted(
             whole.select("id", share, _RIGHT, _RUNS).iter_rows(),
             key=lambda row: (row[1], split_natural(row[0])),
-        )[:_LISTED]
+        )[:LISTED]
         kept = self._counts.filter(pl.col("id").is_in([row[0] for row in ordered]))
         parts = kept.group_by("id", *systems).agg(pl.col(_RIGHT, _RUNS).sum())
         by: dict[str, dict[tuple[str | None, ...], tuple[int, int]]] = {}

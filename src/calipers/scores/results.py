@@ -360,7 +360,7 @@ class Score(Printed, Tabular):
         return dict(draw_charts(self)[0])
 
     def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
-        """Write each figure, or a profile's, as SVG, PDF and PNG; say why others are not drawn.
+        """Write each figure, or those of a profile, as SVG, PDF and PNG; say why others are not.
 
         Without a profile the reasons, by name, are given only where no figure can be drawn.
         """

@@ -8,7 +8,8 @@ from calipers.reports.charts import draw_charts
 from calipers.reports.charts.forest import draw_forest
 from calipers.reports.charts.ranking import draw_systems
 from calipers.reports.charts.style import Drawing, apply_style
-from calipers.reports.headline import MAIN, has_value
+from calipers.reports.headline import has_value
+from calipers.reports.ranking import MAIN
 
 if TYPE_CHECKING:
     from calipers.runs.report_data import Report

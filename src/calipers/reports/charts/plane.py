@@ -48,7 +48,6 @@ class Axis:
             type="log" if self.log else "linear",
             domain=[self.low, self.high],
             nice=False,
-            zero=False,
         )
 
 

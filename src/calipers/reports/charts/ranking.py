@@ -21,7 +21,7 @@ _NAME_CHARS = 32
 _NAME_PIXELS = 200
 _ROOM = 0.04  # of the span, at both ends
 _LETTER_ROOM = 0.07
-_BEST, _BEHIND = "not told apart from the best", "behind the best"
+_BEST, _BEHIND = "best, or not told apart from it", "significantly behind the best"
 
 
 def draw_systems(ranked: MetricRanking) -> Drawing:
@@ -72,9 +72,10 @@ def _drawn(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Drawing:
         scale=alt.Scale(domain=[row["name"] for row in rows]),
         axis=alt.Axis(title=None, labelLimit=_NAME_PIXELS, ticks=False, domain=False),
     )
+    places = [_BEST, *([_BEHIND] if any(row["place"] == _BEHIND for row in rows) else [])]
     colour = alt.Color(
         "place:N",
-        scale=alt.Scale(domain=[_BEST, _BEHIND], range=[PALETTE[0], GREY]),
+        scale=alt.Scale(domain=places, range=[PALETTE[0], GREY][: len(places)]),
         legend=alt.Legend(title=None, orient="bottom", columns=1),  # fits a phone
     )
     hover = [
