@@ -1,12 +1,15 @@
 """How soon `calipers view` shows a page, filters it, turns it, and searches; beside Inspect's.
 
-Ours are asked over HTTP, from the start of the process on, with the index already built. The
-comparison is made in one browser: until the text of the first sample can be seen, both servers
-running. Inspect may have an interpreter of its own: INSPECT_PYTHON.
+Ours are asked over HTTP. The first opening begins with an empty cache: the first rows, then all of
+them. Then the same file is opened once more, from the start of the process on; a list of many runs,
+and a comparison of two files. The comparison with Inspect is made in one browser: until the text of
+the first sample can be seen, both servers running. Inspect may have an interpreter of its own:
+INSPECT_PYTHON.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -27,6 +30,12 @@ from benchmarks.logs import inspect_log, inspect_python
 from benchmarks.workload import Setup
 
 FIRST_PAGE = Bar(1.5)
+SHOWN, INDEXED = Bar(1.0), Bar(10.0)
+LISTED, COMPARED_WITHIN = Bar(0.5), Bar(3.0)
+FIRST_ROWS = 400_000  # records opened for the first time
+RUNS = 2_000
+COMPARED = 200_000  # records on both sides together
+MODELS = 4  # of the records made up here
 AT_ONCE = Bar(300)
 A_LOOK = 2.0  # seconds at the first page, before somebody asks for more
 SAMPLES = 2_000  # in the comparison: writing a log of many takes minutes
@@ -43,10 +52,9 @@ SEARCHES = ("q=gives+away+697", "q=marbles&correct=false", "q=nothing+of+the+kin
 
 def of_viewing(setup: Setup) -> Iterator[Figure]:
     folder = _folder(setup, "view", setup.rows)
+    yield from _first_opening(setup)
     with _serving(setup, folder) as (url, _):
-        started = perf_counter()
         samples = _indexed(url)
-        indexing = perf_counter() - started
     first, work = min(_first_page(setup, folder, samples) for _ in range(setup.rounds))
     yield Figure(
         name=f"calipers view: from start to the first page of {setup.rows:,} records",
@@ -54,8 +62,7 @@ def of_viewing(setup: Setup) -> Iterator[Figure]:
         unit="s",
         bar=FIRST_PAGE,
         binding=setup.is_full,
-        detail=f"of processors {work:.2f} s; what was left of the first indexing, "
-        f"off the clock, took {indexing:.1f} s",
+        detail=f"of processors {work:.2f} s; indexed before",
     )
     with _serving(setup, folder) as (url, _):
         _milliseconds(f"{url}{samples}")
@@ -75,7 +82,88 @@ def of_viewing(setup: Setup) -> Iterator[Figure]:
                 binding=setup.is_full,
                 detail=f"{slowest}; each asked for the first time",
             )
+    yield _list_runs(setup)
+    yield _compare_files(setup)
     yield from _beside_inspect(setup)
+
+
+def _first_opening(setup: Setup) -> Iterator[Figure]:
+    """With an empty cache: the first rows, and all of them, from the first request on."""
+    rows = min(setup.rows, FIRST_ROWS)
+    folder = _folder(setup, "first", rows)
+    shutil.rmtree(setup.folder.resolve() / "view-cache", ignore_errors=True)
+    with _serving(setup, folder) as (url, _):
+        path = f"{url}{findall('/runs/[0-9a-f]+', _get(url))[0]}/samples"
+        started = perf_counter()
+        while "<tbody>" not in (page := _get(path)):
+            sleep(0.05)
+        first = perf_counter() - started
+        while "being indexed" in page:
+            sleep(0.1)
+            page = _get(path)
+        whole = perf_counter() - started
+    for name, value, bar in (("the first rows", first, SHOWN), ("all indexed", whole, INDEXED)):
+        yield Figure(
+            name=f"calipers view: the first opening of {rows:,} records, {name}",
+            value=value,
+            unit="s",
+            bar=bar,
+            binding=setup.is_full,
+            detail="from the first request on, with an empty cache",
+        )
+
+
+def _list_runs(setup: Setup) -> Figure:
+    """A folder of many result folders, listed by a process that has just been started."""
+    folder = setup.folder.resolve() / "view-runs"
+    if not folder.is_dir():
+        made = setup.folder.resolve() / "view-run"
+        suite = ROOT / "examples" / "arithmetic" / "suite.yaml"
+        command = [sys.executable, "-m", "calipers", "run", str(suite), "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+        for number in range(RUNS):
+            place = folder / f"suite-{number % 5}" / f"run-{number:04}"
+            shutil.copytree(made, place, ignore=shutil.ignore_patterns("report.html", ".lock"))
+    with _serving(setup, folder) as (url, _):
+        first = _milliseconds(url)
+        sleep(A_LOOK)
+        again = _milliseconds(url)
+    return Figure(
+        name=f"calipers view: a list of {RUNS:,} runs",
+        value=first / 1000,
+        unit="s",
+        bar=LISTED,
+        binding=setup.is_full,
+        detail=f"the first request of a process; the next {again / 1000:.2f} s",
+    )
+
+
+def _compare_files(setup: Setup) -> Figure:
+    """Two files of the same tasks and models, both indexed."""
+    rows = min(setup.rows, COMPARED) // 2
+    folder = _folder(setup, "compare", rows)
+    other = folder / "other.jsonl"
+    if not other.exists():
+        # Any other answers to the same tasks will do: those of the next record of the model.
+        lines = [json.loads(line) for line in (folder / "records.jsonl").open(encoding="utf-8")]
+        with other.open("w", encoding="utf-8") as file:
+            for line, later in zip(lines, lines[MODELS:] + lines[:MODELS], strict=True):
+                kept = {name: line[name] for name in ("id", "model", "input", "target")}
+                file.write(json.dumps({**later, **kept}) + "\n")
+    with _serving(setup, folder) as (url, _):
+        runs = list(dict.fromkeys(findall("/runs/([0-9a-f]+)", _get(url))))
+        for run in runs:
+            while "being indexed" in _get(f"{url}/runs/{run}/samples"):
+                sleep(0.2)
+        took = _milliseconds(f"{url}/compare?base={runs[0]}&candidate={runs[1]}")
+    return Figure(
+        name=f"calipers view: two files of {rows:,} records compared",
+        value=took / 1000,
+        unit="s",
+        bar=COMPARED_WITHIN,
+        binding=setup.is_full,
+        detail="all metrics, with intervals and the tasks that flipped; both indexed before",
+    )
 
 
 def _folder(setup: Setup, name: str, rows: int) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +12,13 @@ from pathlib import Path
 from threading import Event, Semaphore
 from time import sleep
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import polars as pl
 import pytest
 
 from calipers.dashboard import indexing
+from calipers.dashboard.app import PARTS, ROUTES
 from tests.browser import Watched, needs_browser
 from tests.dashboard.dashboards import Dashboard, dashboard, records, two_models
 from tests.examples import first_of
@@ -84,6 +86,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shown = folder / "shown"
     shown.mkdir()
     (folder / "suite" / "out").rename(shown / "sums")
+    shutil.copytree(shown / "sums", shown / "again")
+    for name in ("sums", "again"):
+        manifest = json.loads((shown / name / "manifest.json").read_text())
+        manifest["suite"]["name"] = name
+        (shown / name / "manifest.json").write_text(json.dumps(manifest))
     two_models(shown)
     write_lines(shown / "agents.jsonl", traced())
     return shown
@@ -99,9 +106,11 @@ def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Da
 
 
 def pages(site: Dashboard) -> dict[str, str]:
+    """An address of every page, and of some in a further form."""
     ids = site.ids()
     two, agents, run = ids["two.jsonl"], ids["agents.jsonl"], ids["sums"]
-    sides = f"base={quote(f'{two}?model=a', safe='')}&candidate={quote(f'{two}?model=b', safe='')}"
+    a, b = (quote(f"{two}?model={name}", safe="") for name in "ab")
+    sides = f"base={a}&candidate={b}"
     return {
         "runs": "/",
         "run": f"/runs/{run}",
@@ -111,15 +120,35 @@ def pages(site: Dashboard) -> dict[str, str]:
         "gate": f"/runs/{run}/gate",
         "judges": f"/runs/{agents}/judges",
         "doctor": f"/runs/{run}/doctor",
+        "trends": "/trends",
+        "trend": "/trends?suite=sums&metric=accuracy",
         "compare": f"/compare?{sides}",
+        "compare_many": f"/compare?{sides}&candidate={agents}",
         "task": f"/compare/task?{sides}&task=t3",
         "choose": "/compare",
-        "rank": f"/rank?of={two}",
+        "rank": f"/rank?of={two}&tasks=category",
         "rank_choose": "/rank",
         "metrics": "/metrics",
         "metric": "/metrics/accuracy",
         "missing": f"/runs/{two}/samples?nothing=1",
     }
+
+
+def is_page(path: str) -> bool:
+    """Whether an address is one of a page: no file, and no part that a page loads later."""
+    last = path.rpartition("/")[2]
+    return "." not in last and last not in PARTS and not path.startswith("/static")
+
+
+def test_every_page_is_looked_at(site: Dashboard) -> None:
+    seen = [urlsplit(path).path for path in pages(site).values()]
+    routes = [route for module in ROUTES for route in module.router.routes]
+    missing = [
+        route.path
+        for route in routes
+        if is_page(route.path) and not any(route.path_regex.match(path) for path in seen)
+    ]
+    assert missing == []
 
 
 def settled(watched: Watched) -> None:
@@ -133,41 +162,28 @@ def settled(watched: Watched) -> None:
     watched.figures_drawn()
 
 
-PAGES = [
-    *("run", "samples", "compare", "missing", "runs", "file", "sample", "gate", "judges"),
-    *("doctor", "task", "choose", "rank", "rank_choose", "metrics", "metric"),
-]
+SOME = ("run", "samples", "compare", "trend", "missing")
+FORMS = first_of(["some", "wide", "wide dark", "phone", "phone dark"])
 
 
-@pytest.mark.parametrize("names", first_of([PAGES[:4], PAGES[4:]]), ids=["some", "others"])
-def test_every_page_can_be_read_by_everybody(
-    site: Dashboard, watched: Watched, names: list[str]
-) -> None:
-    assert set(PAGES) == set(pages(site))
-    for name in names:
-        answer = watched.page.goto(site.url + pages(site)[name])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_page_can_be_read_by_everybody(site: Dashboard, watched: Watched, form: str) -> None:
+    if "dark" in form:
+        watched.dark()
+    if "phone" in form:
+        watched.phone()
+    for name, path in pages(site).items():
+        if form == "some" and name not in SOME:
+            continue
+        answer = watched.page.goto(site.url + path)
         assert answer is not None
         assert answer.status == (400 if name == "missing" else 200), name
         settled(watched)
-        watched.screenshot(f"view_{name}")
+        watched.screenshot(f"view_{name}_{form.replace(' ', '_')}")
         assert watched.accessibility_findings() == [], name
         assert watched.overflow() <= 0, name
         if name == "missing":
             watched.wrongs[:] = [w for w in watched.wrongs if "400 (Bad Request)" not in w]
-
-
-@pytest.mark.long
-def test_every_page_in_the_dark_and_on_a_phone(site: Dashboard, watched: Watched) -> None:
-    watched.dark()
-    watched.phone()
-    for name in ("runs", "run", "samples", "sample", "compare", "rank", "judges", "doctor"):
-        answer = watched.page.goto(site.url + pages(site)[name])
-        assert answer is not None
-        assert answer.status == 200, name
-        settled(watched)
-        watched.screenshot(f"view_{name}_phone_dark")
-        assert watched.accessibility_findings() == [], name
-        assert watched.overflow() <= 0, name
 
 
 def test_filter_sort_search_and_turn_pages(site: Dashboard, watched: Watched) -> None:
@@ -216,7 +232,7 @@ def test_compare_from_the_list(site: Dashboard, watched: Watched) -> None:
     page.goto(site.url)
     page.get_by_label("two.jsonl as the base").check()
     page.get_by_label("agents.jsonl as the candidate").check()
-    page.get_by_role("button", name="Compare the two marked").click()
+    page.get_by_role("button", name="Compare the marked").click()
     page.wait_for_url("**/compare?**")
     assert "12 tasks on both sides" in page.inner_text(".heading")
 
@@ -261,6 +277,13 @@ def test_a_run_is_watched_while_it_goes_on(
         )
         assert "of 4,000 calls" in page.inner_text("#progress")
         watched.screenshot("view_live")
+        page.goto(f"{site.url}/runs/{site.ids()['out']}/samples")
+        told = page.inner_text(".count")
+        page.wait_for_function(
+            "before => document.querySelector('.count').innerText !== before",
+            arg=told,
+            timeout=120_000,
+        )
     finally:
         going.terminate()
         going.communicate()
@@ -339,6 +362,7 @@ def test_hostile_records_stay_text(
     run = site.ids()["<b>bad.jsonl"]
     model = quote(HOSTILE[0], safe="")
     sides = f"base={run}&candidate={quote(f'{run}?model={model}', safe='')}"
+    other = quote(f"{run}?model={quote(HOSTILE[1], safe='')}", safe="")
     paths = (
         "/",
         f"/?q={quote(HOSTILE[0])}",
@@ -349,7 +373,8 @@ def test_hostile_records_stay_text(
         f"/runs/{run}/judges",
         f"/runs/{run}/doctor",
         f"/compare?{sides}",
-        f"/rank?of={run}",
+        f"/rank?of={run}&tasks=category",
+        f"/compare?{sides}&candidate={other}",
         f"/compare/task?{sides}&task={quote(HOSTILE[0] + '0')}",
         f"/runs/{run}/samples?{quote('<script>')}=1",
         *(f"/runs/{run}/samples/{row}" for row in range(len(HOSTILE))),

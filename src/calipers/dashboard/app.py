@@ -29,6 +29,7 @@ from calipers.metrics.checks.checks import Checks
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
+ROUTES = (runs, samples, trends, compare, rank, judges, doctor, definitions, downloads)
 PARTS = ("score", "figures", "facets", "rows", "progress")  # of pages, which load them later
 
 
@@ -45,10 +46,7 @@ def create_app(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.site = Site(root, field_map, checks)
-    for routes in (
-        *(runs, samples, trends, compare, rank),
-        *(judges, doctor, definitions, downloads),
-    ):
+    for routes in ROUTES:
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)
     app.add_exception_handler(HTTPException, _show_not_found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from calipers.comparisons.results import Compared, MetricComparison
 from calipers.metrics import metric_named
@@ -29,6 +30,8 @@ def tabulate_candidates(
 def _tabulate(compared: Compared, name: str, links: Sequence[str]) -> Table:
     found = [pair.metrics[name] for pair in compared.pairs]
     form = _choose_form(found)
+    ends = [end for each in found for end in (each.low, each.high) if end is not None]
+    reach = max(map(abs, filter(isfinite, ends)), default=0.0)  # one scale for all rows
     first = compared.pairs[0]
     known = next((each.base for each in found if each.base is not None), None)
     # On the tasks that both have: with others missing, the base's value differs from pair to pair.
@@ -48,7 +51,7 @@ def _tabulate(compared: Compared, name: str, links: Sequence[str]) -> Table:
                 form=Form(signed=True),
                 tone=tone,
             ),
-            Cell(low=each.low, high=each.high, tone=tone),
+            Cell(value=reach, low=each.low, high=each.high, tone=tone),
             Cell(text=format_p(each.p_holm)),
             Cell(text=" · ".join(f"{count:,}" for count in counts if count is not None)),
         )

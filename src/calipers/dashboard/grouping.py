@@ -17,6 +17,17 @@ def has_few_values(index: Index, name: str, most: int = _FEW) -> bool:
     return name in index.columns and 1 < index.count_distinct(name) <= most
 
 
+def count_pooled(query: Query, index: Index) -> tuple[str, int] | None:
+    """Return which field tells systems apart, and how many there are, if a view pools too many."""
+    pinned = {each.field for each in query.filters}
+    for name in ("model", "tier"):
+        if not query.by and name not in pinned and name in index.columns:
+            count = index.count_distinct(name)
+            if _FEW < count <= MOST:
+                return name, count
+    return None
+
+
 def _refuse_many(index: Index, name: str) -> None:
     check_column(name, index)  # or says which there are
     if index.count_distinct(name) > MOST:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from threading import Event, Lock, Timer
 from time import monotonic
@@ -27,6 +28,7 @@ from calipers.support.errors import CalipersError, DataError, UsageError
 WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 3  # so long for the first records of a large one
 _AT_ONCE = 2
+_AGAIN = 2.0  # seconds until a journal that grows is indexed again
 _ANOTHER_TRY = 10.0  # seconds
 _PRELOAD_AFTER = 0.5  # seconds, in which the first page is made
 
@@ -75,6 +77,27 @@ class _Job:
             self.begun.wait(max(0.0, _MOST_WAITS * seconds - spent))
 
 
+@dataclass
+class _Growing:
+    """The index of a journal that grows: where the next one is built, and the last whole one."""
+
+    place: Path | None = None
+    shown: Opened | None = None
+    since: float = 0.0
+    until: float = 0.0  # when it is time for the next
+
+    def begin(self, place: Path) -> None:
+        """Build another one; no further one before it is whole."""
+        self.place, self.since, self.until = place, monotonic(), inf
+
+    def end(self, opened: Opened) -> None:
+        """Take the whole index, and set the time of the next."""
+        self.shown = opened
+        if self.until == inf:
+            took = monotonic() - self.since
+            self.until = monotonic() + max(_AGAIN, 10 * took)
+
+
 class Indexes:
     """Opens the index of an entry; fields may have other names, and further checks be applied."""
 
@@ -87,6 +110,7 @@ class Indexes:
         self._only_now = "" if checks is None or checks.is_portable else uuid4().hex
         self._open: Kept[Selector] = Kept()
         self._jobs: dict[Path, _Job] = {}
+        self._growing: dict[str, _Growing] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index")
         self._pool.submit(prune)
@@ -132,9 +156,33 @@ class Indexes:
         meta = self.locate(entry) / META
         return _read_systems(meta, meta.stat().st_mtime_ns)
 
+    def open_growing(self, entry: Entry) -> Opened:
+        """Return the index of a journal that grows, as it was a moment ago.
+
+        It is indexed again when some time has passed, the longer the longer that takes; meanwhile
+        the last whole index is the one to look into.
+        """
+        with self._lock:
+            growing = self._growing.setdefault(entry.id, _Growing())
+            if growing.place is None or monotonic() > growing.until:
+                growing.begin(self.locate(entry))
+            place = growing.place
+        assert place is not None
+        try:
+            opened = self._open_at(entry, place, WAIT)
+        except NotYet:
+            if growing.shown is None:
+                raise
+            return growing.shown
+        if opened.complete and place == growing.place:
+            growing.end(opened)
+        return growing.shown or opened
+
     def open(self, entry: Entry, *, wait: float = WAIT) -> Opened:
         """Return the index, or the part of it that exists by now."""
-        place = self.locate(entry)
+        return self._open_at(entry, self.locate(entry), wait)
+
+    def _open_at(self, entry: Entry, place: Path, wait: float) -> Opened:
         if (place / META).exists():
             return self._open_finished(place, entry)
         job = self._start_job(entry, place)

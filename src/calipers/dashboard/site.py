@@ -18,7 +18,7 @@ from calipers.dashboard.cache_folder import write_whole
 from calipers.dashboard.catalog import Catalog, Entry
 from calipers.dashboard.filters import OPERATORS, Query, read_query
 from calipers.dashboard.grouping import add_groups
-from calipers.dashboard.indexes import Indexes
+from calipers.dashboard.indexes import Indexes, Opened
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.live import Followed
 from calipers.dashboard.marks import LONGEST
@@ -85,13 +85,17 @@ class Site:
                 lambda path: path.write_text(text, encoding="utf-8"),
             )
 
+    def open(self, run: Run) -> Opened:
+        """Return the index of a run or file; of a run that goes on, one of a moment ago."""
+        return self.indexes.open_growing(run.entry) if run.running else self.indexes.open(run.entry)
+
     def get_score(self, run: Run, query: Query) -> Score:
         """Return the score of a view with data for figures: cached, or measured now."""
         kept = run.score
         whole = kept and any(group.histograms or group.reliability for group in kept.groups)
         if kept is not None and whole and not (query.narrows or query.by):
             return kept
-        opened = self.indexes.open(run.entry)
+        opened = self.open(run)
         return self.measuring.score(opened, add_groups(query, opened.index), run.name)
 
     def get_figures(self, score: Score) -> Mapping[str, PageFigure]:

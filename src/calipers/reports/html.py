@@ -128,10 +128,10 @@ def _add_link(text: str, link: str, note: str = "") -> str:
 
 
 def _draw_lane(cell: Cell) -> str:
-    """Return an interval drawn around 0, which is in the middle."""
+    """Return an interval drawn around 0, which is in the middle; a value is how far it reaches."""
     if cell.low is None or cell.high is None or max(abs(cell.low), abs(cell.high)) > 1e300:  # noqa: PLR2004
         return ""
-    reach = 1.05 * max(abs(cell.low), abs(cell.high), 1e-12)
+    reach = 1.05 * max(abs(cell.low), abs(cell.high), cell.value or 0.0, 1e-12)
     start, width = 50 + 50 * cell.low / reach, 50 * (cell.high - cell.low) / reach
     kind = {"gain": "won", "loss": "lost"}.get(cell.tone, "call")
     return (

@@ -37,7 +37,7 @@ class Side:
         self.reference = reference
         self.run: Run = site.run(id_)
         self.query: Query = read_query(parse_qsl(filters, keep_blank_values=True))
-        self.opened: Opened = site.indexes.open(self.run.entry)
+        self.opened: Opened = site.open(self.run)
 
     @property
     def name(self) -> str:

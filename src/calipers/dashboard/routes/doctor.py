@@ -18,7 +18,7 @@ def show_doctor(site: SiteHere, request: Request, id_: str) -> Response:
     found, query = site.run(id_), get_query(request)
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}/doctor{query.to_url()}", 303)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     diagnosis = None
     if opened.complete:
         path = found.entry.records

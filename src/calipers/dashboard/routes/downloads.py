@@ -26,7 +26,7 @@ router = APIRouter()
 def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
     """Send the rows of the view as a file, written as they are read."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     if kind not in ("csv", "json"):
         raise NotHere("an export is csv or json")
     opened.selector.select_all(query)  # a search goes on to its end

@@ -20,7 +20,7 @@ router = APIRouter()
 def show_judges(site: SiteHere, request: Request, id_: str) -> Response:
     """Show how far judges agree, and the bias of each."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     judged = any(map(opened.index.summary.fields.__contains__, ("judgments", "winner")))
     return site.render(
         "judges.html",

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import NONE, Filter, Query, format_value
-from calipers.dashboard.grouping import add_groups, has_few_values
+from calipers.dashboard.grouping import add_groups, count_pooled, has_few_values
 from calipers.dashboard.index import Index
 from calipers.dashboard.routes.shared import make_filter_form, make_nav
 from calipers.dashboard.run import Run
@@ -68,8 +68,8 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
     found, query = site.run(id_), get_query(request)
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}{query.to_url()}", 303)
-    opened = site.indexes.open(found.entry) if found.entry.records.exists() else None
-    ready = None if query.narrows or query.by else found.score
+    opened = site.open(found) if found.entry.records.exists() else None
+    ready = None if query.narrows or query.by or found.running else found.score
     return site.render(
         "run.html",
         **make_nav(found, query, "overview"),
@@ -77,6 +77,7 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
         gate_summary=gate_summary(found.gate) if found.gate else None,
         progress=site.follow(found.entry).read_progress() if found.running else None,
         view=None if ready is None else _make_view(found, query, ready),
+        pooled=count_pooled(query, opened.index) if opened else None,
         groupings=_list_groupings(opened.index) if opened else [],
         failed=int(opened.index.read_column("failed").sum()) if opened and opened.index.rows else 0,
         opened=opened,
@@ -87,7 +88,7 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
 def show_score(site: SiteHere, request: Request, id_: str) -> Response:
     """Show the numbers of a view, measured now: a part of the page that is loaded later."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     grouped = add_groups(query, opened.index)
     measured = site.measuring.score(opened, grouped, found.name)
     if opened.complete and not (query.narrows or query.by):

@@ -58,7 +58,7 @@ def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
     found, query = site.run(id_), get_query(request)
     if "add_field" in request.query_params:  # from the form: the address says it in our way
         return RedirectResponse(f"/runs/{id_}/samples{query.to_url()}", 303)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     return site.render(
         "samples.html",
         **make_nav(found, query, "samples"),
@@ -73,7 +73,7 @@ def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
 def show_rows(site: SiteHere, request: Request, id_: str) -> Response:
     """Show the table alone, with what a search has found so far."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     table = _make_table(query, opened)
     return site.render("_rows.html", run=found, query=query, opened=opened, **table)
 
@@ -82,7 +82,7 @@ def show_rows(site: SiteHere, request: Request, id_: str) -> Response:
 def show_facets(site: SiteHere, request: Request, id_: str) -> Response:
     """Show the values of fields that have few, with their number of records in the view."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     return site.render("_facets.html", run=found, query=query, facets=_list_facets(query, opened))
 
 
@@ -90,7 +90,7 @@ def show_facets(site: SiteHere, request: Request, id_: str) -> Response:
 def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Response:
     """Show one record: input, reasoning, answer, and its measured values."""
     found, query = site.run(id_), get_query(request)
-    opened = site.indexes.open(found.entry)
+    opened = site.open(found)
     record, values = _record(opened.index, row)
     selected = opened.selector.select(replace(query, page=1))
     place, before, behind = selected.find_neighbours(row)
@@ -123,7 +123,7 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
 @router.get("/runs/{id_}/samples/{row}/record.json")
 def send_record(site: SiteHere, id_: str, row: int) -> Response:
     """Send one record with its full texts, which the page truncates."""
-    record, _ = _record(site.indexes.open(site.run(id_).entry).index, row)
+    record, _ = _record(site.open(site.run(id_)).index, row)
     headers = {"content-disposition": f'attachment; filename="{id_}-{row}.json"'}
     return Response(_as_json(record), media_type="application/json", headers=headers)
 
@@ -138,7 +138,7 @@ def send_trace(
 ) -> Response:
     """Send a picture of the record's trace; as an image it cannot run scripts."""
     found = site.run(id_)
-    record, _ = _record(site.indexes.open(found.entry).index, row)
+    record, _ = _record(site.open(found).index, row)
     if not record.get("trace"):
         raise NotHere("the record has no trace")
     chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"

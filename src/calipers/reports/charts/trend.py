@@ -13,7 +13,7 @@ from calipers.reports.charts.groups import number_duplicates, shorten
 from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
 from calipers.reports.figures import format_figure, strip_controls
 
-_WIDTH, _HEIGHT = 760, 280
+_WIDTH, _HEIGHT = 1080, 280
 _MARKS = 14  # pixels above the lines for the verdicts
 _VERDICTS = {
     "pass": (PALETTE[2], "circle"),
@@ -21,6 +21,7 @@ _VERDICTS = {
     "inconclusive": (PALETTE[3], "diamond"),
     "incomplete": (GREY, "triangle-up"),
 }
+_LEGEND = alt.Legend(title=None, orient="bottom", columns=3, symbolOpacity=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> D
     colour = alt.Color(
         "system:N",
         scale=alt.Scale(domain=list(short.values()), range=list(PALETTE)),
-        legend=alt.Legend(title=None, orient="bottom", columns=3) if len(systems) > 1 else None,
+        legend=_LEGEND if len(systems) > 1 else None,
     )
     beside = alt.XOffset("system:N", scale=alt.Scale(domain=list(short.values())))
     hover = [
@@ -83,7 +84,7 @@ def _draw_verdicts(rows: Sequence[dict[str, Any]], place: alt.X) -> alt.Chart | 
         return None
     names = [name for name in _VERDICTS if any(row["verdict"] == name for row in once.values())]
     colours, shapes = zip(*(_VERDICTS[name] for name in names), strict=True)
-    legend = alt.Legend(title="gate", orient="bottom")
+    legend = alt.Legend(title=None, orient="top")
     return (
         make_chart(once.values())
         .mark_point(filled=True, size=60, opacity=1)
