@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 from calipers.cli.shared import limit_options, open_console, say_notices
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
-from calipers.support.errors import EXIT_INCOMPLETE
+from calipers.support.errors import EXIT_INCOMPLETE, UsageError
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("suite", type=click.Path(path_type=Path))
+@click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path))
 @limit_options
 @click.option(
     "-o",
@@ -64,6 +64,16 @@ if TYPE_CHECKING:
     help="With --until-decided and --until-better: random seed for the order of the tasks.",
 )
 @click.option(
+    "--shard",
+    metavar="I/N",
+    help="Call the systems on every N-th task alone, from the I-th on, in a folder of its own.",
+)
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="Put the folders of all shards, named instead of SUITE, together in the folder of -o.",
+)
+@click.option(
     "--checks",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -72,7 +82,7 @@ if TYPE_CHECKING:
 @add_verdict_options
 @click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
 def run(
-    suite: Path,
+    suite: tuple[Path, ...],
     output: Path | None,
     *,
     fresh: bool,
@@ -81,6 +91,8 @@ def run(
     until_better: str | None,
     evidence: str,
     seed: int,
+    shard: str | None,
+    merge: bool,
     no_report: bool,
     checks: Path | None,
     junit: Path | None,
@@ -99,21 +111,24 @@ def run(
         "evidence": evidence,
         "seed": seed,
     }
+    file, folders = _split_arguments(suite, merge=merge)
     if dry_run:
-        _estimate(suite, until)
+        _estimate(file, until, shard)
         return
     from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _make_command(suite, output, checks, until)
+    again = _make_command(file, output, checks, until, shard)
     try:
         result = run_suite(
-            suite,
+            file,
             output,
             fresh=fresh,
             report=not no_report,
             watch=watch_run,
             checks=checks,
+            shard=shard,
+            merge=folders,
             **until,
         )
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
@@ -126,19 +141,46 @@ def run(
         unwritten = [file for file in (junit, sarif) if file is not None]
         say_notices([f"{file}: not written, since there is no verdict" for file in unwritten])
     _show(result)
-    _say_how_to_go_on(result, again, _make_command(suite, output, checks))
+    if merge:
+        again = _make_command(file, output, checks)
+    _say_how_to_go_on(result, again, _make_command(file, output, checks))
     if result.score is not None:
         _say_next(result.folder, _metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
 
 
-def _estimate(suite: Path, until: Mapping[str, Any]) -> None:
+def _split_arguments(
+    given: tuple[Path, ...], *, merge: bool
+) -> tuple[Path | None, list[Path] | None]:
+    """Return the suite, and the folders to merge: what is no folder is the suite."""
+    if merge:
+        files = [each for each in given if each.is_file()]
+        folders = [each for each in given if each not in files]
+        return _only_one(files) if files else None, folders
+    return _only_one(given), None
+
+
+def _only_one(files: Sequence[Path]) -> Path:
+    if len(files) > 1:
+        raise UsageError(
+            f"one suite at a time, not {len(files)}",
+            fix="the folders of shards are put together with --merge",
+        )
+    return files[0]
+
+
+def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import choose_course, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_course, choose_shard, prepare_file  # noqa: PLC0415
+    from calipers.runs.sharding import Shard  # noqa: PLC0415
 
+    if suite is None:
+        raise UsageError("--merge calls nothing: there is nothing to estimate", fix="name a suite")
     ready = prepare_file(suite)
+    if shard is not None:
+        ready = choose_shard(ready, Shard.parse(shard))
     say_notices(ready.notices)
     if (course := choose_course(ready, **until)) is not None:
         say_notices(tuple(course.notices()))
@@ -211,11 +253,16 @@ def _say_next(folder: Path, metric: str | None) -> None:
 
 
 def _make_command(
-    suite: Path, output: Path | None, checks: Path | None, until: Mapping[str, Any] | None = None
+    suite: Path | None,
+    output: Path | None,
+    checks: Path | None,
+    until: Mapping[str, Any] | None = None,
+    shard: str | None = None,
 ) -> str:
     to = ["-o", str(output)] if output else []
     to += ["--checks", str(checks)] if checks else []
-    return shlex.join(["calipers", "run", str(suite), *to, *_list_until(until or {})])
+    to += ["--shard", shard] if shard else []
+    return shlex.join(["calipers", "run", str(suite or "SUITE"), *to, *_list_until(until or {})])
 
 
 def _list_until(until: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import ignore_progress
-from calipers.support.errors import ArgumentTypeError
+from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    suite: str | Path | Callable[[Any], Any] | Any,
+    suite: str | Path | Callable[[Any], Any] | Any = None,
     output: str | Path | None = None,
     *,
     tasks: Any = None,
@@ -33,6 +33,8 @@ def run(
     until_better: str | None = None,
     evidence: Literal["interval", "point"] = "interval",
     seed: int = 0,
+    shard: str | None = None,
+    merge: Sequence[str | Path] | None = None,
     report: bool = True,
     watch: Watch | None = None,
     checks: str | Path | Sequence[Mapping[str, Any]] | None = None,
@@ -58,6 +60,10 @@ def run(
         evidence: With `until_better`: better on tasks like these ("interval"), or on these very
             tasks ("point").
         seed: Draws the order of the tasks, with `until_decided` and `until_better`.
+        shard: "I/N": call the systems on every N-th task alone, from the I-th on. The policy is
+            asked once the shards are merged.
+        merge: The folders of all shards, to put together in `output`, to score and to decide on;
+            nothing is called. The suite may be left out where it is still in its place.
         report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
         checks: A file or a list of checks, added to those of the suite.
@@ -79,10 +85,15 @@ def run(
     (1.0, 3)
     """
     from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
-    from calipers.runs.preparing import choose_course, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_course, choose_shard, prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
+    from calipers.runs.sharding import Shard  # noqa: PLC0415
     from calipers.systems.agents.system import is_agent  # noqa: PLC0415
 
+    watch = watch or (lambda _: nullcontext())
+    if merge is not None:
+        _refuse_for_merging(shard=shard, fresh=fresh, until=until_decided or until_better)
+        return _merge(suite, merge, output, watch, checks=checks, report=report)
     if callable(suite) or is_agent(suite):
         ready = prepare_function(suite, tasks, policy, checks, **settings)
         report = report and output is not None
@@ -90,10 +101,12 @@ def run(
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
         ready = prepare_file(suite, checks)
+    if shard is not None:
+        ready = choose_shard(ready, Shard.parse(shard))
     return run_suite(
         ready,
         None if output is None else Path(output),
-        watch or (lambda _: nullcontext()),
+        watch,
         fresh=fresh,
         until=choose_course(
             ready,
@@ -104,6 +117,36 @@ def run(
         ),
         report=report,
     )
+
+
+def _merge(
+    suite: Any,
+    folders: Sequence[str | Path],
+    output: str | Path | None,
+    watch: Watch,
+    *,
+    checks: Any,
+    report: bool,
+) -> RunResult:
+    """Put shards together, and score and decide on what they hold."""
+    from calipers.runs.merging import merge_shards  # noqa: PLC0415
+    from calipers.runs.preparing import prepare_file  # noqa: PLC0415
+    from calipers.runs.running import run_suite  # noqa: PLC0415
+
+    if output is None:
+        raise UsageError("--merge: the merged run needs a folder", fix="-o FOLDER")
+    if suite is not None:
+        _refuse_for_files(suite)
+    found = merge_shards([Path(each) for each in folders], Path(output), suite and Path(suite))
+    ready = prepare_file(found, checks)
+    return run_suite(ready, Path(output), watch, report=report, calls=False)
+
+
+def _refuse_for_merging(**others: Any) -> None:
+    for name, value in others.items():
+        if value:
+            option = "--until-…" if name == "until" else f"--{name}"
+            raise UsageError(f"--merge calls nothing, and {option} does", fix=f"leave {option} out")
 
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.runs.code_under_test import hash_file
-from calipers.runs.manifest import CHECKS, IMPORTED, ORDER_SEED
+from calipers.runs.manifest import CHECKS, IMPORTED, ORDER_SEED, SHARD
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
 _DECIDES_NOTHING = ("description", "metrics")  # of the suite: the answers stay what they are
@@ -30,6 +30,7 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
     """
     return [
         *_list_differences(_keep_asked(before, before), _keep_asked(now, before)),
+        *_of_shards(before, now),
         *_of_data(before["data"], now["data"]),
         *_of_files(before, now, base),
         *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
@@ -37,6 +38,31 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
         *_of_servers(before.get("servers"), now.get("servers", {})),
         *(note_checks(before, now) if ORDER_SEED in before else ()),
     ]
+
+
+def list_unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return how the manifests of two shards differ, in words; empty if they are of one run."""
+    return [
+        *_list_differences(one["suite"], other["suite"]),
+        *_of_data(one["data"], other["data"]),
+        *(
+            f"{name} has other content"
+            for name in sorted({*one["files"], *other["files"]})
+            if one["files"].get(name) != other["files"].get(name)
+        ),
+        *_of_rubrics(one.get("rubrics", {}), other.get("rubrics", {})),
+        *_of_prices(one.get("prices", {}), other.get("prices", {})),
+        *_of_servers(one.get("servers"), other.get("servers", {})),
+        *(["they were checked by other checks"] if one.get(CHECKS) != other.get(CHECKS) else []),
+    ]
+
+
+def _of_shards(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    was, is_now = (
+        "all tasks" if each.get(SHARD) is None else f"shard {each[SHARD]}" for each in (before, now)
+    )
+    if was != is_now:
+        yield f"it was of {was}, and this run is of {is_now}"
 
 
 def _keep_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

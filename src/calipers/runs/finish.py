@@ -124,7 +124,6 @@ def finish_run(
     score = gate = None
     if state.tally.done and not interrupted:
         if better is not None:
-            suite = suite.model_copy(update={"policy": None})  # it is about all calls
             folder.write_json(BETTER, better.to_dict())
         asked = _Asked.of(suite, base, state, early)
         try:

@@ -12,7 +12,7 @@ from calipers.gates.policy import read_policy
 from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Rubric
 from calipers.metrics.checks.checks import Checks, read_checks
-from calipers.records.tasks import read_tasks
+from calipers.records.tasks import Tasks, read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.finish import gate_fields
 from calipers.runs.images import ImageFiles
@@ -20,6 +20,7 @@ from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlan
 from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
+from calipers.runs.sharding import Shard
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import describe_tools
 from calipers.runs.until_better import UntilBetter
@@ -42,6 +43,9 @@ class Prepared:
     checks: RecordChecks
     notices: tuple[str, ...]
     functions: Mapping[str, Function] = field(default_factory=dict)  # systems that are at hand
+    file: Path | None = None  # the suite's own
+    shard: Shard | None = None  # whose tasks these are, where not all
+    all_tasks: int = 0
 
 
 def prepare_file(path: str | Path, checks: Any = None) -> Prepared:
@@ -49,7 +53,8 @@ def prepare_file(path: str | Path, checks: Any = None) -> Prepared:
 
     `checks`, a file or a list, are added to those of the suite.
     """
-    return prepare_suite(read_suite(path), Path(path).parent, checks=checks)
+    ready = prepare_suite(read_suite(path), Path(path).parent, checks=checks)
+    return replace(ready, file=Path(path))
 
 
 def prepare_suite(
@@ -91,18 +96,34 @@ def prepare_suite(
         checks=RecordChecks(suite, tasks, base),
         notices=(*tasks.notices, *note_unpriced(suite, prices)),
         functions=functions or {},
+        all_tasks=len(tasks),
     )
 
 
 def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
     """Return a suite with some of its tasks, and without its policy, which is about all of them."""
-    suite = ready.suite.model_copy(update={"policy": None})
     every = ready.plan.tasks
     tasks = replace(every, tasks=[task for task in every.tasks if str(task["id"]) in ids])
+    suite = ready.suite.model_copy(update={"policy": None})
+    return _with_tasks(replace(ready, suite=suite), tasks)
+
+
+def choose_shard(ready: Prepared, shard: Shard) -> Prepared:
+    """Return a suite with the tasks of one shard."""
+    tasks = shard.select(ready.plan.tasks)
+    note = (
+        f"shard {shard}: {len(tasks):,} of {ready.all_tasks:,} tasks; once all shards are run, "
+        "merge them: calipers run --merge FOLDERS… -o FOLDER"
+    )
+    ready = replace(ready, shard=shard, notices=(*ready.notices, note))
+    return _with_tasks(ready, tasks)
+
+
+def _with_tasks(ready: Prepared, tasks: Tasks) -> Prepared:
+    suite = ready.suite
     tools = describe_tools(ready.base / suite.tools) if suite.tools else ()
     return replace(
         ready,
-        suite=suite,
         plan=CallPlan(suite, tasks, tools, ready.plan.images),
         checks=RecordChecks(suite, tasks, ready.base),
     )
@@ -133,6 +154,11 @@ def choose_course(
     suite: Prepared, *, until_decided: bool, until_better: str | None, evidence: str, seed: int
 ) -> UntilDecided | UntilBetter | None:
     """Return how calls are chosen where not all may be made; None to make them all."""
+    if suite.shard is not None and (until_decided or until_better):
+        raise UsageError(
+            "--shard: a shard sees a part of the tasks, and cannot tell when all is decided",
+            fix="leave --until-decided and --until-better out",
+        )
     if until_better is None:
         return make_deciding(suite, seed) if until_decided else None
     if until_decided:

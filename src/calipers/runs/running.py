@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import (
@@ -22,17 +23,19 @@ from calipers.runs.code_under_test import hash_code, hash_imported
 from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import Folder
 from calipers.runs.in_drawn_order import InDrawnOrder
-from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, make_manifest
+from calipers.runs.manifest import ANSWERS, FRESH, IMPORTED, SHARD, SUITE_FILE, make_manifest
 from calipers.runs.metric_settings import STORED, list_stored
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
 from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
 from calipers.runs.schedule import AllCalls, Course
+from calipers.runs.sharding import WHOLE
 from calipers.runs.state import DONE, State
 from calipers.runs.unjudged import Unjudged, note_unjudged
 from calipers.runs.until_better import UntilBetter
 from calipers.runs.until_decided import UntilDecided
+from calipers.support.errors import UsageError
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
 from calipers.systems.loop import run_to_end
@@ -55,6 +58,7 @@ def run_suite(
     fresh: bool = False,
     until: InDrawnOrder | None = None,
     report: bool = True,
+    calls: bool = True,
 ) -> RunResult:
     """Make the calls that the folder lacks, score what it then holds, and decide.
 
@@ -66,6 +70,7 @@ def run_suite(
         fresh: Make every call; what the folder holds is moved beside it.
         until: Make no more calls than this takes to be sure: `make_deciding` or `make_comparing`.
         report: Write report.html.
+        calls: Make calls; otherwise only what the folder holds is scored and decided on.
 
     Raises:
         UsageError: `output` holds the answers of another suite, other data or other code.
@@ -80,6 +85,14 @@ def run_suite(
         suite.plan.images.hashes(suite.base),
     )
     now[FRESH] = fresh
+    if suite.shard is not None:
+        if output is None:
+            raise UsageError(
+                f"--shard {suite.shard}: each shard needs a folder of its own", fix="-o FOLDER"
+            )
+        now |= _describe_shard(suite, output)
+        now["data"]["tasks"] = suite.all_tasks
+        report = False  # of a part
     if output is None:
         folder, notices = choose_folder(suite.suite, suite.base, now, fresh=fresh)
         fresh = False
@@ -87,7 +100,13 @@ def run_suite(
         folder, notices = Folder(output), ()
     now[STORED] = list_stored(suite.suite, suite.base, folder.path)
     run = _Run(suite, folder, watch, until, RunManifest(folder, now, suite.base), notices)
-    return run(fresh=fresh, report=report)
+    return run(fresh=fresh, report=report, calls=calls)
+
+
+def _describe_shard(suite: Prepared, output: Path) -> dict[str, Any]:
+    """Return what a shard's manifest says beyond that of a whole run."""
+    file = {} if suite.file is None else {SUITE_FILE: os.path.relpath(suite.file, output)}
+    return {SHARD: str(suite.shard), **file}
 
 
 class _Run:
@@ -112,7 +131,7 @@ class _Run:
         hashes = [rubric.hash for rubric in of.rubrics]
         self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
 
-    def __call__(self, *, fresh: bool, report: bool) -> RunResult:
+    def __call__(self, *, fresh: bool, report: bool, calls: bool = True) -> RunResult:
         """Run, and return what came of it."""
         until = self._until
         with self._folder.held():
@@ -125,7 +144,9 @@ class _Run:
                     journal.rewrite(map(self._of.checks, journal.read_records()))
                 state = self._read_answers(journal)
                 reused = _count_answers(state)
-                state, stopped = self._make_all(state, journal)
+                stopped = None
+                if calls:
+                    state, stopped = self._make_all(state, journal)
                 self._notices += note_unjudged(len(state.unjudged))
             finally:
                 journal.close()
@@ -133,9 +154,11 @@ class _Run:
             self._notices += self._note_changed_code(answers["new"])
             self._manifest.note({ANSWERS: answers})
             self._note_imports()
-            made = state.tally.done
+            made, suite = state.tally.done, self._of.suite
+            if isinstance(until, UntilBetter) or self._of.shard is not None:
+                suite = suite.model_copy(update={"policy": None})  # it is about all calls
             return finish_run(
-                self._of.suite,
+                suite,
                 self._of.base,
                 self._folder,
                 state,
@@ -261,11 +284,11 @@ class _Run:
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 
     def _open_budget(self, state: State) -> Budget:
-        suite = self._of.suite
+        suite, shard = self._of.suite, self._of.shard or WHOLE
         in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
         return Budget(
-            suite.budget_usd,
-            suite.budget_calls,
+            shard.divide_usd(suite.budget_usd),
+            shard.divide_calls(suite.budget_calls),
             spent_usd=max(in_journal, self._manifest["spent_usd"]),
             spent_calls=state.tally.done + self._manifest["replaced_calls"],
             dearest=state.dearest,
