@@ -10,6 +10,7 @@ from typing import Any
 
 from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import UNREADABLE, Block, cut_short
+from calipers.records.completing import list_inputs
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
@@ -32,6 +33,8 @@ class LogReader:
     name: str
     fits: Callable[[Any], bool]  # the JSON of a whole file, or of its first line
     records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
+    # As `records`, with only what these fields need; a reader that cannot be so brief has none.
+    some_fields: Callable[[Path, Collection[str]], Iterable[Found]] | None = None
     left_out: str = ""  # which records are, and what to do about it
     unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
     suffixes: tuple[str, ...] = ()  # names of files that are such logs, whatever is in them
@@ -76,20 +79,39 @@ class Log(MadeLines):
         self.format = of
         self.left_out = 0  # known when it has been read
         self._keys: Collection[str] = ()
+        self._fields: Collection[str] | None = None  # all
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
-        """Yield the records in blocks of JSON lines."""
+        """Yield the records in blocks of JSON lines, with the fields that are wanted."""
         self._keys = [wanted.get_name(name) for name in wanted.keys]
+        self.read_first_rows()  # these have all fields
+        names = [*map(wanted.get_name, wanted.fields), *list_inputs(wanted), *self._keys]
+        self._fields = {part for name in names for part in (name, name.partition(".")[0])}
         return super().chunks(wanted)
+
+    def look_through(self) -> None:
+        """Read it all once for the fields and types that only later rows have."""
+        self._fields = None
+        super().look_through()
+
+    def blocks(self) -> Iterator[tuple[Block, float]]:
+        """Yield all fields of the records."""
+        self._fields = None
+        return super().blocks()
 
     def as_lines(self, wanted: Wanted) -> Iterator[str]:
         """Yield the records as JSON lines, for workers elsewhere."""
         self._keys = [wanted.get_name(name) for name in wanted.keys]
+        self._fields = None
         return super().as_lines(wanted)
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
         assert self.path is not None
-        found = iter(self.format.records(Path(self.path), self._keys))
+        brief = self.format.some_fields
+        if brief is None or self._fields is None:
+            found = iter(self.format.records(Path(self.path), self._keys))
+        else:
+            found = iter(brief(Path(self.path), self._fields))
         first = self.left_out = 0
         while some := self._read_some(found):
             lines = [line for line, _ in some if line is not None]
