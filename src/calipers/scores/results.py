@@ -15,6 +15,7 @@ from calipers.scores.tier_results import (
     PerTask,
     Tiers,
 )
+from calipers.statistics.corrected import Corrected
 from calipers.support.errors import (
     EXIT_INCOMPLETE,
     EXIT_PASS,
@@ -29,8 +30,6 @@ from calipers.support.version import __version__
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from calipers.statistics.correction import Corrected
 
 __all__ = [
     "ALL_FAILED",

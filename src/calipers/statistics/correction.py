@@ -17,6 +17,7 @@ from math import sqrt
 import numpy as np
 
 from calipers.statistics import special
+from calipers.statistics.corrected import Corrected
 from calipers.statistics.influence import Floats, Whole, spread
 from calipers.statistics.intervals import count_worth, normal_quantile
 
@@ -54,25 +55,6 @@ class Verdicts:
     both_failed: int
     passed_size: float
     failed_size: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corrected:
-    """A judged mean without the judge's error; a null has its reason."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    interval: str | None = None
-    n: int  # records that people rated as well
-    reason: str | None = None
-    assumes: str | None = None  # what has to hold for it
-    overlap: int = 0  # of the rated records, those among the judged ones
-
-    def __post_init__(self) -> None:
-        if (self.value is None) != (self.reason is not None):
-            raise ValueError("a null needs a reason, and only a null has one")
 
 
 def compute_moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
