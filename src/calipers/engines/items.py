@@ -13,50 +13,18 @@ numbers are over the systems that have the task, and the same in each of its row
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
+from calipers.engines.item_counts import FEWEST_SYSTEMS, Items
 from calipers.engines.per_task import ID, PASSES, VERDICTS, same_input
 from calipers.metrics.declare.declaration import GROUP
 
-FEWEST_SYSTEMS = 5
 DIFFICULTY, DISCRIMINATION = "difficulty", "discrimination"
 SOLVED_BY, DUPLICATE_OF = "solved_by", "duplicate_of"
 NOBODY, SOME, EVERYBODY = "nobody", "some", "everybody"
 _SCORE, _REST = "_score", "_rest"
 _SAME = 1e-9  # what rounding may leave of scores that are all the same
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Items:
-    """What the tasks are worth as items of a test: counts over different ids."""
-
-    tasks: int
-    systems: int
-    nobody: int
-    everybody: int
-    duplicates: int
-    examples: tuple[tuple[str, str], ...]  # some duplicates, and what each is one of
-
-    @property
-    def reason(self) -> str | None:
-        """Why no task has a discrimination; None where there are systems enough."""
-        if self.systems >= FEWEST_SYSTEMS:
-            return None
-        return f"discrimination needs {FEWEST_SYSTEMS} systems or more, here {self.systems}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of the items."""
-        return {
-            "tasks": self.tasks,
-            "systems": self.systems,
-            "solved_by_nobody": self.nobody,
-            "solved_by_everybody": self.everybody,
-            "duplicates": self.duplicates,
-            "reason": self.reason,
-        }
 
 
 def add_items(totals: pl.LazyFrame) -> tuple[pl.LazyFrame, list[str]]:

@@ -15,7 +15,7 @@ from calipers.records.sources import BadRow
 from calipers.statistics.intervals import Interval
 
 if TYPE_CHECKING:
-    from calipers.engines.items import Items
+    from calipers.engines.item_counts import Items
     from calipers.engines.resampling import Resampled
 
 TEXT, ROWS = "text", "rows"

@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.items import Items, add_items, count_items
+from calipers.engines.item_counts import Items
+from calipers.engines.items import add_items, count_items
 from calipers.engines.per_task import ID, finish_columns
 from calipers.engines.totals import ERRORS
 from calipers.metrics.declare.declaration import GROUP, RUNS

@@ -44,7 +44,16 @@ def _score(found: Json) -> Json:
         "groups": [_group(each) for each in found["groups"]],
         "tiers": [{"by": {}, "reasons": {}, **each} for each in several],
         "frontier": None if frontier is None else _read_frontier(frontier),
+        **({"per_task": _read_per_task(found["per_task"])} if found.get("per_task") else {}),
     }
+
+
+def _read_per_task(found: Json) -> Json:
+    items = found.get("items")
+    if items is None:
+        return found
+    counts = {"nobody": items["solved_by_nobody"], "everybody": items["solved_by_everybody"]}
+    return {**found, "items": {**items, **counts, "examples": ()}}
 
 
 def _group(found: Json) -> Json:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calipers.engines.item_counts import Items
 from calipers.support.strict_json import to_finite
-
-if TYPE_CHECKING:
-    from calipers.engines.items import Items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
