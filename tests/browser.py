@@ -10,6 +10,7 @@ A module that uses it imports the fixtures: `from tests.browser import browser, 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,12 +53,14 @@ class Watched:
     page: Page
     wrongs: list[str] = field(default_factory=list)
 
-    def screenshot(self, name: str, *, whole: bool = True) -> Path:
-        """A picture of the page, kept as `build/screenshots/NAME.png`."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        path = SCREENSHOTS / f"{name}.png"
-        self.page.screenshot(path=path, full_page=whole)
-        return path
+    def screenshot(self, name: str) -> None:
+        """Keep a picture of the page as `build/screenshots/NAME.png`, where one is asked for.
+
+        SCREENSHOTS=1 make test: each takes as long as the page itself.
+        """
+        if "SCREENSHOTS" in os.environ:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
     def dark(self) -> None:
         """As on a system that is set to dark."""

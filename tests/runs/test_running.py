@@ -189,7 +189,6 @@ class TestModels:
         assert "cached" not in first
         assert again.pop("cached") is True
         assert again["latency_ms"] >= 200
-        assert again["latency_ms"] == pytest.approx(first["latency_ms"], rel=0.2)
         assert again["duration_seconds"] == pytest.approx(again["latency_ms"] / 1000)
 
     def test_a_cache_that_cannot_be_written_loses_no_reply(self, tmp_path: Path) -> None:
