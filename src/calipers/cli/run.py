@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
 @limit_options
 @click.option(
     "-o",
@@ -103,9 +103,10 @@ def run(
     Run again to finish what is missing: nothing that is done is called again. Where the suite, its
     data or the code under test has changed, everything is, in a new folder. Exit codes: 0 pass, 1
     the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete. On GitHub
-    Actions the verdict is in the step's summary too.
+    Actions the verdict is in the step's summary too. `calipers run --merge FOLDERS… -o FOLDER`
+    puts the shards of a run together, which --shard has made.
     """
-    until = {
+    until: dict[str, Any] = {
         "until_decided": until_decided,
         "until_better": until_better,
         "evidence": evidence,
@@ -136,10 +137,12 @@ def run(
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
     if result.gate is not None:
-        write_verdict(result.gate, decided_by=suite, junit=junit, sarif=sarif)
+        write_verdict(
+            result.gate, decided_by=file or Path(result.gate.policy), junit=junit, sarif=sarif
+        )
     else:
-        unwritten = [file for file in (junit, sarif) if file is not None]
-        say_notices([f"{file}: not written, since there is no verdict" for file in unwritten])
+        unwritten = [each for each in (junit, sarif) if each is not None]
+        say_notices([f"{each}: not written, since there is no verdict" for each in unwritten])
     _show(result)
     if merge:
         again = _make_command(file, output, checks)
