@@ -46,7 +46,9 @@ class Build:
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         defaults = {name: each["default"] for name, each in ACTION["inputs"].items()}
         self.folder = folder
-        self.known = {f"inputs.{name}": value for name, value in {**defaults, **given}.items()} | {
+        self.known: dict[str, str] = {
+            f"inputs.{name}": value for name, value in {**defaults, **given}.items()
+        } | {
             "github.ref_name == github.event.repository.default_branch": str(
                 default_branch
             ).lower(),
