@@ -46,7 +46,9 @@ class Build:
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         defaults = {name: each["default"] for name, each in ACTION["inputs"].items()}
         self.folder = folder
-        self.known = {f"inputs.{name}": value for name, value in {**defaults, **given}.items()} | {
+        self.known: dict[str, str] = {
+            f"inputs.{name}": value for name, value in {**defaults, **given}.items()
+        } | {
             "github.ref_name == github.event.repository.default_branch": str(
                 default_branch
             ).lower(),
@@ -124,7 +126,7 @@ def test_a_red_build_on_github_says_why(evals: Path) -> None:
     done = build.run("decide")
     assert done.returncode == 0, "the artifact is uploaded before the build turns red"
     assert (build["exit-code"], build["verdict"]) == ("1", "fail"), done.stderr
-    assert "::error title=safety_rate (rules)::50 %25, required = 100 %25" in done.stderr
+    assert "::error title=gate%3A safety_rate (rules)::50 %25, required = 100 %25" in done.stderr
     assert build.summary.read_text(encoding="utf-8").count("safety_rate") >= 1
     assert json.loads((evals / build["folder"] / "gate.json").read_bytes())["verdict"] == "fail"
     assert build.run("finish").returncode == 1

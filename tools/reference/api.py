@@ -23,8 +23,8 @@ _BELOW = "Listed below, and on docs/options.md."
 
 def write_api_page() -> str:
     """Return docs/reference/api.md."""
-    names = sorted(name for name in calipers.__all__ if not name.startswith("_"))
-    found = {name: getattr(calipers, name) for name in names}
+    public: list[str] = vars(calipers)["__all__"]  # made from the stub, which types have no name of
+    found = {name: getattr(calipers, name) for name in sorted(public) if name[0] != "_"}
     functions = {name: each for name, each in found.items() if inspect.isfunction(each)}
     classes = {name: each for name, each in found.items() if inspect.isclass(each)}
     errors = {name: each for name, each in classes.items() if issubclass(each, Exception)}

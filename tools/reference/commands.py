@@ -24,10 +24,15 @@ def write_commands_page() -> str:
     """Return docs/reference/commands.md."""
     context = click.Context(app, info_name="calipers")
     lines = [_INTRO]
-    for name in app.list_commands(context):
-        command = app.commands[name]
-        lines.extend(_describe(command, click.Context(command, info_name=name, parent=context)))
+    lines.extend(_describe_all(app, context))
     return "\n".join(lines)
+
+
+def _describe_all(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from _describe(command, click.Context(command, info_name=name, parent=context))
 
 
 def _describe(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -44,9 +49,7 @@ def _describe(command: click.Command, context: click.Context) -> Iterator[str]:
     if rows:
         yield tabulate(("option", "what it does", "group"), rows)
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.commands[name]
-            yield from _describe(inner, click.Context(inner, info_name=name, parent=context))
+        yield from _describe_all(command, context)
 
 
 def _is_shown(each: click.Parameter) -> bool:

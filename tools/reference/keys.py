@@ -97,6 +97,6 @@ def _default(is_required: bool, schema: dict[str, Any]) -> str:  # noqa: FBT001
 def _says(schema: dict[str, Any], objects: dict[str, Any]) -> str:
     """Return the description of a key, or of the object that it holds."""
     held = [schema, *schema.get("anyOf", ()), schema.get("items", {})]
-    of_object = (objects[each["$ref"].rpartition("/")[2]] for each in held if "$ref" in each)
-    text: str = schema.get("description") or next(of_object, {}).get("description", "")
-    return text
+    named = [each["$ref"].rpartition("/")[2] for each in held if "$ref" in each]
+    said = [schema.get("description"), *(objects[name].get("description") for name in named)]
+    return next((text for text in said if text), "")
