@@ -134,7 +134,6 @@ def test_a_bad_scenario_is_named_with_its_file(text: str, told: str, tmp_path: P
         ("hf://datasets/a/b@main/**/*.parquet", "scan_parquet"),
         ("hf://datasets/a/b/data/", "scan_parquet"),
         ("hf://datasets/a/b/train.csv", "scan_csv"),
-        ("hf://datasets/a/b/train.jsonl", "scan_ndjson"),
     ],
 )
 def test_an_address_on_the_hub_reaches_polars_as_it_is(

@@ -101,9 +101,8 @@ def test_from_python_and_with_scenarios_in_yaml(
         (tmp_path / f"{name}.yaml").write_text(f"input: {name}\ntarget: {name}\n")
     result = calipers.run(echo, tasks=tmp_path, sample={"n": 2})
     assert result.records.height == 2
-    monkeypatch.setattr(
-        pl, "scan_parquet", lambda _: pl.LazyFrame({"id": ["x"], "input": ["1"], "target": ["1"]})
-    )
+    there = pl.LazyFrame({"id": ["x"], "input": ["1"], "target": ["1"]})
+    monkeypatch.setattr(pl, "scan_parquet", lambda _, **__: there)
     result = calipers.run(echo, tasks="hf://datasets/a/b/c.parquet")
     assert result.score is not None
     assert result.score["accuracy"].value == 1.0

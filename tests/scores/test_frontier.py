@@ -128,8 +128,8 @@ def test_the_table_and_the_file_show_it(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     score = cal.score(rows, by="tier", profile="tiers", per_task=path)
     text = " ".join(str(score).split())
-    assert "cheapest way to a pass: 2.5 [0.0, 21.6] USD a task, 2 of 3 tasks solved" in text
-    assert "T0: cheapest for 1 of its 2, 2.000 USD below the next" in text
+    assert "cheapest way to a pass: 2 [0, 22] USD a task, 2 of 3 tasks solved" in text
+    assert "T0: cheapest for 1 of its 2, 2 USD below the next" in text
     assert "T1: cheapest for 1 of its 3; alone in solving 1" in text
     written = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [(row["id"], row["frontier_cost_of_pass"], row["on_frontier"]) for row in written] == [

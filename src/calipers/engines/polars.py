@@ -229,10 +229,9 @@ def _keep_repeated(rows: pl.DataFrame, key: str) -> pl.DataFrame:
 
 def _sum_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """Return a part's tables; finished if the key is a task, which is whole within its part."""
-    summed = sum_keys(nw.from_native(part.lazy()), aggregate)
+    table = _collect_sorted(sum_keys(nw.from_native(part.lazy()), aggregate), *aggregate.keys)
     if TASK not in aggregate.keys:
-        return [_collect_sorted(summed, *aggregate.keys)]
-    table = _collect(summed)
+        return [table]
     tables = _apply_each(table, aggregate.finish)
     if aggregate.tasks and are_counted_alike(aggregate, plan):
         counted = count_alike(nw.from_native(table.lazy()), aggregate)
@@ -303,7 +302,7 @@ def _sum_clusters(
         if not rows.height or not wanted:
             return None
         moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join)
-        clusters = _collect(sum_clusters(moved, wanted))
+        clusters = _collect_sorted(sum_clusters(moved, wanted), CLUSTER)
         return _apply_steps(clusters, step) if cluster == TASK else clusters
 
     step = partial(sum_beyond_rows, wanted=wanted)
@@ -347,12 +346,6 @@ def _tally(store: GroupedRows, feature: Feature) -> Tally:
 
 def _join_small(rows: Frame, few: pl.DataFrame, *, store: GroupedRows) -> Frame:
     return rows.join(nw.from_native(store.encode_groups(few).lazy()), on=GROUP)
-
-
-def _collect(frame: Frame) -> pl.DataFrame:
-    """Return the table of tasks or clusters, which come in the order of their first rows."""
-    native: pl.LazyFrame = frame.to_native()
-    return native.collect(engine="in-memory")
 
 
 def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:

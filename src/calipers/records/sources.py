@@ -63,7 +63,6 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".parquet": Parquet,
     ".pq": Parquet,
 }
-_HUB = "hf://"
 
 
 def open_sources(data: Any) -> list[Source]:
@@ -168,7 +167,9 @@ def _of_path(text: str) -> Iterator[Source]:
     if not text:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
     if "://" in text:
-        yield _open_uri(text)
+        from calipers.records.remote import open_remote  # noqa: PLC0415 (only where one is named)
+
+        yield open_remote(text)
         return
     path = Path(text)
     _refuse_unreachable(path)
@@ -214,20 +215,6 @@ def _find_logs(folder: Path) -> list[Path]:
     if forced is not None and not logs:
         logs = sorted(each for each in folder.iterdir() if each.is_file() and is_readable(each))
     return logs
-
-
-def _open_uri(uri: str) -> Source:
-    """Return the source at an address: Parquet, which both engines read; from a hub, text too."""
-    suffix = Path(uri).suffix
-    if uri.startswith(_HUB) and suffix == ".csv":
-        return SourceTable(pl.scan_csv(uri, infer_schema=False), uri)  # 007 stays what it is
-    if uri.startswith(_HUB) and suffix in (".jsonl", ".ndjson"):
-        return SourceTable(pl.scan_ndjson(uri), uri)
-    if suffix not in ("", ".parquet", ".pq"):
-        raise UsageError(
-            f"{uri}: only Parquet is read from elsewhere", fix="copy the file here, or convert it"
-        )
-    return SourceTable(pl.scan_parquet(uri), uri)
 
 
 def _of_file(path: Path) -> Source:
