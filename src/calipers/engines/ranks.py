@@ -7,7 +7,7 @@ group-by, so the same three steps run on the parts of a table and on a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import narwhals as nw
 import polars as pl
@@ -20,46 +20,74 @@ _NAME, _POSITION, _FOUND = "_name", "_position", "_found"
 _DIGIT = 2**16
 _FEW = 200_000  # so many rows may as well be counted value by value at once
 
-Tally = Callable[[Callable[[Frame], Frame]], pl.DataFrame]
-"""Runs a count over the whole table and gives its rows: group, bucket, key and count."""
+Count = Callable[[Frame], Frame]
+"""Counts rows: gives group, bucket, key and count."""
+
+Tally = Callable[[Mapping[Feature, Count]], Mapping[Feature, pl.DataFrame]]
+"""Runs a count of each feature over the whole table, all in one pass."""
 
 JoinSmall = Callable[[Frame, pl.DataFrame], Frame]
 """Joins the table's rows with a few rows of our own, on the group."""
 
+Position = tuple[str, str, int]
+"""A place, from 1, among the values of a group: asked for by group and name."""
 
-def select_ranks(
-    feature: Feature,
-    positions: Sequence[tuple[str, str, int]],
-    tally: Tally,
-    join_small: JoinSmall,
-    rows: int,
-) -> Iterator[tuple[str, str, float]]:
-    """Yield the feature's values at some positions, from 1, among those of a group.
 
-    A position is asked for by group and name, and given back so; `rows` is how many values there
-    are in all.
-    """
-    if not positions:
-        return
-    value = nw.col(feature.name)
-    key = nw.col(name_coarse(feature))
-    steps = [key // _DIGIT, key, value] if rows > _FEW else [value]
-    found = pl.DataFrame(
-        list(positions),
-        schema={GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64},
-        orient="row",
-    )
-    for number, step in enumerate(steps):
-        before = steps[number - 1] if number else None
-        table = tally(_count(value, step, before, found, join_small))
-        found = _narrow(table, found)
-    yield from found.select(GROUP, _NAME, _FOUND).iter_rows()
+class CountedRanks:
+    """Looks values up by counting; all features together, so that few passes are made."""
+
+    def __init__(self, tally: Tally, join_small: JoinSmall) -> None:
+        self._tally = tally
+        self._join = join_small
+        self._first: dict[Feature, pl.DataFrame] = {}  # first counts, which serve any position
+
+    def select(
+        self, wanted: Mapping[Feature, Sequence[Position]], rows: Mapping[Feature, int]
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yield each feature's values at some positions, each with its group and name.
+
+        `rows` is how many values a feature has in all.
+        """
+        asked = {feature: positions for feature, positions in wanted.items() if positions}
+        steps = {feature: _list_steps(feature, rows[feature]) for feature in asked}
+        found = {feature: _list_positions(positions) for feature, positions in asked.items()}
+        for number in range(max(map(len, steps.values()), default=0)):
+            counts = {
+                feature: _count(feature, steps[feature], number, found[feature], self._join)
+                for feature in asked
+                if number < len(steps[feature])
+            }
+            for feature, table in self._count_all(counts, number).items():
+                found[feature] = _narrow(table, found[feature])
+        for each in found.values():
+            yield from each.select(GROUP, _NAME, _FOUND).iter_rows()
+
+    def _count_all(
+        self, counts: Mapping[Feature, Count], number: int
+    ) -> Mapping[Feature, pl.DataFrame]:
+        if number:
+            return self._tally(counts)
+        new = {feature: count for feature, count in counts.items() if feature not in self._first}
+        self._first |= self._tally(new) if new else {}
+        return {feature: self._first[feature] for feature in counts}
+
+
+def _list_steps(feature: Feature, rows: int) -> list[nw.Expr]:
+    value, key = nw.col(feature.name), nw.col(name_coarse(feature))
+    return [key // _DIGIT, key, value] if rows > _FEW else [value]
+
+
+def _list_positions(positions: Sequence[Position]) -> pl.DataFrame:
+    schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
+    return pl.DataFrame(list(positions), schema=schema, orient="row")
 
 
 def _count(
-    value: nw.Expr, step: nw.Expr, before: nw.Expr | None, found: pl.DataFrame, join: JoinSmall
-) -> Callable[[Frame], Frame]:
-    """Count rows by `step`, among those whose step before was one of those found."""
+    feature: Feature, steps: Sequence[nw.Expr], number: int, found: pl.DataFrame, join: JoinSmall
+) -> Count:
+    """Count rows by a step, among those whose step before was one of those found."""
+    value, step = nw.col(feature.name), steps[number]
+    before = steps[number - 1] if number else None
     keys = [] if before is None else found[_FOUND].unique().to_list()
     buckets = None if before is None else found.select(GROUP, _FOUND).unique(maintain_order=True)
 
