@@ -1,8 +1,9 @@
 """The value at a rank of each group: exact, without sorting a group or holding it in one place.
 
 Rows are counted by the upper 16 bits of their value's sort key, which tells in which bucket the
-rank lies; then, within it, by the upper 32 bits; then by the value itself. Every count is a plain
-group-by, so the same three steps run on the parts of a table and on a cluster.
+rank lies; then, within it, by the upper 32 bits; then by the value itself, at once where few rows
+are left. Every count is a plain group-by, so the same steps run on the parts of a table and on a
+cluster.
 """
 
 from __future__ import annotations
@@ -48,46 +49,69 @@ class CountedRanks:
 
         `rows` is how many values a feature has in all.
         """
-        asked = {feature: positions for feature, positions in wanted.items() if positions}
-        steps = {feature: _list_steps(feature, rows[feature]) for feature in asked}
-        found = {feature: _list_positions(positions) for feature, positions in asked.items()}
-        for number in range(max(map(len, steps.values()), default=0)):
-            counts = {
-                feature: _count(feature, steps[feature], number, found[feature], self._join)
-                for feature in asked
-                if number < len(steps[feature])
-            }
-            for feature, table in self._count_all(counts, number).items():
-                found[feature] = _narrow(table, found[feature])
-        for each in found.values():
-            yield from each.select(GROUP, _NAME, _FOUND).iter_rows()
+        searches = {
+            feature: _Search(feature, positions, rows[feature])
+            for feature, positions in wanted.items()
+            if positions
+        }
+        first = True
+        while due := {each: search for each, search in searches.items() if search.is_open}:
+            counts = {feature: search.count(self._join) for feature, search in due.items()}
+            for feature, table in self._count_all(counts, first=first).items():
+                due[feature].narrow(table)
+            first = False
+        for search in searches.values():
+            yield from search.found.select(GROUP, _NAME, _FOUND).iter_rows()
 
     def _count_all(
-        self, counts: Mapping[Feature, Count], number: int
+        self, counts: Mapping[Feature, Count], *, first: bool
     ) -> Mapping[Feature, pl.DataFrame]:
-        if number:
+        if not first:
             return self._tally(counts)
         new = {feature: count for feature, count in counts.items() if feature not in self._first}
         self._first |= self._tally(new) if new else {}
         return {feature: self._first[feature] for feature in counts}
 
 
-def _list_steps(feature: Feature, rows: int) -> list[nw.Expr]:
-    value, key = nw.col(feature.name), nw.col(name_coarse(feature))
-    return [key // _DIGIT, key, value] if rows > _FEW else [value]
+class _Search:
+    """Positions of a feature on the way to their values, by steps that tell ever more apart."""
 
+    def __init__(self, feature: Feature, positions: Sequence[Position], rows: int) -> None:
+        schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
+        self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
+        self._value = nw.col(feature.name)
+        key = nw.col(name_coarse(feature))
+        self._steps = [key // _DIGIT, key, self._value]  # those ahead
+        self._before: nw.Expr | None = None
+        self._skip_to_values(rows)
 
-def _list_positions(positions: Sequence[Position]) -> pl.DataFrame:
-    schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
-    return pl.DataFrame(list(positions), schema=schema, orient="row")
+    def _skip_to_values(self, rows: int) -> None:
+        """Count value by value at once where few rows are left to look at."""
+        if rows <= _FEW:
+            self._steps = self._steps[-1:]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the values are not yet known."""
+        return bool(self._steps)
+
+    def count(self, join: JoinSmall) -> Count:
+        """Return the next count: of rows by a step, among those where the step before was found."""
+        return _count(self._value, self._steps[0], self._before, self.found, join)
+
+    def narrow(self, table: pl.DataFrame) -> None:
+        """Take the counts: which key holds each position, and the position left within it."""
+        self.found = _narrow(table, self.found)
+        self._before = self._steps.pop(0)
+        if len(self._steps) > 1:
+            left = self.found.unique([GROUP, _FOUND])[COUNT].sum()
+            self._skip_to_values(int(left))
 
 
 def _count(
-    feature: Feature, steps: Sequence[nw.Expr], number: int, found: pl.DataFrame, join: JoinSmall
+    value: nw.Expr, step: nw.Expr, before: nw.Expr | None, found: pl.DataFrame, join: JoinSmall
 ) -> Count:
-    """Count rows by a step, among those whose step before was one of those found."""
-    value, step = nw.col(feature.name), steps[number]
-    before = steps[number - 1] if number else None
+    """Count rows by `step`, among those whose step before was one of those found."""
     keys = [] if before is None else found[_FOUND].unique().to_list()
     buckets = None if before is None else found.select(GROUP, _FOUND).unique(maintain_order=True)
 
@@ -112,7 +136,9 @@ def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
     return (
         table.with_columns(reached.alias("_reached"))
-        .join(found.with_columns(bucket.alias(BUCKET)), on=[GROUP, BUCKET])
+        .join(
+            found.with_columns(bucket.alias(BUCKET)).drop(COUNT, strict=False), on=[GROUP, BUCKET]
+        )
         .filter(pl.col("_reached") >= pl.col(_POSITION))
         .sort(GROUP, _NAME, KEY)
         .unique([GROUP, _NAME], keep="first", maintain_order=True)
@@ -121,5 +147,6 @@ def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
             _NAME,
             pl.col(KEY).alias(_FOUND),
             (pl.col(_POSITION) - pl.col("_reached") + pl.col(COUNT)).alias(_POSITION),
+            COUNT,
         )
     )

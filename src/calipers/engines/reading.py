@@ -89,9 +89,14 @@ def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
 
 @contextmanager
 def read_rows(
-    sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks
+    sources: Sequence[Source],
+    wanted: Wanted,
+    plan: Plan,
+    sinks: Sinks,
+    engine: str | None = None,
 ) -> Iterator[ReadRows]:
     """Read every source once; rows are kept, in memory or in files, until the block ends."""
+    engine = pick_engine(engine, sources)
     texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
     texts |= {
         name_key(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
@@ -106,7 +111,7 @@ def read_rows(
     with Store(schema, texts=texts) as store:
         for source in sources:
             reading = Reading()
-            for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
+            for batch in measure_source(source, wanted, plan, columns=columns, engine=engine):
                 sinks.take_bad_rows(batch.bad)
                 read += batch.rows.height
                 reading.rows += batch.rows.height
@@ -121,6 +126,23 @@ def read_rows(
                 sinks.report_progress((len(readings) + batch.done) / len(sources))
             readings.append(reading)
         yield ReadRows(plan=plan, store=store, readings=tuple(readings), having=having)
+
+
+def pick_engine(asked: str | None, sources: Iterable[Source]) -> str:
+    """Return the engine that was asked for; by default Spark for what Spark reads."""
+    of_spark = any(getattr(source, "is_of_spark", False) for source in sources)
+    return asked or ("spark" if of_spark else "polars")
+
+
+def measure_source(
+    source: Source, wanted: Wanted, plan: Plan, *, columns: Sequence[str], engine: str
+) -> Iterator[MeasuredBatch]:
+    """Yield the source's rows with the columns asked for, in order, measured here or by workers."""
+    if engine == "spark":
+        from calipers.engines.spark import measure_source as measure_there  # noqa: PLC0415
+
+        return measure_there(source, wanted, plan, columns=columns)
+    return measure_batches(source.chunks(wanted), plan, columns=columns)
 
 
 def measure_batches(

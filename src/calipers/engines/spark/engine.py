@@ -30,7 +30,7 @@ from calipers.engines.spark.cells import (
 )
 from calipers.engines.spark.parts import ClusterRows
 from calipers.engines.spark.resampling import resample_groups
-from calipers.engines.spark.spreading import find_keys
+from calipers.engines.spark.spreading import count_partitions, find_keys
 from calipers.engines.store import GroupedRows
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
@@ -43,9 +43,6 @@ from calipers.records.spark.session import (
 from calipers.records.spark.table import SparkSource, move_to_spark
 from calipers.records.tables import Rows
 from calipers.support.errors import DataError
-
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_USUAL_PARTITIONS = 200  # where a platform chooses the number itself
 
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
@@ -136,8 +133,7 @@ def _list_cells(
 ) -> DataFrame:
     """Return the cells that workers make of all sources, in the order of the records."""
     selected = [source.select(wanted) for source in sources]
-    partitions = selected[0].sparkSession.conf.get(_PARTITIONS)
-    keys = find_keys(int(partitions) if partitions and partitions.isdecimal() else _USUAL_PARTITIONS)
+    keys = find_keys(count_partitions(selected[0].sparkSession))
     measured = [
         raw.mapInArrow(
             Work(

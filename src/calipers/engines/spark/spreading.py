@@ -1,4 +1,4 @@
-"""Numbers that Spark puts into different partitions, so that parts are of equal size.
+"""How many parts there are, and which keys Spark puts into different ones, of equal size.
 
 Where Spark puts a row is told by the hash of its key: a key per partition is looked for. Were the
 hash another one, parts would be less even, and the results the same.
@@ -6,8 +6,27 @@ hash another one, parts would be less even, and the results the same.
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_USUAL_PARTITIONS = 200  # where a platform chooses the number itself
+_USUAL_CORES = 8  # which Spark Connect does not tell
+_PART_ROWS = 250_000  # fewer are not worth a task
 _SEED = 42
 _BITS = 0xFFFFFFFF
+
+
+def count_partitions(session: SparkSession) -> int:
+    """Return into how many partitions the user lets Spark shuffle."""
+    found = session.conf.get(_PARTITIONS)
+    return int(found) if found is not None and found.isdecimal() else _USUAL_PARTITIONS
+
+
+def count_parts(session: SparkSession, rows: int) -> int:
+    """Return how many parts are worth a task each: one per core or more, never above partitions."""
+    context = getattr(session, "_sc", None)
+    cores = _USUAL_CORES if context is None else context.defaultParallelism
+    return min(max(-(-rows // _PART_ROWS), cores), count_partitions(session))
 
 
 def find_keys(partitions: int) -> tuple[int, ...]:

@@ -37,6 +37,8 @@ _SNIFF_ROWS = 200
 class SparkSource(ABC):
     """Rows that Spark reads, and how a worker makes a chunk of some of them."""
 
+    is_of_spark = True
+
     def __init__(self, name: str, open_frame: OpenFrame, origin: Source | None = None) -> None:
         self.name = name
         self.origin = origin  # the same rows, read here
@@ -162,7 +164,8 @@ def _make_rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bo
 
 def open_frame(frame: DataFrame) -> SparkSource:
     """Return the source of a Spark data frame, also of one of pandas on Spark."""
-    native = frame.to_spark() if hasattr(frame, "to_spark") else frame
+    is_pandas = type(frame).__module__.startswith("pyspark.pandas")
+    native = frame.to_spark() if is_pandas else frame
     return SparkTable("<table>", lambda _: native)
 
 
