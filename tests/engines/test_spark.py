@@ -18,6 +18,7 @@ from calipers.records.sinks import open_sinks
 from calipers.records.sources import open_sources
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan
+from tests.alike import assert_alike
 from tests.engines_at_hand import needs_spark
 from tests.examples import first_of
 from tests.files import write_lines
@@ -174,15 +175,7 @@ def test_tiers_have_the_evidence_of_polars(tmp_path: Path) -> None:
             for engine in ("spark", "polars")
         )
         for part in ("tiers", "groups"):
-            ours, theirs = leaves(found[part]), leaves(expected[part])
-            assert list(ours) == list(theirs)
-            for name, value in theirs.items():
-                near = (
-                    value
-                    if value is None or isinstance(value, str)
-                    else pytest.approx(value, rel=1e-9)
-                )
-                assert ours[name] == near, name
+            assert_alike(found[part], expected[part])
 
 
 def test_a_spark_job_is_a_pass_over_the_rows_and_each_row_is_moved_once(
@@ -203,7 +196,7 @@ def test_a_spark_job_is_a_pass_over_the_rows_and_each_row_is_moved_once(
 
 def count_moved_bytes(context: Any) -> int:
     """Return how many bytes have been shuffled so far."""
-    executors = context._jsc.sc().statusStore().executorList(False)
+    executors = context._jsc.sc().statusStore().executorList(False)  # noqa: FBT003 (it is Java's)
     return sum(executors.apply(n).totalShuffleWrite() for n in range(executors.size()))
 
 
@@ -240,15 +233,3 @@ def test_spark_respects_how_many_partitions_the_user_wants() -> None:
 def test_nothing_to_measure_on_spark(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("")
     assert cal.score(tmp_path / "rows.jsonl", engine="spark").records == 0
-
-
-def leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """The leaves of nested JSON by their paths."""
-    if isinstance(value, dict):
-        return {
-            n: v for key, each in value.items() for n, v in leaves(each, f"{path}.{key}").items()
-        }
-    if isinstance(value, list):
-        parts = (leaves(each, f"{path}.{place}") for place, each in enumerate(value))
-        return {n: v for part in parts for n, v in part.items()}
-    return {path: value}

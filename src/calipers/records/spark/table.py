@@ -52,9 +52,10 @@ class SparkSource(ABC):
         Raises:
             DataError: There is no such table or file, or Spark cannot read it.
         """
+        session = start_session()
         try:
-            return self._open(start_session())
-        except PySparkException as error:
+            return self._open(session)
+        except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise UsageError(
                     f"{self.name}: this Spark session has no reader for such tables",
