@@ -24,7 +24,7 @@ from tests.examples import first_of
 from tests.files import write_lines
 
 pytest.importorskip("pyspark")
-from calipers.engines.spark.spreading import count_parts, find_keys, hash_int
+from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys, hash_int
 from calipers.records.spark.session import start_session
 
 pytestmark = needs_spark
@@ -222,7 +222,8 @@ def test_spark_respects_how_many_partitions_the_user_wants() -> None:
     wanted = session.conf.get("spark.sql.shuffle.partitions")
     try:
         session.conf.set("spark.sql.shuffle.partitions", "3")
-        assert count_parts(session, 10**9) == 3
+        assert count_partitions([session.range(10**9)]) == 3
+        assert count_parts(session, 3, 10**9) == 3
         rows = _rows(90)
         here = cal.score(rows, by="model", metrics=METRICS)
         _same(here, cal.score(rows, by="model", metrics=METRICS, engine="spark"))

@@ -23,7 +23,7 @@ def measure_source(
     """Yield the source's rows with the columns asked for, measured by workers, in order."""
     moved = move_to_spark(source)
     send_loaded_files()
-    work = _Measure(moved.make_chunks(wanted), plan, tuple(columns))
+    work = _MeasureInOrder(moved.make_chunks(wanted), plan, tuple(columns))
     told = False
     with explain_failures():
         cells = moved.select(wanted).mapInArrow(work, "piece binary, bad binary")
@@ -36,7 +36,7 @@ def measure_source(
 
 
 @dataclass(frozen=True)
-class _Measure:
+class _MeasureInOrder:
     """What a worker does with raw rows."""
 
     make_chunk: MakeChunk

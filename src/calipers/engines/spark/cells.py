@@ -37,7 +37,7 @@ _OF_SOURCE, _OF_PARTITION = 48, 24  # bits: cells are in order by source, partit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class CellWork:
     """What a worker does with the rows of a source."""
 
     source: int  # its number
@@ -58,7 +58,7 @@ class Work:
             yield from to_batches(pl.DataFrame([cell], schema=schema))
 
     def _list_cells(self, batches: Iterable[Any]) -> Iterator[tuple[str, int, bytes]]:
-        summary = Summary(source=self.source)
+        summary = PartitionSummary(source=self.source)
         held: list[pl.DataFrame] = []
         size = 0.0
         first = self.parts[0]
@@ -86,7 +86,7 @@ class Work:
 
 
 @dataclass
-class Summary:
+class PartitionSummary:
     """What a worker read of a source."""
 
     source: int

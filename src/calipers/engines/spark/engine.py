@@ -24,13 +24,13 @@ from calipers.engines.spark.cells import (
     CELLS,
     SAMPLES,
     SUMMARY,
-    Summary,
-    Work,
+    PartitionSummary,
+    CellWork,
     unpack_bad,
 )
 from calipers.engines.spark.parts import ClusterRows
 from calipers.engines.spark.resampling import resample_groups
-from calipers.engines.spark.spreading import count_partitions, find_keys
+from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys
 from calipers.engines.store import GroupedRows
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
@@ -103,11 +103,11 @@ def _measure_in_cluster(
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
     schema |= {feature.name: feature.dtype for feature in plan.tallied}
     samples = plan.sample_columns if sinks.wants_samples else {}
-    measured = _list_cells(sources, wanted, plan, tuple(schema), samples)
+    partitions, measured = _list_cells(sources, wanted, plan, tuple(schema), samples)
     with ExitStack() as kept:
         if samples:  # which are read in the order of the records
             kept.enter_context(_persist(measured))
-        cells = measured.filter(f"kind <> '{SAMPLES}'").repartition("part")
+        cells = measured.filter(f"kind <> '{SAMPLES}'").repartition(partitions, "part")
         kept.enter_context(_persist(cells))
         found = _collect_summaries(cells)
         readings = _count_readings(found, len(sources))
@@ -120,7 +120,8 @@ def _measure_in_cluster(
             _write_samples(measured, sinks, rows)
         having = {name: sum(each.having.get(name, 0) for each in found) for name in plan.watched}
         groups = {group for each in found for group in each.groups}
-        store = ClusterRows(cells, schema, groups, rows)
+        parts = count_parts(cells.sparkSession, partitions, rows)
+        store = ClusterRows(cells.coalesce(parts), schema, groups, rows)
         yield ClusterRead(plan=plan, readings=readings, having=having, store=store)
 
 
@@ -130,13 +131,14 @@ def _list_cells(
     plan: Plan,
     columns: tuple[str, ...],
     samples: Mapping[str, str],
-) -> DataFrame:
-    """Return the cells that workers make of all sources, in the order of the records."""
+) -> tuple[int, DataFrame]:
+    """Return into how many partitions cells go, and those of all sources, in the records' order."""
     selected = [source.select(wanted) for source in sources]
-    keys = find_keys(count_partitions(selected[0].sparkSession))
+    partitions = count_partitions(selected)
+    keys = find_keys(partitions)
     measured = [
         raw.mapInArrow(
-            Work(
+            CellWork(
                 source=number,
                 make_chunk=source.make_chunks(wanted),
                 plan=plan,
@@ -148,7 +150,7 @@ def _list_cells(
         )
         for number, (source, raw) in enumerate(zip(sources, selected, strict=True))
     ]
-    return reduce(DataFrame.unionAll, measured)
+    return partitions, reduce(DataFrame.unionAll, measured)
 
 
 @contextmanager
@@ -161,13 +163,13 @@ def _persist(frame: DataFrame) -> Iterator[None]:
         frame.unpersist()
 
 
-def _collect_summaries(cells: DataFrame) -> list[Summary]:
+def _collect_summaries(cells: DataFrame) -> list[PartitionSummary]:
     """Return what the workers read; this measures all records."""
     found = cells.filter(f"kind = '{SUMMARY}'").select("place", "piece").collect()
-    return [Summary(**json.loads(bytes(row["piece"]))) for row in sorted(found)]
+    return [PartitionSummary(**json.loads(bytes(row["piece"]))) for row in sorted(found)]
 
 
-def _count_readings(found: Sequence[Summary], sources: int) -> tuple[Reading, ...]:
+def _count_readings(found: Sequence[PartitionSummary], sources: int) -> tuple[Reading, ...]:
     readings = tuple(Reading() for _ in range(sources))
     for each in found:
         reading = readings[each.source]

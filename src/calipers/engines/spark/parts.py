@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 
 from calipers.engines.codes import Codes
 from calipers.engines.spark.cells import ROWS
-from calipers.engines.spark.spreading import count_parts
 from calipers.engines.store import (
     GroupedRows,
     MakeTables,
@@ -36,8 +35,7 @@ class ClusterRows(GroupedRows):
         self.rows = rows
         self.codes.encode(pl.Series(sorted(groups), dtype=pl.String))
         self._schema = dict(schema)
-        some = cells.coalesce(count_parts(cells.sparkSession, rows))
-        self._cells = some.filter(f"kind = '{ROWS}'").select("place", "piece")
+        self._cells = cells.filter(f"kind = '{ROWS}'").select("place", "piece")
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield each part on the driver: for few rows, or few columns."""

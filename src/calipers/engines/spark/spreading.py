@@ -6,27 +6,43 @@ hash another one, parts would be less even, and the results the same.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_CLASSIC = "pyspark.sql.classic"  # frames whose plan says how much data there is
 _USUAL_PARTITIONS = 200  # where a platform chooses the number itself
 _USUAL_CORES = 8  # which Spark Connect does not tell
 _PART_ROWS = 250_000  # fewer are not worth a task
+_PART_BYTES = 4 << 20  # nor is less, as it is read
 _SEED = 42
 _BITS = 0xFFFFFFFF
 
 
-def count_partitions(session: SparkSession) -> int:
-    """Return into how many partitions the user lets Spark shuffle."""
+def count_partitions(frames: Sequence[DataFrame]) -> int:
+    """Return into how many partitions the cells of these rows are shuffled.
+
+    As many as the user lets Spark shuffle into, or fewer for little data.
+    """
+    session = frames[0].sparkSession
     found = session.conf.get(_PARTITIONS)
-    return int(found) if found is not None and found.isdecimal() else _USUAL_PARTITIONS
+    most = int(found) if found is not None and found.isdecimal() else _USUAL_PARTITIONS
+    if not all(type(each).__module__.startswith(_CLASSIC) for each in frames):
+        return most
+    plans = (each._jdf.queryExecution().optimizedPlan() for each in frames)  # noqa: SLF001
+    size = sum(int(plan.stats().sizeInBytes().toString()) for plan in plans)
+    return min(most, max(size // _PART_BYTES, 2 * _count_cores(session)))
 
 
-def count_parts(session: SparkSession, rows: int) -> int:
+def count_parts(session: SparkSession, partitions: int, rows: int) -> int:
     """Return how many parts are worth a task each: one per core or more, never above partitions."""
+    return min(max(-(-rows // _PART_ROWS), _count_cores(session)), partitions)
+
+
+def _count_cores(session: SparkSession) -> int:
     context = getattr(session, "_sc", None)
-    cores = _USUAL_CORES if context is None else context.defaultParallelism
-    return min(max(-(-rows // _PART_ROWS), cores), count_partitions(session))
+    return _USUAL_CORES if context is None else int(context.defaultParallelism)
 
 
 def find_keys(partitions: int) -> tuple[int, ...]:
