@@ -24,8 +24,8 @@ from calipers.engines.spark.cells import (
     CELLS,
     SAMPLES,
     SUMMARY,
-    PartitionSummary,
     CellWork,
+    PartitionSummary,
     unpack_bad,
 )
 from calipers.engines.spark.parts import ClusterRows
