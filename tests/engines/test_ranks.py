@@ -32,13 +32,16 @@ P95 = metric_named("latency_p95_ms")
 Groups = dict[str | None, list[float | None]]
 
 
-@pytest.fixture(params=["sorted", "digit by digit", "at once"], autouse=True)
+FEW = {"sorted": 10**9, "digit by digit": 0, "a digit, then at once": 3, "at once": 10**9}
+
+
+@pytest.fixture(params=list(FEW), autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way to a rank, whatever the number of rows."""
     if request.param != "sorted":
         for name in ("RANKED_ROWS", "DESCRIBED_ROWS"):
             monkeypatch.setattr(polars, name, -1)
-    monkeypatch.setattr(ranks, "_FEW", 0 if request.param == "digit by digit" else 10**9)
+    monkeypatch.setattr(ranks, "_FEW", FEW[request.param])
 
 
 def at_rank(groups: Groups, percent: int = 95, *, held_bytes: int = 10**9) -> dict[str, float]:

@@ -13,9 +13,19 @@ import pytest
 
 import calipers as cal
 from calipers.engines import ranks
+from calipers.engines.reading import read_rows
+from calipers.records.sinks import open_sinks
+from calipers.records.sources import open_sources
+from calipers.scores.options import Options
+from calipers.scores.score import make_plan
+from tests.alike import assert_alike
 from tests.engines_at_hand import needs_spark
 from tests.examples import first_of
 from tests.files import write_lines
+
+pytest.importorskip("pyspark")
+from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys, hash_int
+from calipers.records.spark.session import start_session
 
 pytestmark = needs_spark
 
@@ -165,24 +175,62 @@ def test_tiers_have_the_evidence_of_polars(tmp_path: Path) -> None:
             for engine in ("spark", "polars")
         )
         for part in ("tiers", "groups"):
-            ours, theirs = leaves(found[part]), leaves(expected[part])
-            assert list(ours) == list(theirs)
-            for name, value in theirs.items():
-                near = (
-                    value
-                    if value is None or isinstance(value, str)
-                    else pytest.approx(value, rel=1e-9)
-                )
-                assert ours[name] == near, name
+            assert_alike(found[part], expected[part])
 
 
-def leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """The leaves of nested JSON by their paths."""
-    if isinstance(value, dict):
-        return {
-            n: v for key, each in value.items() for n, v in leaves(each, f"{path}.{key}").items()
-        }
-    if isinstance(value, list):
-        parts = (leaves(each, f"{path}.{place}") for place, each in enumerate(value))
-        return {n: v for part in parts for n, v in part.items()}
-    return {path: value}
+def test_a_spark_job_is_a_pass_over_the_rows_and_each_row_is_moved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "_FEW", 0)  # as with millions of rows
+    frame = pl.DataFrame(_rows(20_000), infer_schema_length=None)
+    frame.write_parquet(tmp_path / "rows.parquet")
+    context = start_session().sparkContext
+    context.setJobGroup("counted", "")
+    before = count_moved_bytes(context)
+    measured = cal.score(tmp_path / "rows.parquet", by="model", engine="spark")
+    assert measured.records == frame.height
+    assert len(measured.groups[0].metrics) > 15
+    assert len(context.statusTracker().getJobIdsForGroup("counted")) <= 10
+    assert 0 < count_moved_bytes(context) - before < 2 * measure_narrow_columns(frame)
+
+
+def count_moved_bytes(context: Any) -> int:
+    """Return how many bytes have been shuffled so far."""
+    executors = context._jsc.sc().statusStore().executorList(False)  # noqa: FBT003 (it is Java's)
+    return sum(executors.apply(n).totalShuffleWrite() for n in range(executors.size()))
+
+
+def measure_narrow_columns(frame: pl.DataFrame) -> int:
+    """Return the bytes of the compact table in memory."""
+    options = Options(by=("model",))
+    sources = open_sources(frame)
+    plan = make_plan(sources, options)
+    with (
+        open_sinks(samples=None, bad_rows=None, skip_bad=False, progress=print) as sinks,
+        read_rows(sources, plan.list_wanted({}), plan, sinks) as read,
+    ):
+        return int(sum(part.estimated_size() for part in read.store.parts()))
+
+
+def test_spark_respects_how_many_partitions_the_user_wants() -> None:
+    session = start_session()
+    hashes = session.range(50).selectExpr("hash(cast(id as int))").collect()
+    assert [hash_int(number) for number in range(50)] == [row[0] for row in hashes]
+    for partitions in (1, 3, 200):
+        keys = find_keys(partitions)
+        assert [hash_int(key) % partitions for key in keys] == list(range(partitions))
+    wanted = session.conf.get("spark.sql.shuffle.partitions")
+    try:
+        session.conf.set("spark.sql.shuffle.partitions", "3")
+        assert count_partitions([session.range(10**9)]) == 3
+        assert count_parts(session, 3, 10**9) == 3
+        rows = _rows(90)
+        here = cal.score(rows, by="model", metrics=METRICS)
+        _same(here, cal.score(rows, by="model", metrics=METRICS, engine="spark"))
+    finally:
+        session.conf.set("spark.sql.shuffle.partitions", wanted)
+
+
+def test_nothing_to_measure_on_spark(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("")
+    assert cal.score(tmp_path / "rows.jsonl", engine="spark").records == 0

@@ -7,6 +7,7 @@ its runs pass and some fail; whether a run passed is its `passed`, or `correct` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from math import inf
 
 import narwhals as nw
@@ -55,11 +56,30 @@ same_input = Feature(
 )
 
 
-def sum_tasks(rows: Frame, plan: Plan) -> Frame:
+@dataclass(frozen=True)
+class TaskSums:
+    """What is added up of each task's runs; declared once, where features are known by identity."""
+
+    totals: Aggregate
+    judged: tuple[Feature, ...]  # what says whether a run passed, the first that is known
+    answers: Aggregate | None  # counts a task's answers, where there are any
+
+
+def declare_task_sums(plan: Plan) -> TaskSums:
+    """Return what is added up of each task's runs under a plan."""
+    answered = answer_key in plan.features and correct in plan.features
+    return TaskSums(
+        totals=_aggregate(plan.features),
+        judged=tuple(each for each in _JUDGED if each in plan.features),
+        answers=ANSWERS if answered else None,
+    )
+
+
+def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     """Return the totals of each task's runs, and how many of the known ones passed."""
-    tasks = sum_keys(rows, _aggregate(plan.features))
+    tasks = sum_keys(rows, sums.totals)
     known, right = nw.lit(0), nw.lit(0)
-    for feature in reversed([each for each in _JUDGED if each in plan.features]):
+    for feature in reversed(sums.judged):
         some = nw.col(_count(feature)) > 0
         known = nw.when(some).then(nw.col(_count(feature))).otherwise(known)
         right = nw.when(some).then(nw.col(_sum(feature))).otherwise(right)
@@ -93,11 +113,11 @@ def _sum(feature: Feature) -> str:
     return f"{feature.name}__sum"
 
 
-def add_answers(tasks: Frame, rows: Frame, plan: Plan) -> Frame:
+def add_answers(tasks: Frame, rows: Frame, sums: TaskSums) -> Frame:
     """Return the totals with the share of each repeated task's runs that give its top answer."""
-    if answer_key not in plan.features or correct not in plan.features:
+    if sums.answers is None:
         return tasks
-    shares = measure_agreement(sum_keys(rows, ANSWERS)).select(GROUP, TASK, _AGREED)
+    shares = measure_agreement(sum_keys(rows, sums.answers)).select(GROUP, TASK, _AGREED)
     return tasks.join(shares, on=[GROUP, TASK], how="left")
 
 

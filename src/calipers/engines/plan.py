@@ -81,7 +81,6 @@ class Plan:
     confidence: float = 0.95
     resamples: int = 0  # intervals by the bootstrap, where there are any
     seed: int = 0
-    sort_keys: bool = False  # whether the compact table carries them, as a cluster needs
     kept: tuple[str, ...] = ()  # fields that are kept as they are, of failed calls too
     sampled: Mapping[str, str] | None = None  # what samples hold, if not what is listed
     regrouped_by: tuple[str, ...] = ()  # fields by which the rows are grouped after reading
@@ -195,8 +194,6 @@ class Plan:
             columns[CLUSTER_TEXT] = pl.String()
         columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
-        if self.sort_keys:
-            columns |= {name_coarse(feature): pl.Int64() for feature in self.sorted_features}
         return columns
 
     def list_wanted(self, field_map: Mapping[str, str], *also: str) -> Wanted:
@@ -275,8 +272,6 @@ class Plan:
         values = {**self._expressions, **self._evaluate_constant(frame, records)}
         for layer in self._layers:
             frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
-        if self.sort_keys:
-            frame = frame.with_columns(sort_key(feature) for feature in self.sorted_features)
         return frame
 
     def _with_functions(self, records: pl.DataFrame) -> pl.DataFrame:

@@ -1,20 +1,22 @@
-"""The engine for one machine: totals over the rows that were read, part by part."""
+"""Totals over the rows that were read, part by part: in threads here, or in a cluster's workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from itertools import islice
 
 import narwhals as nw
 import polars as pl
 
+from calipers.engines.codes import Codes
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.per_task import (
     add_answers,
     count_flaky,
+    declare_task_sums,
     find_flakiest,
     list_run_columns,
     list_task_columns,
@@ -23,8 +25,8 @@ from calipers.engines.per_task import (
     sum_tasks,
 )
 from calipers.engines.plan import IDENTITY, Plan, sort_key
-from calipers.engines.ranks import BUCKET, KEY, Tally, select_ranks
-from calipers.engines.reading import ReadRows, map_in_order, read_rows
+from calipers.engines.ranks import BUCKET, KEY, Count, CountedRanks, Position
+from calipers.engines.reading import MeasuredRows, read_rows
 from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_effects,
@@ -34,7 +36,7 @@ from calipers.engines.spreads import (
     sum_beyond_rows,
     sum_clusters,
 )
-from calipers.engines.store import GroupedRows
+from calipers.engines.store import GroupedRows, decode_groups, encode_groups
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -66,16 +68,6 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.description import name_mode
 from calipers.records.sources import Source, Wanted
 
-if TYPE_CHECKING:
-    from calipers.engines.resampling import Resampled
-
-T = TypeVar("T")
-
-
-def _map_parts(work: Callable[[pl.DataFrame], T], parts: Iterator[pl.DataFrame]) -> Iterator[T]:
-    """Yield `work` on each part, in order; few at a time, since a part may fill much memory."""
-    return map_in_order(work, parts, threads=2)
-
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Read every source once and measure its groups."""
@@ -83,7 +75,7 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         return measure(rows, plan, sinks)
 
 
-def measure(read: ReadRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
+def measure(read: MeasuredRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
     """Measure rows that were read by the groups, and with the metrics, of a plan."""
     plan = plan.restrict([name for name, count in read.having.items() if count])
     rows = read.group(plan.by)
@@ -91,7 +83,7 @@ def measure(read: ReadRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
     tallies = {feature.name: read.tally(rows, feature) for feature in plan.tallied}
     outcome = Outcome(groups, read.readings, read.having, tallies=tallies)
     if plan.resamples:
-        outcome = outcome.add_resampled(_bootstrap(rows, plan, groups))
+        outcome = outcome.add_resampled(read.resample(rows, plan, groups))
     return _write_tasks(rows, plan, outcome, sinks) if plan.per_task else outcome
 
 
@@ -99,14 +91,15 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
     """Count the flaky tasks and find some, part by part; write a row per task to its file."""
     counts, few, tried = [], [], []
     wants_tasks = sinks is not None and sinks.wants_tasks
+    sums, codes = declare_task_sums(plan), store.codes
 
-    def tasks_of(part: pl.DataFrame) -> pl.DataFrame:
+    def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         rows = nw.from_native(part.lazy())
-        totals = sum_tasks(rows, plan)
-        wanted = add_answers(totals, rows, plan) if wants_tasks else totals
-        return store.decode_groups(_collect_sorted(wanted))
+        totals = sum_tasks(rows, sums)
+        wanted = add_answers(totals, rows, sums) if wants_tasks else totals
+        return [decode_groups(_collect_sorted(wanted), codes)]
 
-    for tasks in _map_parts(tasks_of, store.parts(list_task_columns(plan))):
+    for [tasks] in store.map_parts(tasks_of, list_task_columns(plan)):
         counts.append(_apply_steps(tasks, count_flaky))
         few.append(_apply_steps(tasks, find_flakiest))
         if (costs := price_tasks(nw.from_native(tasks.lazy()))) is not None:
@@ -125,42 +118,30 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
     )
 
 
-def _bootstrap(store: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
-    """Return each group's intervals by resampling; the group is gathered from all parts."""
-    from calipers.engines.resampling import bootstrap, seed_of  # noqa: PLC0415 (only where asked)
-
-    return {
-        group: bootstrap(rows, plan, groups[group], seed_of(plan, group))
-        for group in groups
-        if (rows := _gather_rows(group, store)).height
-    }
-
-
-def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
-    code = store.encode(group)
-    return store.decode_groups(
-        pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
-    )
-
-
 def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
     """Return every group's totals over the whole store, with the spread of its clusters."""
-    fits = store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
+    fits = store.is_local and store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
     held = SortedGroups(store) if plan.sorted_features and fits else None
     groups, keyed_tables = _sum_first_pass(store, plan, () if held else plan.find_modes)
-    add_ranks = partial(_add_ranks, groups, held or store)
-    for rank in plan.ranks:
-        add_ranks(rank.feature, locate_ranks(groups, rank, plan.confidence))
+    ranks = held or CountedRanks(partial(_tally, store=store), partial(_join_small, store.codes))
+    located = [(rank.feature, locate_ranks(groups, rank, plan.confidence)) for rank in plan.ranks]
+    located += [(feature, locate_described(groups, feature)) for feature in plan.described]
+    _add_ranks(groups, ranks, located)
     for feature in plan.described:
-        add_ranks(feature, locate_described(groups, feature))
         for group, mode in held.find_modes(feature) if held else ():
             groups[group][name_mode(feature)] = mode
     add_task_spreads(groups, plan)
     for table in _sum_clusters(store, plan, groups, keyed_tables):
         add_totals(groups, table)
     add_spreads(groups, plan.influences)
-    for rank in plan.ranks:
-        add_ranks(rank.feature, locate_clustered_ranks(groups, rank, plan.confidence))
+    _add_ranks(
+        groups,
+        ranks,
+        [
+            (rank.feature, locate_clustered_ranks(groups, rank, plan.confidence))
+            for rank in plan.ranks
+        ],
+    )
     return groups
 
 
@@ -175,15 +156,18 @@ def _sum_first_pass(
         each: [] for each in aggregates if each not in sums
     }
 
-    def tables_of(part: pl.DataFrame) -> list[list[pl.DataFrame]]:
+    def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         repeated = _keep_repeated(part, TASK)
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
-            return list(pool.map(partial(_sum_part, plan=plan), shares, aggregates))
+            found = pool.map(partial(_sum_part, plan=plan), shares, aggregates)
+            return [table for tables in found for table in tables]
 
     columns = [name for name in plan.schema if name not in plan.having]
-    for found in _map_parts(tables_of, store.parts(columns)):
-        for aggregate, tables in zip(aggregates, found, strict=True):
+    for made in store.map_parts(tables_of, columns):
+        found = iter(made)
+        for aggregate in aggregates:
+            tables = list(islice(found, _count_tables(aggregate, plan)))
             if aggregate in sums:
                 sums[aggregate].add(tables[0])
             else:
@@ -225,6 +209,16 @@ def _keep_repeated(rows: pl.DataFrame, key: str) -> pl.DataFrame:
     if rows[key].n_unique() == rows.height:
         return rows.clear()
     return rows.filter(pl.col(key).is_duplicated())
+
+
+def _count_tables(aggregate: Aggregate, plan: Plan) -> int:
+    """Return how many tables `_sum_part` makes."""
+    if TASK not in aggregate.keys:
+        return 1
+    of_tasks = len(aggregate.tasks)
+    return len(aggregate.finish) + (
+        min(1, of_tasks) if are_counted_alike(aggregate, plan) else of_tasks
+    )
 
 
 def _sum_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
@@ -291,23 +285,25 @@ def _sum_clusters(
     }
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
+    codes = store.codes
 
-    def join(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
-        assert isinstance(table, pl.DataFrame)
-        return join_table(rows, store.encode_groups(table), on)
+    def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
+        return join_table(rows, encode_groups(table, codes), on)
 
-    def clusters_of(part: pl.DataFrame) -> pl.DataFrame | None:
+    def clusters_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         rows = _keep_repeated(part, TASK) if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
-        if not rows.height or not wanted:
-            return None
+        if not rows.height:
+            return []
         moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join)
         clusters = _collect_sorted(sum_clusters(moved, wanted), CLUSTER)
-        return _apply_steps(clusters, step) if cluster == TASK else clusters
+        return [_apply_steps(clusters, step) if cluster == TASK else clusters]
 
+    if not wanted:
+        return
     step = partial(sum_beyond_rows, wanted=wanted)
-    of_parts = _map_parts(clusters_of, store.parts([GROUP, cluster, *features]))
-    tables = [table for table in of_parts if table is not None]
+    of_parts = store.map_parts(clusters_of, [GROUP, cluster, *features])
+    tables = [table for found in of_parts for table in found]
     if tables and cluster == TASK:
         yield store.decode_groups(sum_tables(tables, [GROUP]))
     elif tables:
@@ -316,36 +312,42 @@ def _sum_clusters(
 
 def _add_ranks(
     groups: GroupTotals,
-    values: SortedGroups | GroupedRows,
-    feature: Feature,
-    positions: Sequence[tuple[str, str, int]],
+    ranks: SortedGroups | CountedRanks,
+    located: Iterable[tuple[Feature, Sequence[Position]]],
 ) -> None:
-    """Add the feature's values at positions within each group: sorted, or found by counting."""
-    if isinstance(values, SortedGroups):
-        found = values.select(feature, positions)
+    """Add features' values at positions within each group: sorted, or found by counting."""
+    wanted: dict[Feature, list[Position]] = {}
+    for feature, positions in located:
+        wanted.setdefault(feature, []).extend(positions)
+    if isinstance(ranks, SortedGroups):
+        found = (one for each in wanted.items() for one in ranks.select(*each))
     else:
-        rows = sum(count_values(groups, feature).values())
-        join = partial(_join_small, store=values)
-        found = select_ranks(feature, positions, _tally(values, feature), join, rows)
+        rows = {feature: sum(count_values(groups, feature).values()) for feature in wanted}
+        found = ranks.select(wanted, rows)
     for group, name, value in found:
         groups[group][name] = value
 
 
-def _tally(store: GroupedRows, feature: Feature) -> Tally:
-    def tally(count: Callable[[Frame], Frame]) -> pl.DataFrame:
-        parts = (
-            part.with_columns(sort_key(feature)) for part in store.parts((GROUP, feature.name))
-        )
-        tables = (
-            _collect_sorted(count(nw.from_native(part.lazy())), BUCKET, KEY) for part in parts
-        )
-        return store.decode_groups(sum_tables(tables, [GROUP, BUCKET, KEY]))
+def _tally(counts: Mapping[Feature, Count], *, store: GroupedRows) -> dict[Feature, pl.DataFrame]:
+    """Return each feature's counts over the whole store."""
+    sums = {feature: Sum([GROUP, BUCKET, KEY]) for feature in counts}
 
-    return tally
+    def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
+        return [
+            _collect_sorted(
+                count(nw.from_native(part.lazy().with_columns(sort_key(feature)))), BUCKET, KEY
+            )
+            for feature, count in counts.items()
+        ]
+
+    for tables in store.map_parts(tables_of, [GROUP, *(feature.name for feature in counts)]):
+        for each, table in zip(sums.values(), tables, strict=True):
+            each.add(table)
+    return {feature: store.decode_groups(each.table) for feature, each in sums.items()}
 
 
-def _join_small(rows: Frame, few: pl.DataFrame, *, store: GroupedRows) -> Frame:
-    return rows.join(nw.from_native(store.encode_groups(few).lazy()), on=GROUP)
+def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:
+    return rows.join(nw.from_native(encode_groups(few, codes).lazy()), on=GROUP)
 
 
 def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:

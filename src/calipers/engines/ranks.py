@@ -1,13 +1,14 @@
 """The value at a rank of each group: exact, without sorting a group or holding it in one place.
 
 Rows are counted by the upper 16 bits of their value's sort key, which tells in which bucket the
-rank lies; then, within it, by the upper 32 bits; then by the value itself. Every count is a plain
-group-by, so the same three steps run on the parts of a table and on a cluster.
+rank lies; then, within it, by the upper 32 bits; then by the value itself, at once where few rows
+are left. Every count is a plain group-by, so the same steps run on the parts of a table and on a
+cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import narwhals as nw
 import polars as pl
@@ -20,45 +21,96 @@ _NAME, _POSITION, _FOUND = "_name", "_position", "_found"
 _DIGIT = 2**16
 _FEW = 200_000  # so many rows may as well be counted value by value at once
 
-Tally = Callable[[Callable[[Frame], Frame]], pl.DataFrame]
-"""Runs a count over the whole table and gives its rows: group, bucket, key and count."""
+Count = Callable[[Frame], Frame]
+"""Counts rows: gives group, bucket, key and count."""
+
+Tally = Callable[[Mapping[Feature, Count]], Mapping[Feature, pl.DataFrame]]
+"""Runs a count of each feature over the whole table, all in one pass."""
 
 JoinSmall = Callable[[Frame, pl.DataFrame], Frame]
 """Joins the table's rows with a few rows of our own, on the group."""
 
+Position = tuple[str, str, int]
+"""A place, from 1, among the values of a group: asked for by group and name."""
 
-def select_ranks(
-    feature: Feature,
-    positions: Sequence[tuple[str, str, int]],
-    tally: Tally,
-    join_small: JoinSmall,
-    rows: int,
-) -> Iterator[tuple[str, str, float]]:
-    """Yield the feature's values at some positions, from 1, among those of a group.
 
-    A position is asked for by group and name, and given back so; `rows` is how many values there
-    are in all.
-    """
-    if not positions:
-        return
-    value = nw.col(feature.name)
-    key = nw.col(name_coarse(feature))
-    steps = [key // _DIGIT, key, value] if rows > _FEW else [value]
-    found = pl.DataFrame(
-        list(positions),
-        schema={GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64},
-        orient="row",
-    )
-    for number, step in enumerate(steps):
-        before = steps[number - 1] if number else None
-        table = tally(_count(value, step, before, found, join_small))
-        found = _narrow(table, found)
-    yield from found.select(GROUP, _NAME, _FOUND).iter_rows()
+class CountedRanks:
+    """Looks values up by counting; all features together, so that few passes are made."""
+
+    def __init__(self, tally: Tally, join_small: JoinSmall) -> None:
+        self._tally = tally
+        self._join = join_small
+        self._first: dict[Feature, pl.DataFrame] = {}  # first counts, which serve any position
+
+    def select(
+        self, wanted: Mapping[Feature, Sequence[Position]], rows: Mapping[Feature, int]
+    ) -> Iterator[tuple[str, str, float]]:
+        """Yield each feature's values at some positions, each with its group and name.
+
+        `rows` is how many values a feature has in all.
+        """
+        searches = {
+            feature: _Search(feature, positions, rows[feature])
+            for feature, positions in wanted.items()
+            if positions
+        }
+        first = True
+        while due := {each: search for each, search in searches.items() if search.is_open}:
+            counts = {feature: search.count(self._join) for feature, search in due.items()}
+            for feature, table in self._count_all(counts, first=first).items():
+                due[feature].narrow(table)
+            first = False
+        for search in searches.values():
+            yield from search.found.select(GROUP, _NAME, _FOUND).iter_rows()
+
+    def _count_all(
+        self, counts: Mapping[Feature, Count], *, first: bool
+    ) -> Mapping[Feature, pl.DataFrame]:
+        if not first:
+            return self._tally(counts)
+        new = {feature: count for feature, count in counts.items() if feature not in self._first}
+        self._first |= self._tally(new) if new else {}
+        return {feature: self._first[feature] for feature in counts}
+
+
+class _Search:
+    """Positions of a feature on the way to their values, by steps that tell ever more apart."""
+
+    def __init__(self, feature: Feature, positions: Sequence[Position], rows: int) -> None:
+        schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
+        self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
+        self._value = nw.col(feature.name)
+        key = nw.col(name_coarse(feature))
+        self._steps = [key // _DIGIT, key, self._value]  # those ahead
+        self._before: nw.Expr | None = None
+        self._skip_to_values(rows)
+
+    def _skip_to_values(self, rows: int) -> None:
+        """Count value by value at once where few rows are left to look at."""
+        if rows <= _FEW:
+            self._steps = self._steps[-1:]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the values are not yet known."""
+        return bool(self._steps)
+
+    def count(self, join: JoinSmall) -> Count:
+        """Return the next count: of rows by a step, among those where the step before was found."""
+        return _count(self._value, self._steps[0], self._before, self.found, join)
+
+    def narrow(self, table: pl.DataFrame) -> None:
+        """Take the counts: which key holds each position, and the position left within it."""
+        self.found = _narrow(table, self.found)
+        self._before = self._steps.pop(0)
+        if len(self._steps) > 1:
+            left = self.found.unique([GROUP, _FOUND])[COUNT].sum()
+            self._skip_to_values(int(left))
 
 
 def _count(
     value: nw.Expr, step: nw.Expr, before: nw.Expr | None, found: pl.DataFrame, join: JoinSmall
-) -> Callable[[Frame], Frame]:
+) -> Count:
     """Count rows by `step`, among those whose step before was one of those found."""
     keys = [] if before is None else found[_FOUND].unique().to_list()
     buckets = None if before is None else found.select(GROUP, _FOUND).unique(maintain_order=True)
@@ -84,7 +136,9 @@ def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
     return (
         table.with_columns(reached.alias("_reached"))
-        .join(found.with_columns(bucket.alias(BUCKET)), on=[GROUP, BUCKET])
+        .join(
+            found.with_columns(bucket.alias(BUCKET)).drop(COUNT, strict=False), on=[GROUP, BUCKET]
+        )
         .filter(pl.col("_reached") >= pl.col(_POSITION))
         .sort(GROUP, _NAME, KEY)
         .unique([GROUP, _NAME], keep="first", maintain_order=True)
@@ -93,5 +147,6 @@ def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
             _NAME,
             pl.col(KEY).alias(_FOUND),
             (pl.col(_POSITION) - pl.col("_reached") + pl.col(COUNT)).alias(_POSITION),
+            COUNT,
         )
     )

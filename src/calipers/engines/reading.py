@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,20 +17,41 @@ from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
 from calipers.engines.plan import Plan, name_key, name_presence
 from calipers.engines.regrouped import Regrouped
 from calipers.engines.store import GroupedRows, Store
+from calipers.engines.threads import map_in_order
+from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sources import Chunk, Source, Wanted
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from calipers.engines.resampling import Resampled
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadRows:
-    """The rows of all sources, measured, and what was read of each source."""
+class MeasuredRows(ABC):
+    """The rows of all sources, measured, wherever they are, and what was read of each source."""
 
     plan: Plan
-    store: Store
     readings: tuple[Reading, ...]
     having: dict[str, int]  # how many rows have each field whose presence decides something
+
+    @abstractmethod
+    def group(self, by: tuple[str, ...]) -> GroupedRows:
+        """Return the rows in the groups of these fields."""
+
+    @abstractmethod
+    def tally(self, rows: GroupedRows, feature: Feature) -> pl.DataFrame:
+        """Count how many rows of each group have each text."""
+
+    @abstractmethod
+    def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
+        """Return each group's intervals by resampling its clusters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRows(MeasuredRows):
+    """Rows that are kept on this machine."""
+
+    store: Store
 
     def group(self, by: tuple[str, ...]) -> GroupedRows:
         """Return the rows in the groups of these fields."""
@@ -49,12 +69,34 @@ class ReadRows:
         named = rows.decode_groups(counts).with_columns(texts)
         return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
 
+    def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
+        """Return each group's intervals by resampling; the group is gathered from all parts."""
+        from calipers.engines.resampling import bootstrap, seed_of  # noqa: PLC0415 (if asked for)
+
+        return {
+            group: bootstrap(found, plan, groups[group], seed_of(plan, group))
+            for group in groups
+            if (found := _gather_rows(group, rows)).height
+        }
+
+
+def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
+    code = store.encode(group)
+    return store.decode_groups(
+        pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
+    )
+
 
 @contextmanager
 def read_rows(
-    sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks
+    sources: Sequence[Source],
+    wanted: Wanted,
+    plan: Plan,
+    sinks: Sinks,
+    engine: str | None = None,
 ) -> Iterator[ReadRows]:
     """Read every source once; rows are kept, in memory or in files, until the block ends."""
+    engine = pick_engine(engine, sources)
     texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
     texts |= {
         name_key(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
@@ -69,7 +111,7 @@ def read_rows(
     with Store(schema, texts=texts) as store:
         for source in sources:
             reading = Reading()
-            for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
+            for batch in measure_source(source, wanted, plan, columns=columns, engine=engine):
                 sinks.take_bad_rows(batch.bad)
                 read += batch.rows.height
                 reading.rows += batch.rows.height
@@ -86,25 +128,26 @@ def read_rows(
         yield ReadRows(plan=plan, store=store, readings=tuple(readings), having=having)
 
 
+def pick_engine(asked: str | None, sources: Iterable[Source]) -> str:
+    """Return the engine that was asked for; by default Spark for what Spark reads."""
+    of_spark = any(getattr(source, "is_of_spark", False) for source in sources)
+    return asked or ("spark" if of_spark else "polars")
+
+
+def measure_source(
+    source: Source, wanted: Wanted, plan: Plan, *, columns: Sequence[str], engine: str
+) -> Iterator[MeasuredBatch]:
+    """Yield the source's rows with the columns asked for, in order, measured here or by workers."""
+    if engine == "spark":
+        from calipers.engines.spark import measure_source as measure_there  # noqa: PLC0415
+
+        return measure_there(source, wanted, plan, columns=columns)
+    return measure_batches(source.chunks(wanted), plan, columns=columns)
+
+
 def measure_batches(
     chunks: Iterable[Chunk], plan: Plan, *, columns: Sequence[str]
 ) -> Iterator[MeasuredBatch]:
     """Yield each chunk's rows with the columns asked for, in order, several chunks in parallel."""
     threads = min(8, os.cpu_count() or 1) + 1  # one more: some steps wait for Python's lock
     return map_in_order(lambda chunk: measure_chunk(chunk, plan, columns), chunks, threads)
-
-
-def map_in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
-    """Yield `work` on each item in threads, in the items' order, only a few ahead."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[T]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

@@ -40,7 +40,7 @@ class Regrouped(GroupedRows):
         joined = pl.concat_str(pl.all(), separator=",")
         text = pl.concat_str(pl.lit("{"), joined, pl.lit("}")).alias(GROUP)
         texts = pl.DataFrame(fields).select(text).to_series()
-        return found.with_columns(self._codes.encode(texts))
+        return found.with_columns(self.codes.encode(texts))
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield each part of the store with its groups, tasks and clusters by these keys."""
@@ -64,6 +64,6 @@ class Regrouped(GroupedRows):
         """Return the group, the task and the cluster of each row."""
         keys = part.select(self._keys)
         numbers = keys.join(self._numbers, on=self._keys, how="left", maintain_order="left")[GROUP]
-        named = part.with_columns(self._codes.decode(numbers))
+        named = part.with_columns(self.codes.decode(numbers))
         hashes = (hash_in_group(text).alias(name) for name, text in self._hashed.items())
         return named.select(*hashes).with_columns(numbers)

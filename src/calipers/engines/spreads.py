@@ -23,7 +23,7 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
 
-JoinTable = Callable[[Frame, "pl.DataFrame | Frame", Sequence[str]], Frame]
+JoinTable = Callable[[Frame, pl.DataFrame, Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""
 
 
@@ -31,7 +31,7 @@ def add_effects(
     rows: Frame,
     wanted: Sequence[Influence],
     groups: GroupTotals,
-    keyed: Mapping[Aggregate, pl.DataFrame | Frame],
+    keyed: Mapping[Aggregate, pl.DataFrame],
     join: JoinTable,
 ) -> Frame:
     """Return each row's group, cluster and effect on every value."""
@@ -41,9 +41,8 @@ def add_effects(
     return rows.select(GROUP, CLUSTER, *(each.effect.alias(each.name) for each in wanted))
 
 
-def join_table(rows: Frame, table: pl.DataFrame | Frame, on: Sequence[str]) -> Frame:
+def join_table(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
     """Return the join of tables in memory."""
-    assert isinstance(table, pl.DataFrame)
     native: pl.LazyFrame = rows.to_native()
     return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
 
@@ -103,7 +102,7 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
         for power in SIZES:
             alone = nw.col(_name_row_power(each.name, power)) if each.powers else size
             added[_name_added_size(each.name, power)] = size**power - alone
-        others = nw.when(count > 1).then(count - 1).otherwise(1)  # never by 0, which Spark refuses
+        others = nw.when(count > 1).then(count - 1).otherwise(1)  # never by 0
         rest = (nw.col(_name_row_power(each.name, 2)) * count - effect * effect) / others
         added[name_within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
         added[name_repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,36 +17,42 @@ from typing import Self
 import polars as pl
 
 from calipers.engines.codes import Codes
+from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
 SPILL_BYTES = 96 << 20  # so much at a time once the rows no longer fit
 PARTS = 48
 
+MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
+"""Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
+
 
 class GroupedRows(ABC):
     """Rows in parts, each of a group that a small number stands for."""
 
+    is_local = True  # whether the rows are on this machine, and may all be looked at
+
     def __init__(self) -> None:
-        self._codes = Codes()
+        self.codes = Codes()
         self.rows = 0
 
     @property
     def groups(self) -> list[str]:
         """The groups by their numbers."""
-        return self._codes.texts
+        return self.codes.texts
 
     def encode(self, group: str) -> int:
         """Return the number that stands for a group in the parts."""
-        return self._codes.number(group)
+        return self.codes.number(group)
 
     def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the table with numbers in the place of groups."""
-        return table.with_columns(self._codes.encode(table[GROUP]))
+        return encode_groups(table, self.codes)
 
     def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the table with groups in the place of their numbers."""
-        return table.with_columns(self._codes.decode(table[GROUP]))
+        return decode_groups(table, self.codes)
 
     @abstractmethod
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -54,6 +60,53 @@ class GroupedRows(ABC):
 
         A part is one piece of memory: a sum over it does not show where batches began and ended.
         """
+
+    def map_parts(
+        self, work: MakeTables, columns: Sequence[str] | None = None
+    ) -> Iterator[list[pl.DataFrame]]:
+        """Yield the tables that `work` makes of each part, or of some columns of it, in order.
+
+        Few parts at a time, since one may fill much memory.
+        """
+        return map_in_order(work, self.parts(columns), threads=2)
+
+
+def encode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
+    """Return the table with numbers in the place of groups."""
+    return table.with_columns(codes.encode(table[GROUP]))
+
+
+def decode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
+    """Return the table with groups in the place of their numbers."""
+    return table.with_columns(codes.decode(table[GROUP]))
+
+
+def drop_empty_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows without the columns in which none has a value; group and task stay."""
+    return rows.select(
+        each.name for each in rows if each.name in (GROUP, TASK) or each.null_count() < rows.height
+    )
+
+
+def split_by_task(rows: pl.DataFrame, parts: int) -> dict[int, pl.DataFrame]:
+    """Return the rows spread over parts, by number: all rows of a task in the same one.
+
+    Rows without an id are tasks of their own: any part will do.
+    """
+    part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % parts
+    shares = rows.with_columns(part.alias("_part")).partition_by(
+        "_part", as_dict=True, include_key=False
+    )
+    return {int(number): share for (number,), share in shares.items()}
+
+
+def complete_columns(
+    table: pl.DataFrame, names: Sequence[str], schema: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return the columns of these names, nulls if no row has a value."""
+    missing = [name for name in names if name not in table.columns]
+    nulls = (pl.lit(None, dtype=schema[name]).alias(name) for name in missing)
+    return table.with_columns(nulls).select(names)
 
 
 class Store(GroupedRows):
@@ -102,11 +155,7 @@ class Store(GroupedRows):
         rows = self.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
-        rows = rows.select(
-            each.name
-            for each in rows
-            if each.name in (GROUP, TASK) or each.null_count() < rows.height
-        )
+        rows = drop_empty_columns(rows)
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
@@ -116,15 +165,12 @@ class Store(GroupedRows):
     def _spill(self) -> None:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
-        # Rows without an id are tasks of their own: any part will do.
-        part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % PARTS
         while self._held:
             rows = pl.concat(self._pop_held(), how="diagonal")
-            shares = rows.with_columns(part.alias("_part")).partition_by("_part", as_dict=True)
-            for (number,), share in shares.items():
+            for number, share in split_by_task(rows, PARTS).items():
                 folder = Path(self._folder.name, f"{number:02}")
                 folder.mkdir(exist_ok=True)
-                share.drop("_part").write_ipc(folder / f"{len(self._written):06}.arrow")
+                share.write_ipc(folder / f"{len(self._written):06}.arrow")
             self._written.append(rows.columns)
         self._held_size = 0.0
 
@@ -142,7 +188,7 @@ class Store(GroupedRows):
             if len(self._held) != 1:
                 known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
                 self._held = [pl.concat([known, *self._held], how="diagonal").rechunk()]
-            yield self._add_missing(self._held[0], names)
+            yield complete_columns(self._held[0], names, self._schema)
             return
         if self._held:
             self._spill()
@@ -157,10 +203,5 @@ class Store(GroupedRows):
 
     def _concat(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
         """Return all rows with all these columns, each in one piece of memory."""
-        return self._add_missing(pl.concat(tables, how="diagonal"), names).rechunk()
-
-    def _add_missing(self, table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Return the columns of these names, nulls if no row has a value."""
-        missing = [name for name in names if name not in table.columns]
-        nulls = (pl.lit(None, dtype=self._schema[name]).alias(name) for name in missing)
-        return table.with_columns(nulls).select(names)
+        whole = pl.concat(tables, how="diagonal")
+        return complete_columns(whole, names, self._schema).rechunk()

@@ -60,6 +60,8 @@ def convert(
     source: str | None = None,
     join: str | Path | None = None,
     on: str | None = None,
+    engine: Literal["polars", "spark"] | None = None,
+    spark_master: str | None = None,
     progress: Progress = ignore_progress,
 ) -> Converted:
     """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file.
@@ -73,6 +75,8 @@ def convert(
         source: The tool whose logs these are, whatever is in them; "records" if of none.
         join: A file of tasks, whose fields are added to the records.
         on: With `join`: the field that is the same in record and task; `id` by default.
+        engine: Read on this machine, or by a Spark cluster.
+        spark_master: Start Spark on a cluster, by its address.
         progress: Is given the share of the work that is done, from 0 to 1.
 
     Returns:
@@ -84,11 +88,16 @@ def convert(
     ('id', 'answer')
     """
     del source, join, on  # applied by take_reading
+    if spark_master is not None:
+        from calipers.records.spark.master import choose_master  # noqa: PLC0415 (an extra)
+
+        choose_master(spark_master)
     return convert_data(
         data,
         Path(output),
         field_map=map or {},
         skip_bad=on_bad == "skip",
         bad_rows=as_path(bad_rows),
+        engine=engine,
         progress=progress,
     )

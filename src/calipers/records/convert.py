@@ -58,6 +58,7 @@ def convert_data(
     field_map: Mapping[str, str],
     skip_bad: bool = False,
     bad_rows: Path | None = None,
+    engine: str | None = None,
     progress: Progress = lambda _: None,
 ) -> Converted:
     """Write the records in `data` to a .parquet or .jsonl file, all their fields kept."""
@@ -65,6 +66,11 @@ def convert_data(
     if bad_rows is not None and not skip_bad:
         raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
     sources = open_whole(data)
+    notices = tuple(log_notices(sources))
+    if engine == "spark":
+        from calipers.records.spark.table import move_to_spark  # noqa: PLC0415 (an extra)
+
+        sources = [move_to_spark(source) for source in sources]
     columns = list(dict.fromkeys(name for each in sources for name in list_fields(each, field_map)))
     records = skipped = 0
     with open_sinks(
@@ -85,7 +91,7 @@ def convert_data(
         records=records,
         skipped=skipped,
         columns=tuple(columns),
-        notices=tuple(log_notices(sources)),
+        notices=notices,
     )
 
 

@@ -16,8 +16,8 @@ from calipers.support.errors import DataError, require_extra
 
 _DELTA = "Delta"
 _EXPORT = (
-    "read it with a tool that knows the format and write plain Parquet, "
-    "for example spark.table(NAME).write.parquet(FOLDER)"
+    "name the table as a Spark session that has the format knows it: table:CATALOG.SCHEMA.NAME; "
+    "or write it as plain Parquet: spark.table(NAME).write.parquet(FOLDER)"
 )
 
 

@@ -40,6 +40,11 @@ class ParquetFolder:
             alike.setdefault(tuple(Parquet(part).schema().items()), []).append(part)
         self._tables = [_AlikeParts(parts, self.name) for parts in alike.values()]
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all parts have the same columns and types."""
+        return len(self._tables) == 1
+
     def columns(self) -> list[str]:
         """Return the columns of all parts."""
         return list(dict.fromkeys(name for table in self._tables for name in table.columns()))

@@ -63,10 +63,14 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".parquet": Parquet,
     ".pq": Parquet,
 }
+# What Spark alone reads: names in its catalog, and the file systems of Hadoop.
+_OF_SPARK = ("table", "hdfs", "s3a", "abfs", "abfss", "wasbs", "dbfs", "viewfs")
 
 
 def open_sources(data: Any) -> list[Source]:
     """Return sources of a path, glob, folder, `-`, a list of these, a list of dicts, or a table.
+
+    A name `table:NAME` and some addresses are Spark's to read, and so is its data frame.
 
     A source is one already, and so are several in a list.
     """
@@ -94,6 +98,10 @@ def _open(data: Any) -> list[Source]:
             "records are a list of dicts, one per row; this is one dict",
             fix="wrap a single record: [record], or give columns as a data frame",
         )
+    if _is_of_spark(data):  # not behind Arrow's door, which would bring all rows here
+        from calipers.records.spark.table import open_frame  # noqa: PLC0415 (an extra)
+
+        return [open_frame(data)]
     if (frame := _as_polars(data)) is not None:
         return [SourceTable(frame, "<table>")]
     if _is_pandas(data):
@@ -104,7 +112,7 @@ def _open(data: Any) -> list[Source]:
         return _of_items(list(data))
     raise ArgumentTypeError(
         f"records cannot be read from {type(data).__name__} {shown(data)}",
-        fix="give a path, a list of dicts, or a Polars, pandas or Arrow table",
+        fix="give a path, a list of dicts, or a Polars, pandas, Arrow or Spark table",
     )
 
 
@@ -149,6 +157,10 @@ def _is_pandas(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "notna")
 
 
+def _is_of_spark(data: Any) -> bool:
+    return type(data).__module__.startswith("pyspark.") and hasattr(data, "columns")
+
+
 def _list_pandas_rows(data: Any) -> list[dict[str, Any]]:
     """Return the rows of a pandas frame without pyarrow; missing values as None."""
     if not hasattr(data, "columns") or not data.columns.is_unique:
@@ -166,6 +178,11 @@ def _of_path(text: str) -> Iterator[Source]:
         return
     if not text:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
+    if text.partition(":")[0] in _OF_SPARK and ":" in text:
+        from calipers.records.spark.table import open_address  # noqa: PLC0415 (an extra)
+
+        yield open_address(text)
+        return
     if "://" in text:
         from calipers.records.remote import open_remote  # noqa: PLC0415 (only where one is named)
 

@@ -24,7 +24,7 @@ def score(
 
     Args:
         data: A path, a glob, a folder of Parquet parts, several of these, a list of dicts, or a
-            Polars, pandas or Arrow table.
+            Polars, pandas, Arrow or Spark table.
         progress: Is given the share of the work that is done, from 0 to 1.
         options: Listed below, and on docs/options.md. What is given here takes precedence over the
             metric settings of a `policy`.

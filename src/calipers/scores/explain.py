@@ -15,7 +15,7 @@ import polars as pl
 from calipers.engines.batches import number_rows
 from calipers.engines.plan import FAILED, Plan, name_presence
 from calipers.engines.polars import sum_store
-from calipers.engines.reading import measure_batches
+from calipers.engines.reading import measure_source, pick_engine
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, sum_keys, sum_tables
 from calipers.metrics import Metric, metric_named
@@ -109,11 +109,12 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     quotes = metric.quotes
     quoted = {quotes.name: quotes.dtype} if quotes else {}
     texts = tuple(dict.fromkeys(quotes.list_fields())) if quotes else ()
+    engine = pick_engine(options.engine, sources)
     with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
         for source in sources:
-            chunks = source.chunks(plan.list_wanted(options.map, *judged))
+            wanted = plan.list_wanted(options.map, *judged)
             columns = [*plan.schema, "id", *judged, *texts]
-            for batch in measure_batches(chunks, plan, columns=columns):
+            for batch in measure_source(source, wanted, plan, columns=columns, engine=engine):
                 if batch.bad and options.on_bad == "stop":
                     raise batch.bad[0].make_error()
                 read += batch.rows.height

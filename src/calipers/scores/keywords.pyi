@@ -46,7 +46,8 @@ class ScoreKeywords(MetricKeywords, total=False):
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     bad_rows: str | Path | None
-    engine: str
+    engine: str | None
+    spark_master: str | None
     hash_inputs: bool
     baseline: str
     confidence: float
@@ -67,7 +68,8 @@ class GateKeywords(MetricKeywords, total=False):
     join: str | Path | None
     on: str | None
     on_bad: Literal["stop", "skip"]
-    engine: str
+    engine: str | None
+    spark_master: str | None
     confidence: float
     cluster: str | None
     resamples: int
@@ -83,6 +85,8 @@ class CompareKeywords(MetricKeywords, total=False):
     profile: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+    engine: str | None
+    spark_master: str | None
     confidence: float
     cluster: str | None
     resamples: int
@@ -99,6 +103,8 @@ class RankKeywords(MetricKeywords, total=False):
     on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+    engine: str | None
+    spark_master: str | None
     confidence: float
     cluster: str | None
     resamples: int
@@ -112,6 +118,8 @@ class ReportKeywords(MetricKeywords, total=False):
     join: str | Path | None
     on: str | None
     on_bad: Literal["stop", "skip"]
+    engine: str | None
+    spark_master: str | None
     baseline: str
     confidence: float
     cluster: str | None
@@ -127,6 +135,8 @@ class ExplainKeywords(MetricKeywords, total=False):
     on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+    engine: str | None
+    spark_master: str | None
 
 class PowerKeywords(MetricKeywords, total=False):
     by: str | Sequence[str]

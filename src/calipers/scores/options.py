@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
 _READING = (*MEASURING, "convert", "doctor", "read")
+_ON_SPARK = ("score", "gate", "compare", "rank", "report", "explain", "convert")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
 
 
@@ -28,6 +29,14 @@ def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
     from calipers.scores.calibration import read_all  # noqa: PLC0415 (loads Polars)
 
     return read_all(paths)
+
+
+def _choose_master(address: str | None) -> str | None:
+    if address is None:
+        return None
+    from calipers.records.spark.master import choose_master  # noqa: PLC0415 (an extra)
+
+    return choose_master(address)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +117,22 @@ class Options:
         group="input",
         commands=("score", "convert"),
     )
-    engine: str = option(
-        "polars",
-        "Run on this machine, or on a Spark cluster: the same numbers.",
+    engine: str | None = option(
+        None,  # Spark for its own tables
+        "Run on this machine, or on a Spark cluster: the same numbers; Spark's tables stay there.",
         group="input",
         kind="choice",
         choices=("polars", "spark"),
-        python="str",
-        commands=("score", "gate"),
+        python="str | None",
+        commands=_ON_SPARK,
+    )
+    spark_master: str | None = option(
+        None,
+        "Start Spark on a cluster: spark://HOST:PORT, yarn, k8s://URL, local[N], or sc://HOST.",
+        group="input",
+        metavar="URL",
+        read=_choose_master,
+        commands=_ON_SPARK,
     )
     hash_inputs: bool = option(
         False,  # noqa: FBT003 (the default)

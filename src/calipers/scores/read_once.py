@@ -96,7 +96,7 @@ def read_once(
             progress=progress,
             watch=together,
         ) as sinks,
-        read_rows(sources, wanted, plan, sinks) as rows,
+        read_rows(sources, wanted, plan, sinks, first.engine) as rows,
     ):
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
 

@@ -11,6 +11,7 @@ from typing import Any
 from calipers.engines.outcome import Outcome, Reading
 from calipers.engines.per_task import FLAKY, ID, PASSES, REPEATED_TASKS, TASKS, VERDICTS
 from calipers.engines.plan import Plan
+from calipers.engines.reading import pick_engine
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
@@ -151,7 +152,7 @@ def run_engine(
     watch: Watch | None = None,
 ) -> Outcome:
     """Return the outcome of the chosen engine over all sources."""
-    if options.engine == "spark":
+    if pick_engine(options.engine, sources) == "spark":
         from calipers.engines.spark import run  # noqa: PLC0415 (an extra)
     else:
         from calipers.engines.polars import run  # noqa: PLC0415 (only the engine in use)

@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan, name_presence
-from calipers.engines.reading import measure_batches
+from calipers.engines.reading import measure_source, pick_engine
 from calipers.engines.totals import sum_keys
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
@@ -83,9 +83,10 @@ def read_tasks(
     empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
     frames = [pl.DataFrame(schema=empty)]
     skipped = 0
+    engine = pick_engine(options.engine, sources)
     for place, source in enumerate(sources):
         label = [pl.lit(labels[place]).alias(SOURCE)] if labels else []
-        for batch in measure_batches(source.chunks(wanted), plan, columns=columns):
+        for batch in measure_source(source, wanted, plan, columns=columns, engine=engine):
             if batch.bad and options.on_bad == "stop":
                 raise batch.bad[0].make_error()
             skipped += len(batch.bad)

@@ -1,14 +1,11 @@
-"""The engine for a cluster: the same features inside the workers, the same aggregates natively.
+"""The engine for a cluster: workers run the code of the Polars engine on the parts of the rows.
 
-Workers run the very code of the Polars engine on Arrow batches, so that no regular expression or
-number can be read differently. Totals are plain Spark group-bys through Narwhals: no group has to
-fit on one worker, and only totals reach the driver.
+A worker measures the records where they are, and packs the narrow columns into compressed cells.
+Spark moves each cell once, so that all runs of a task are in one partition, and keeps it. From
+then on a pass over the parts is a job of Spark's, and only totals reach the driver.
 """
 
-from calipers.support.errors import require_extra
+from calipers.engines.spark.batches import measure_source
+from calipers.engines.spark.engine import run
 
-require_extra("--engine spark needs PySpark", extra="spark", modules=("pyspark",))
-
-from calipers.engines.spark.engine import run  # noqa: E402 (only where Spark is installed)
-
-__all__ = ["run"]
+__all__ = ["measure_source", "run"]

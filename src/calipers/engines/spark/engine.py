@@ -1,74 +1,63 @@
-"""Measure every source in the workers and add up in the cluster."""
+"""Measure every source in the workers, and add up part by part in the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import reduce
 
-import narwhals as nw
 import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as everyone writes it)
 
 from calipers.engines.batches import number_rows
-from calipers.engines.outcome import ROWS, TEXT, Outcome, Sinks, TextTally
-from calipers.engines.per_task import (
-    add_answers,
-    count_flaky,
-    find_flakiest,
-    list_run_columns,
-    price_tasks,
-    sort_runs,
-    sum_tasks,
+from calipers.engines.outcome import ROWS as COUNT
+from calipers.engines.outcome import TEXT, Outcome, Reading, Sinks, TextTally
+from calipers.engines.plan import Plan
+from calipers.engines.polars import measure
+from calipers.engines.reading import MeasuredRows
+from calipers.engines.resampling import Resampled
+from calipers.engines.spark.cells import (
+    BAD,
+    CELLS,
+    SAMPLES,
+    SUMMARY,
+    CellWork,
+    PartitionSummary,
+    unpack_bad,
 )
-from calipers.engines.plan import Plan, name_presence
+from calipers.engines.spark.parts import ClusterRows
 from calipers.engines.spark.resampling import resample_groups
-from calipers.engines.spark.rows import BAD, count_readings, measure_rows
-from calipers.engines.spark.session import (
-    collect_parts,
-    collect_table,
+from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys
+from calipers.engines.store import GroupedRows
+from calipers.engines.totals import GroupTotals
+from calipers.metrics.declare.declaration import GROUP, Feature
+from calipers.records.sources import BadRow, Source, Wanted
+from calipers.records.spark.session import (
     find_last_line,
     send_loaded_files,
-    start_session,
+    unpack,
 )
-from calipers.engines.spark.totals import sum_groups
-from calipers.engines.totals import RECORDS, add_totals
-from calipers.metrics.declare.declaration import GROUP, Feature
-from calipers.records.sources import Source, Wanted
+from calipers.records.spark.table import SparkSource, move_to_spark
+from calipers.records.tables import Rows
 from calipers.support.errors import DataError
-
-_TEXTS = 100_000  # different ones that reach the driver
 
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Measure every source in the workers and add up in the cluster."""
-    spark = start_session()
+    moved = [move_to_spark(source) for source in sources]
     send_loaded_files()
-    plan = replace(plan, sort_keys=True)
-    kept = plan.sample_columns if sinks.wants_samples else {}
-    types = {name: _find_type(name, plan) for name in kept.values()}
-    types |= {feature.name: feature.dtype for feature in plan.tallied}
-    schema = {**plan.schema, **types, **BAD}
+    with explain_failures(), _measure_in_cluster(moved, wanted, plan, sinks) as read:
+        return measure(read, plan, sinks)
+
+
+@contextmanager
+def explain_failures() -> Iterator[None]:
+    """Raise DataError, with the line that matters, where Spark gives up inside the block."""
     try:
-        tables = [measure_rows(spark, source, wanted, plan, schema) for source in sources]
-        rows = tables[0]
-        for other in tables[1:]:
-            rows = rows.unionAll(other)
-        with _persist(rows):
-            found = count_readings(rows, sources, wanted, sinks)
-            good = rows.filter(F.col("_bad_problem").isNull())
-            if kept:
-                _write_samples(good, kept, sinks, sum(each.rows for each in found))
-            tallies = {feature.name: _tally(good, feature) for feature in plan.tallied}
-            having = _count_present(good, plan)
-            plan = plan.restrict([name for name, count in having.items() if count])
-            groups = sum_groups(spark, good, plan)
-            outcome = Outcome(groups, found, having, tallies=tallies)
-            if plan.resamples:
-                outcome = outcome.add_resampled(resample_groups(good, plan, groups))
-            return _write_tasks(good, plan, outcome, sinks) if plan.per_task else outcome
+        yield
     except PySparkException as error:
         raise DataError(
             f"Spark gave up: {find_last_line(error)}",
@@ -76,69 +65,148 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
         ) from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClusterRead(MeasuredRows):
+    """Rows that are kept in the cluster."""
+
+    store: ClusterRows
+
+    def group(self, by: tuple[str, ...]) -> GroupedRows:
+        """Return the rows in the groups of these fields, by which they were read."""
+        assert by == self.plan.by
+        return self.store
+
+    def tally(self, rows: GroupedRows, feature: Feature) -> pl.DataFrame:
+        """Count how many rows of each group have each text: the most frequent, the rest as one."""
+        found, name, codes = TextTally(), feature.name, self.store.codes
+
+        def count(part: pl.DataFrame) -> list[pl.DataFrame]:
+            counts = part.drop_nulls(name).group_by(GROUP, pl.col(name).alias(TEXT))
+            counted = counts.agg(pl.len().cast(pl.Int64).alias(COUNT)).sort(GROUP, TEXT)
+            return [counted.with_columns(codes.decode(counted[GROUP]))]
+
+        for [table] in rows.map_parts(count, [GROUP, name]):
+            found.add(table)
+        return found.table
+
+    def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
+        """Return each group's intervals by resampling where its rows are gathered."""
+        del rows  # these are its own
+        return resample_groups(self.store, plan, groups)
+
+
 @contextmanager
-def _persist(rows: DataFrame) -> Iterator[None]:
+def _measure_in_cluster(
+    sources: Sequence[SparkSource], wanted: Wanted, plan: Plan, sinks: Sinks
+) -> Iterator[ClusterRead]:
+    """Measure the sources; Spark keeps the cells until the block ends."""
+    schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
+    schema |= {feature.name: feature.dtype for feature in plan.tallied}
+    samples = plan.sample_columns if sinks.wants_samples else {}
+    partitions, measured = _list_cells(sources, wanted, plan, tuple(schema), samples)
+    with ExitStack() as kept:
+        if samples:  # which are read in the order of the records
+            kept.enter_context(_persist(measured))
+        cells = measured.filter(f"kind <> '{SAMPLES}'").repartition(partitions, "part")
+        kept.enter_context(_persist(cells))
+        found = _collect_summaries(cells)
+        readings = _count_readings(found, len(sources))
+        for number, source in enumerate(sources):
+            if readings[number].skipped:
+                sinks.take_bad_rows(locate_bad(source, wanted) or _collect_bad(cells, source))
+        sinks.report_progress(1.0)
+        rows = sum(each.rows for each in readings)
+        if samples:
+            _write_samples(measured, sinks, rows)
+        having = {name: sum(each.having.get(name, 0) for each in found) for name in plan.watched}
+        groups = {group for each in found for group in each.groups}
+        parts = count_parts(cells.sparkSession, partitions, rows)
+        store = ClusterRows(cells.coalesce(parts), schema, groups, rows)
+        yield ClusterRead(plan=plan, readings=readings, having=having, store=store)
+
+
+def _list_cells(
+    sources: Sequence[SparkSource],
+    wanted: Wanted,
+    plan: Plan,
+    columns: tuple[str, ...],
+    samples: Mapping[str, str],
+) -> tuple[int, DataFrame]:
+    """Return into how many partitions cells go, and those of all sources, in the records' order."""
+    selected = [source.select(wanted) for source in sources]
+    partitions = count_partitions(selected)
+    keys = find_keys(partitions)
+    measured = [
+        raw.mapInArrow(
+            CellWork(
+                source=number,
+                make_chunk=source.make_chunks(wanted),
+                plan=plan,
+                columns=columns,
+                samples=samples,
+                parts=keys,
+            ),
+            CELLS,
+        )
+        for number, (source, raw) in enumerate(zip(sources, selected, strict=True))
+    ]
+    return partitions, reduce(DataFrame.unionAll, measured)
+
+
+@contextmanager
+def _persist(frame: DataFrame) -> Iterator[None]:
     """Keep the rows in the cluster while they are read several times, inside the block."""
-    rows.persist()
+    frame.persist()
     try:
         yield
     finally:
-        rows.unpersist()
+        frame.unpersist()
 
 
-def _find_type(name: str, plan: Plan) -> pl.DataType:
-    """Return the type of a per-sample column; text unless it is a feature."""
-    return plan.schema.get(name, pl.String())
+def _collect_summaries(cells: DataFrame) -> list[PartitionSummary]:
+    """Return what the workers read; this measures all records."""
+    found = cells.filter(f"kind = '{SUMMARY}'").select("place", "piece").collect()
+    return [PartitionSummary(**json.loads(bytes(row["piece"]))) for row in sorted(found)]
 
 
-def _write_samples(rows: DataFrame, kept: dict[str, str], sinks: Sinks, expected: int) -> None:
+def _count_readings(found: Sequence[PartitionSummary], sources: int) -> tuple[Reading, ...]:
+    readings = tuple(Reading() for _ in range(sources))
+    for each in found:
+        reading = readings[each.source]
+        reading.rows += each.rows
+        reading.skipped += each.skipped
+        reading.with_id += each.with_id
+    return readings
+
+
+def locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
+    """Return the bad rows of files with their line numbers, which only a reader in order knows."""
+    origin = source.origin
+    if origin is None or (origin.path is None and not isinstance(origin, Rows)):
+        return []
+    return [bad for chunk in origin.chunks(wanted) for bad in chunk.exact().bad]
+
+
+def _collect_bad(cells: DataFrame, source: SparkSource) -> list[BadRow]:
+    found = cells.filter(f"kind = '{BAD}'").select("place", "piece").collect()
+    every = (bad for row in sorted(found) for bad in unpack_bad(row["piece"]))
+    return [bad for bad in every if bad.source == source.name]
+
+
+def _write_samples(measured: DataFrame, sinks: Sinks, expected: int) -> None:
     """Write per-sample values, part by part.
 
     Raises:
         DataError: Fewer or more rows arrived than were measured.
     """
-    columns = [F.col(own).alias(f"_out_{sample}") for sample, own in kept.items()]
     written = 0
-    for frame in collect_parts(rows.select(*columns)):
+    pieces = measured.filter(f"kind = '{SAMPLES}'").select("piece")
+    for row in pieces.toLocalIterator(prefetchPartitions=True):
+        frame = unpack(row["piece"])
         written += frame.height
-        sinks.take_samples(number_rows(frame.rename(lambda n: n.removeprefix("_out_")), written))
+        sinks.take_samples(number_rows(frame, written))
     if written != expected:
         raise DataError(
             f"--per-sample: {written:,} rows arrived from the cluster, {expected:,} were measured",
             fix="run it again; if it stays so, the file changes while it is read",
         )
-
-
-def _write_tasks(good: DataFrame, plan: Plan, outcome: Outcome, sinks: Sinks) -> Outcome:
-    """Count the flaky tasks and find some, in the cluster; write a row per task to its file."""
-    rows = nw.from_native(good)
-    tasks = sum_tasks(rows, plan)
-    if sinks.wants_tasks:
-        for part in collect_parts(add_answers(tasks, rows, plan).to_native()):
-            sinks.take_tasks(part)
-    add_totals(outcome.groups, collect_table(count_flaky(tasks)))
-    tried = None if (costs := price_tasks(tasks)) is None else collect_table(costs)
-    columns = list_run_columns(plan, outcome.sum_groups(RECORDS))
-    return replace(
-        outcome,
-        flakiest=collect_table(find_flakiest(tasks)),
-        attempts=tried,
-        runs=None if columns is None else sort_runs(collect_table(rows.select(*columns))),
-    )
-
-
-def _count_present(good: DataFrame, plan: Plan) -> dict[str, int]:
-    """Return how many rows have each watched field."""
-    counts = (nw.col(name_presence(name)).cast(nw.Int64).sum().alias(name) for name in plan.watched)
-    [found] = collect_table(nw.from_native(good).select(*counts)).rows(named=True)
-    return {name: count or 0 for name, count in found.items()}
-
-
-def _tally(good: DataFrame, feature: Feature) -> pl.DataFrame:
-    """Return how many rows of each group have each text: the most frequent, the rest as one."""
-    found = TextTally()
-    text = F.col(feature.name).alias(TEXT)
-    counted = good.filter(text.isNotNull()).groupBy(GROUP, text).agg(F.count("*").alias(ROWS))
-    if rows := [row.asDict() for row in counted.orderBy(F.desc(ROWS)).limit(_TEXTS).collect()]:
-        found.add(pl.DataFrame(rows))
-    return found.table

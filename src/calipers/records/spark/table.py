@@ -1,0 +1,215 @@
+"""Sources that Spark reads. Workers make chunks of the rows; who reads here gets them streamed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from calipers.records.batch import Chunk, Decoded, Source, Wanted
+from calipers.records.bytestream import Block
+from calipers.records.columns import conform_columns
+from calipers.records.completing import list_inputs
+from calipers.records.csv_file import Csv
+from calipers.records.fields import BadValue
+from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines, load_row
+from calipers.records.lakehouse import DeltaTable
+from calipers.records.parquet_folder import ParquetFolder
+from calipers.records.rows import find_scalar_types
+from calipers.records.spark.session import collect_parts, find_last_line, start_session
+from calipers.records.tables import Rows, SourceTable
+from calipers.support.errors import DataError, UsageError
+
+MakeChunk = Callable[[pl.DataFrame], Chunk]
+OpenFrame = Callable[[SparkSession], DataFrame]
+
+TABLE = "table:"
+_LINES = (".jsonl", ".ndjson", ".json")
+_SNIFF_ROWS = 200
+
+
+class SparkSource(ABC):
+    """Rows that Spark reads, and how a worker makes a chunk of some of them."""
+
+    is_of_spark = True
+
+    def __init__(self, name: str, open_frame: OpenFrame, origin: Source | None = None) -> None:
+        self.name = name
+        self.origin = origin  # the same rows, read here
+        self.path = None if origin is None else origin.path
+        self._open = open_frame
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows, with all their columns.
+
+        Raises:
+            DataError: There is no such table or file, or Spark cannot read it.
+        """
+        session = start_session()
+        try:
+            return self._open(session)
+        except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise UsageError(
+                    f"{self.name}: this Spark session has no reader for such tables",
+                    fix="start it with the format's package (spark.jars.packages), "
+                    "or use --engine polars",
+                ) from error
+            raise DataError(
+                f"{self.name}: Spark cannot read it: {str(error).splitlines()[0][:300]}",
+                fix="check the name, and that the session has access to it",
+            ) from error
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Return the names that the data has."""
+
+    @abstractmethod
+    def select(self, wanted: Wanted) -> DataFrame:
+        """Return the rows with the columns that hold what is wanted."""
+
+    @abstractmethod
+    def make_chunks(self, wanted: Wanted) -> MakeChunk:
+        """Return what makes a chunk of some rows, in a worker too."""
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """Yield the rows here, in order."""
+        make = self.make_chunks(wanted)
+        try:
+            for rows in collect_parts(self.select(wanted)):
+                yield make(rows)
+        except PySparkException as error:
+            raise DataError(
+                f"{self.name}: Spark cannot read it: {find_last_line(error)}",
+                fix="check that its files are whole and can be read by the cluster",
+            ) from error
+
+
+class SparkTable(SparkSource):
+    """Columns with types of their own; those of a CSV file are parsed."""
+
+    def __init__(
+        self,
+        name: str,
+        open_frame: OpenFrame,
+        origin: Source | None = None,
+        *,
+        parse: bool = False,
+    ) -> None:
+        super().__init__(name, open_frame, origin)
+        self._parse = parse
+
+    def columns(self) -> list[str]:
+        """Return the columns' names."""
+        return list(self.frame.columns)
+
+    def select(self, wanted: Wanted) -> DataFrame:
+        """Return the rows with the wanted columns, so that Spark reads no others."""
+        present = wanted.columns(set(self.columns()), list_inputs(wanted))
+        names = (f"`{name.replace('`', '``')}`" for name in present)
+        return self.frame.select(*names) if present else self.frame
+
+    def make_chunks(self, wanted: Wanted) -> MakeChunk:
+        """Return what makes a chunk of some rows."""
+        return partial(_make_rows_chunk, name=self.name, wanted=wanted, parse=self._parse)
+
+
+class SparkLines(SparkSource):
+    """JSON lines."""
+
+    def columns(self) -> list[str]:
+        """Return the keys of the first rows."""
+        return list(dict.fromkeys(key for row in self._read_first_rows() for key in row))
+
+    def select(self, wanted: Wanted) -> DataFrame:
+        """Return a line per row."""
+        if isinstance(self.origin, MadeLines | Rows):
+            made = isinstance(self.origin, MadeLines)
+            lines = self.origin.as_lines(wanted) if made else self.origin.as_lines()
+            return start_session().createDataFrame([(line,) for line in lines], "value string")
+        return self.frame
+
+    def make_chunks(self, wanted: Wanted) -> MakeChunk:
+        """Return what makes a chunk of some lines."""
+        scalars = find_scalar_types(self._read_first_rows(), wanted)
+        return partial(_make_lines_chunk, name=self.name, wanted=wanted, scalars=scalars)
+
+    def _read_first_rows(self) -> list[Mapping[str, Any]]:
+        if isinstance(self.origin, JsonLines | Rows):
+            return self.origin.read_first_rows()
+        return self._head
+
+    @cached_property
+    def _head(self) -> list[Mapping[str, Any]]:
+        rows = (load_row(row[0].encode())[1] for row in self.frame.limit(_SNIFF_ROWS).collect())
+        return [row for row in rows if not isinstance(row, BadValue)]
+
+
+def _make_lines_chunk(
+    rows: pl.DataFrame, *, name: str, wanted: Wanted, scalars: dict[str, pl.DataType]
+) -> Chunk:
+    data = rows.to_series().str.join("\n").cast(pl.Binary).item() or b""
+    return JsonLinesChunk(Block(data, 0), name, wanted, scalars)
+
+
+def _make_rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bool) -> Chunk:
+    return Decoded(partial(conform_columns, rows, wanted, name, 1, parse=parse), 0.0)
+
+
+def open_frame(frame: DataFrame) -> SparkSource:
+    """Return the source of a Spark data frame, also of one of pandas on Spark."""
+    is_pandas = type(frame).__module__.startswith("pyspark.pandas")
+    native = frame.to_spark() if is_pandas else frame
+    return SparkTable("<table>", lambda _: native)
+
+
+def open_address(text: str) -> SparkSource:
+    """Return the source at `table:NAME`, or at an address that Spark alone reads."""
+    if text.startswith(TABLE):
+        name = text.removeprefix(TABLE)
+        return SparkTable(text, lambda spark: spark.table(name))
+    suffixes = [each for each in Path(text).suffixes if each not in (".gz", ".zst")]
+    if suffixes and suffixes[-1] in _LINES:
+        return SparkLines(text, partial(_read_text, text))
+    if suffixes and suffixes[-1] == ".csv":
+        return SparkTable(text, partial(_read_csv, text), parse=True)
+    return SparkTable(text, lambda spark: spark.read.parquet(text))
+
+
+def move_to_spark(source: Source) -> SparkSource:
+    """Return a source whose rows Spark reads, or is given, instead of this machine.
+
+    Raises:
+        UsageError: It is standard input, which Spark cannot read.
+    """
+    name = source.name
+    if isinstance(source, SparkSource):
+        return source
+    if isinstance(source, PipedJsonLines):
+        raise UsageError("--engine spark cannot read standard input", fix="name a file or folder")
+    if isinstance(source, JsonLines | Rows):
+        return SparkLines(name, partial(_read_text, name), source)
+    if isinstance(source, Csv):
+        return SparkTable(name, partial(_read_csv, name), source, parse=True)
+    if isinstance(source, DeltaTable):
+        return SparkTable(name, lambda spark: spark.read.format("delta").load(name), source)
+    if isinstance(source, SourceTable) and name == "<table>":
+        whole = source.frame
+        return SparkTable(name, lambda spark: spark.createDataFrame(whole().to_arrow()), source)
+    merge = str(isinstance(source, ParquetFolder) and not source.is_uniform).lower()
+    return SparkTable(name, lambda spark: spark.read.parquet(name, mergeSchema=merge), source)
+
+
+def _read_text(name: str, spark: SparkSession) -> DataFrame:
+    return spark.read.text(name, lineSep="\n")
+
+
+def _read_csv(name: str, spark: SparkSession) -> DataFrame:
+    return spark.read.csv(name, header=True, escape='"', multiLine=True)
