@@ -42,7 +42,7 @@ CONVERSIONS = frozenset("as from to with".split())
 NOUN_FOLDERS = ("cli", "statistics")  # commands, and functions named after their statistic
 NOUNS = frozenset(
     """
-    calipers catalogue centre choices_of drift_table preference_tables sentence centre_column cosine doctor init jaccard mean metric_named metrics_of
+    calipers catalogue centre centre_column cosine doctor init jaccard mean metric_named metrics_of
     nearest option part quantile reason session_folder shown strengths_of_wins timed total
     total_column
     """.split()

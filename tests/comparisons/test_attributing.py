@@ -74,7 +74,7 @@ def test_the_base_was_compared_as_text() -> None:
     parts_sum(found)
 
 
-def compared(base: list[dict[str, Any]], candidate: list[dict[str, Any]]) -> cal.Comparison:
+def compared(base: list[dict[str, Any]], candidate: list[dict[str, Any]]) -> cal.Compared:
     return cal.compare(base, candidate, attribute=True, metrics=["accuracy"])
 
 

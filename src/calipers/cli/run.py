@@ -176,7 +176,7 @@ def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import choose_course, choose_shard, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
 
     if suite is None:
@@ -185,10 +185,10 @@ def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -
     if shard is not None:
         ready = choose_shard(ready, Shard.parse(shard))
     say_notices(ready.notices)
-    if (course := choose_course(ready, **until)) is not None:
-        say_notices(tuple(course.notices()))
+    if (chooser := make_call_chooser(ready, **until)) is not None:
+        say_notices(tuple(chooser.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=course is not None), open_console())
+    show_document(estimate_document(estimate, may_end_early=chooser is not None), open_console())
 
 
 def _show(result: RunResult) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
 from calipers.reports.figures import Form, choose_form, count_things, group_name, strip_controls
-from calipers.reports.preferences import drift_table, preference_tables
+from calipers.reports.preferences import tabulate_drift, tabulate_preferences
 from calipers.reports.table import (
     EMPTY,
     Cell,
@@ -42,8 +42,8 @@ def make_audit_document(audit: Audit, link: Callable[[str], str] | None = None) 
             blocks.append(Line(text=group_name(group.by), kind="heading"))
         blocks.append(Line(text=_summarize(group)))
         blocks += tabulate_audit(group, audit.confidence, link)
-    blocks += preference_tables(audit)
-    blocks += [drift_table(audit.drift)] if audit.drift else []
+    blocks += tabulate_preferences(audit)
+    blocks += [tabulate_drift(audit.drift)] if audit.drift else []
     blocks.append(_tabulate_data(audit, fields))
     return tuple(blocks)
 

@@ -16,7 +16,7 @@ from calipers.reports.figures import (
     strip_controls,
 )
 from calipers.reports.gate import gate_further, gate_summary
-from calipers.reports.ranking import MAIN, describe_best, sentence
+from calipers.reports.ranking import MAIN, describe_best, make_sentence
 from calipers.reports.remarks import list_frontier
 from calipers.reports.tiers import describe_tiers, select_groups
 from calipers.runs.report_data import NOT_RANKED
@@ -76,12 +76,12 @@ def make_headline(report: Report) -> Headline:
 
 def _list_best(report: Report) -> Iterator[str]:
     if report.ranking is not None:
-        yield sentence(describe_best(report.ranking.metrics[0]))
+        yield make_sentence(describe_best(report.ranking.metrics[0]))
 
 
 def _list_unranked(report: Report) -> Iterator[str]:
     if report.ranking is None:
-        yield from (sentence(each) for each in report.notices if each.startswith(NOT_RANKED))
+        yield from (make_sentence(each) for each in report.notices if each.startswith(NOT_RANKED))
 
 
 def _list_checks(gate: GateResult) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _list_tiers(score: Score) -> Iterator[str]:
         groups = select_groups(score.groups, tiers)
         yield from describe_tiers(tiers, groups, score.settings["confidence"])
     if score.tiers and score.frontier is not None:
-        yield sentence(next(iter(list_frontier(score.frontier))))
+        yield make_sentence(next(iter(list_frontier(score.frontier))))
 
 
 def _list_lost(score: Score) -> Iterator[str]:

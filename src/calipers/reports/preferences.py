@@ -34,7 +34,7 @@ _NOTES = {
 _PAIR = 2
 
 
-def preference_tables(audit: Audit) -> Iterator[Table]:
+def tabulate_preferences(audit: Audit) -> Iterator[Table]:
     """Yield the judges of pairs of each group, and their wins by length."""
     for group in audit.preferences:
         yield _judges_table(group)
@@ -97,7 +97,7 @@ def _length_table(group: PreferenceGroup) -> Table:
     return Table(title=title, columns=_columns(("judge", *names)), rows=rows)
 
 
-def drift_table(drift: Sequence[JudgeDrift]) -> Table:
+def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:
     """Return how each judge differs from itself in an earlier run on the same answers."""
     signed = Form(signed=True)
     rows = tuple(

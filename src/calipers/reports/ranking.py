@@ -79,7 +79,7 @@ def _p(p_value: float | None) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def sentence(text: str) -> str:
+def make_sentence(text: str) -> str:
     """Return a text as a sentence of its own."""
     return f"{text[:1].upper()}{text[1:]}."
 

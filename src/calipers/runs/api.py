@@ -85,7 +85,7 @@ def run(
     (1.0, 3)
     """
     from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
-    from calipers.runs.preparing import choose_course, choose_shard, prepare_file  # noqa: PLC0415
+    from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
     from calipers.systems.agents.system import is_agent  # noqa: PLC0415
@@ -108,7 +108,7 @@ def run(
         None if output is None else Path(output),
         watch,
         fresh=fresh,
-        until=choose_course(
+        until=make_call_chooser(
             ready,
             until_decided=until_decided,
             until_better=until_better,

@@ -13,7 +13,7 @@ from calipers.records.judgment_shape import sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.records import ReplyReader
-from calipers.runs.schedule import Course
+from calipers.runs.schedule import CallChooser
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
@@ -53,7 +53,7 @@ class Calling:
         systems: Sequence[System],
         *,
         state: State,
-        course: Course,
+        chooser: CallChooser,
         journal: Journal,
         budget: Budget,
         prices: Sequence[Pricing | None],
@@ -68,7 +68,7 @@ class Calling:
         self._suite = suite
         self._systems = systems
         self._state = state
-        self._course = course
+        self._chooser = chooser
         self._journal = journal
         self._budget = budget
         self._prices = prices
@@ -85,7 +85,7 @@ class Calling:
         """Make all calls: each system has its own workers, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
             for system in range(len(self._systems)):
-                numbers = self._course.calls(system)
+                numbers = self._chooser.calls(system)
                 for _ in range(self._most[system]):
                     if (first := next(numbers, None)) is None:
                         break
@@ -108,7 +108,7 @@ class Calling:
             except BaseException:
                 self._budget.release(reserved)
                 raise
-            await self._course.ready()
+            await self._chooser.ready()
             number = next(others, None)
 
     async def _finish(
@@ -219,7 +219,7 @@ class Calling:
         states[number] = DONE if tried.fault is None else FAILED
         self._state.tally.add(record)
         self._state.note_judgments(system, number, record)
-        self._course.take(system, number, record)
+        self._chooser.take(system, number, record)
         cost = record.get("cost_usd")
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0

@@ -17,9 +17,9 @@ from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
+from calipers.systems.command_guard import CommandGuard, guard_commands
 from calipers.systems.commands import Command
 from calipers.systems.conversations import Conversation
-from calipers.systems.leash import Leash, hold_commands
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
@@ -43,7 +43,7 @@ class _Shared:
     stack: AsyncExitStack
     batches: Path
     session: ClientSession | None = None
-    leash: Leash | None = None
+    guard: CommandGuard | None = None
     loop: OwnLoop | None = None
 
 
@@ -72,7 +72,7 @@ async def open_systems(
         if suite.user is not None or any(each.model or each.http for each in suite.systems):
             shared.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
-            shared.leash = stack.enter_context(hold_commands())
+            shared.guard = stack.enter_context(guard_commands())
         if any(each.python for each in suite.systems):
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)
@@ -155,8 +155,8 @@ def _open(
         assert shared.loop is not None
         return _open_python(system, folder, shared.loop, say, functions.get(system.name))
     if system.command is not None:
-        assert shared.leash is not None
-        return Command(system.command, folder, shared.leash)
+        assert shared.guard is not None
+        return Command(system.command, folder, shared.guard)
     session = shared.session
     assert session is not None
     if system.http is not None:

@@ -150,7 +150,7 @@ def make_comparing(suite: Prepared, metric: str, evidence: str, seed: int) -> Un
     return UntilBetter(suite.plan, options, metric, cast("Evidence", evidence), seed)
 
 
-def choose_course(
+def make_call_chooser(
     suite: Prepared, *, until_decided: bool, until_better: str | None, evidence: str, seed: int
 ) -> UntilDecided | UntilBetter | None:
     """Return how calls are chosen where not all may be made; None to make them all."""

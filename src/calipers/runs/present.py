@@ -151,7 +151,7 @@ def _note_stale(gate: GateResult | None, score: Score) -> Iterator[str]:
     if gate is not None and (gate.records, gate.errors) != (score.records, errors):
         yield (
             f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
-            f"there are {score.records:,} and {errors:,}: decide anew with calipers run or gate"
+            f"there are {score.records:,} and {errors:,}: run calipers run or calipers gate again"
         )
 
 

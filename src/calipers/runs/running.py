@@ -29,7 +29,7 @@ from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
 from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
-from calipers.runs.schedule import AllCalls, Course
+from calipers.runs.schedule import AllCalls, CallChooser
 from calipers.runs.sharding import WHOLE
 from calipers.runs.state import DONE, State
 from calipers.runs.unjudged import Unjudged, note_unjudged
@@ -246,7 +246,7 @@ class _Run:
 
     def _make_calls(self, state: State, journal: Journal) -> str | None:
         of = self._of
-        course = self._course(state, journal)
+        chooser = self._make_chooser(state, journal)
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
         budget = self._open_budget(state)
@@ -268,7 +268,7 @@ class _Run:
                     of.plan,
                     systems,
                     state=state,
-                    course=course,
+                    chooser=chooser,
                     journal=journal,
                     budget=budget,
                     prices=of.prices,
@@ -311,7 +311,7 @@ class _Run:
                 self._manifest.note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
 
-    def _course(self, state: State, journal: Journal) -> Course:
+    def _make_chooser(self, state: State, journal: Journal) -> CallChooser:
         if self._until is None:
             return AllCalls(state)
         self._until.begin(state, (record for _, _, record in journal.read_lines()))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from calipers.runs.state import State
 
 
-class Course(Protocol):
+class CallChooser(Protocol):
     """Chooses the calls of a run."""
 
     def calls(self, system: int) -> Iterator[int]:

@@ -119,20 +119,20 @@ class UntilDecided(InDrawnOrder):
 def plan_until_decided(
     plan: CallPlan, suite: Suite, base: Path, by: Sequence[str], seed: int
 ) -> UntilDecided:
-    """Return the course of a suite's run; UsageError says why there can be none."""
+    """Return what chooses the calls of a suite's run; UsageError says why nothing can."""
     if suite.policy is None:
         raise UsageError(
             "--until-decided: the suite has no policy, so there is nothing to decide",
             fix="name one in the suite: policy: policy.yaml",
         )
     policy = read_policy(base / suite.policy)
-    course = UntilDecided(plan, policy, read_options(suite, base), by, seed)
-    if not course.can_fail:
+    chooser = UntilDecided(plan, policy, read_options(suite, base), by, seed)
+    if not chooser.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",
             fix="for example thresholds: {blocking: {accuracy: 90}}",
         )
-    return course
+    return chooser
 
 
 def _open_sequences(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from calipers.support.errors import UsageError
 from calipers.systems.calls import Call, Fault, Reply
-from calipers.systems.leash import Leash
+from calipers.systems.command_guard import CommandGuard
 from calipers.systems.wire import MOST_BYTES, as_json, parse_reply
 
 _KEPT = 1 << 16  # bytes of what it wrote to stderr, before they are masked
@@ -26,10 +26,10 @@ _FIRST_LOOK, _LOOKS = 0.001, 0.02  # seconds between looks whether it has ended
 class Command:
     """Runs a program for each call, in the suite's folder, and ends it with all it started."""
 
-    def __init__(self, command: list[str], folder: Path, leash: Leash) -> None:
+    def __init__(self, command: list[str], folder: Path, guard: CommandGuard) -> None:
         self._command = [_find_program(command[0], folder), *command[1:]]
         self._folder = folder
-        self._leash = leash
+        self._guard = guard
 
     async def __call__(self, call: Call) -> Reply:
         """Return the fields that it wrote; raise a Fault for an exit code other than 0."""
@@ -37,7 +37,7 @@ class Command:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=self._folder,
-                env=self._leash.environment,
+                env=self._guard.environment,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -45,7 +45,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise Fault("exception", f"{self._command[0]}: {error}") from error
-        with self._leash.guard(process.pid):
+        with self._guard.watch(process.pid):
             try:
                 return await _read_reply(process, as_json(call.record))
             finally:

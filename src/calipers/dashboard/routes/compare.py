@@ -84,7 +84,7 @@ def compare(
 ) -> Response:
     """Choose views, or see the first compared with the others."""
     chosen = [each for each in dict.fromkeys(candidate or ()) if each][:MOST]
-    choices = choices_of(site)
+    choices = list_choices(site)
     if not (base and chosen):
         base = base or (choices[0][0] if choices else "")
         chosen = chosen or [_suggest_side(base, [each for each, _ in choices])]
@@ -172,7 +172,7 @@ def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
     return [*first, *(name for name in known if name not in first)]
 
 
-def choices_of(site: Site) -> list[tuple[str, str]]:
+def list_choices(site: Site) -> list[tuple[str, str]]:
     """Return every run, and each system of a run that has several, as a side to choose."""
     found = []
     entries = site.catalog.list_entries()

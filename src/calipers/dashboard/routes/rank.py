@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 
 from calipers.dashboard.grouping import has_few_values
-from calipers.dashboard.routes.compare import Side, choices_of, name_sides
+from calipers.dashboard.routes.compare import Side, list_choices, name_sides
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import metric_named
 from calipers.reports.pages.vega import make_page_figure
-from calipers.reports.ranking import describe_best, sentence, tabulate_tasks
+from calipers.reports.ranking import describe_best, make_sentence, tabulate_tasks
 from calipers.support.errors import CalipersError
 
 router = APIRouter()
@@ -33,7 +33,7 @@ def rank(
 ) -> Response:
     """Choose what to rank, or see it ranked."""
     chosen = list(dict.fromkeys(of or ()))[:MOST]
-    choices = choices_of(site)
+    choices = list_choices(site)
     if not chosen:
         return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
     from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (loads scipy)
@@ -53,7 +53,7 @@ def rank(
         "rank.html",
         ranking=ranking,
         ranked=ranked,
-        headline=sentence(describe_best(ranked)),
+        headline=make_sentence(describe_best(ranked)),
         drawn=make_page_figure("ranking", apply_style(draw_systems(ranked))),
         sides=sides,
         tasks=tabulate_tasks(ranked) if ranked.tasks_by is not None else None,

@@ -27,7 +27,7 @@ from calipers.reports.pages.cards import choose_groups
 from calipers.reports.pages.families import get_title
 from calipers.reports.pages.texts import clean_text, clip_text
 from calipers.reports.pages.vega import dump_page_json
-from calipers.reports.preferences import preference_tables
+from calipers.reports.preferences import tabulate_preferences
 from calipers.reports.ranked_pairs import tabulate_pairs
 from calipers.reports.ranking import tabulate_systems
 from calipers.reports.recommendations import tabulate_recommendations
@@ -63,7 +63,7 @@ def make_environment(*others: BaseLoader) -> Environment:
     tables = (
         *(
             tabulate_audit,
-            preference_tables,
+            tabulate_preferences,
             tabulate_calibration,
             tabulate_checks,
             tabulate_failures,

@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-_MARK = "CALIPERS_LEASH"
+_MARK = "CALIPERS_COMMAND_GUARD"
 _END = ".\n"  # the run has ended by itself
 _SECONDS = 1.0  # to look for what is marked: a new process carries the mark a moment later
 _PAUSE = 0.05
 
 
-class Leash:
-    """What holds the commands."""
+class CommandGuard:
+    """Tells the process that outlives the run which commands to end, should the run be killed."""
 
     def __init__(self, pipe: int, mark: str) -> None:
         self._pipe = pipe
@@ -37,7 +37,7 @@ class Leash:
         return {**os.environ, _MARK: self._mark}
 
     @contextmanager
-    def guard(self, pid: int) -> Iterator[None]:
+    def watch(self, pid: int) -> Iterator[None]:
         """Watch a command while it runs; its process leads its own process group."""
         self.tell(f"+{pid}\n")
         try:
@@ -52,8 +52,8 @@ class Leash:
 
 
 @contextmanager
-def hold_commands() -> Iterator[Leash]:
-    """Yield a leash for the commands of a run."""
+def guard_commands() -> Iterator[CommandGuard]:
+    """Yield what guards the commands of a run."""
     mark = os.urandom(16).hex()
     with subprocess.Popen(  # noqa: S603 (this very file)
         [sys.executable, "-I", "-S", __file__, mark],
@@ -63,11 +63,11 @@ def hold_commands() -> Iterator[Leash]:
         start_new_session=True,  # Ctrl-C is for the run
     ) as watcher:
         assert watcher.stdin is not None
-        leash = Leash(watcher.stdin.fileno(), mark)
+        guard = CommandGuard(watcher.stdin.fileno(), mark)
         try:
-            yield leash
+            yield guard
         finally:
-            leash.tell(_END)
+            guard.tell(_END)
 
 
 def end_what_is_left(lines: Iterable[str], mark: str) -> None:
