@@ -188,7 +188,7 @@ def test_the_table_shows_grades_and_uplift(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", rows)
     out = CliRunner().invoke(app, ["score", str(path), "--profile", "tiers", "--by", "tier"]).stdout
     assert "grade" in out
-    assert "+50.00 %" in out
+    assert "+50.0 %" in out
 
 
 # --- passes ---
