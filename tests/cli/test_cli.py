@@ -75,10 +75,10 @@ metric                                  m0                  m1
   record has correct and the numbers of its tokens); time_score (no record has duration_seconds, or latency_ms)
   brier, ece, cot_tokens_mean, cot_chars_mean, step_count_mean, ra_ratio_mean and 6 more: no interval: one row does not
   show how much others vary
-  * sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
-  * latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
   latency_p50_ms: no interval: 2 rows are too few for a bound within the data
   token_efficiency: no interval: one cluster does not show how much others vary
+  * sce, sce_normalized: no upper bound: fewer than 5 rows for each distinct answer: others may be unseen
+  * latency_p95_ms, latency_p99_ms: no upper bound: 2 rows are too few for a bound within the data
   ! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures
 """
 
@@ -152,7 +152,7 @@ def test_markdown_is_a_table_with_notes(data: str) -> None:
         "| accuracy | 0.50 [0.03, 0.97] | 1.00 [0.05, 1.00] |",
         "| latency_mean_ms (ms) | 100 [8, 1,247] | — |",
         "",
-        "- latency_mean_ms: no record has latency_ms (m1)",
+        "- without a value in m1: latency_mean_ms (no record has latency_ms)",
         "",
         "- ! m1: 1 of 2 calls failed and are in no metric; --errors fail counts them as failures",
     ]
@@ -520,8 +520,8 @@ def test_a_name_cannot_break_out_of_html() -> None:
 def test_groups_of_the_same_looks_keep_their_reasons() -> None:
     rows = [{"m": "(none)", "answer": "a"}, {"m": None, "cot": "c"}]
     shown = str(cal.score(rows, by="m"))
-    assert "sce, sce_normalized: no record has an answer ((none))" in shown
-    assert ": no record has cot ((none))" in shown
+    assert "without a value in (none): sce, sce_normalized (no record has an answer)" in shown
+    assert "(no record has cot)" in shown
 
 
 # --- the other commands ---

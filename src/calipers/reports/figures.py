@@ -20,6 +20,7 @@ NOTHING = "—"
 _DIGITS = 4  # of a number without an interval
 _DIGITS_OF_HALF = 2  # of half of an interval
 _DIGITS_OF_SHORT = 1  # of the shorter side of a lopsided interval
+_SKEWED = 10  # times as long as the shorter side
 _MORE_OF_LOPSIDED = 2  # decimals
 _MOST_DECIMALS = 7  # beyond them: powers of ten
 _LEAST_P = 0.0001
@@ -108,17 +109,16 @@ def split_figure(
 def count_decimals(value: float, low: float | None = None, high: float | None = None) -> int:
     """Return how many decimals the interval supports; without one, those of four digits.
 
-    Half of an interval has two digits, and the shorter side of a lopsided one has one at least;
-    no bound is rounded to 0 if two more decimals tell it from 0.
+    Half of an interval has two digits, and the shorter side of a lopsided one has one at least, or
+    two where the upper side is more than ten times as long, as on a scale of logarithms.
     """
     ends = [each for each in (low, high) if each is not None and math.isfinite(each)]
     sides = sorted(abs(value - each) for each in ends if each != value)
     if sides and math.isfinite(value):
         of_half = _count_decimals(sum(sides) / 2, _DIGITS_OF_HALF)
-        most = of_half + _MORE_OF_LOPSIDED
-        of_short = min(most, _count_decimals(sides[0], _DIGITS_OF_SHORT))
-        of_ends = (_count_decimals(abs(each), _DIGITS_OF_SHORT) for each in ends)
-        return max(of_half, of_short, *(each for each in of_ends if each <= most))
+        skewed = max(ends) - value > _SKEWED * sides[0]
+        of_short = _count_decimals(sides[0], _DIGITS_OF_SHORT + skewed)
+        return max(of_half, min(of_short, of_half + _MORE_OF_LOPSIDED))
     known = abs(value) if math.isfinite(value) else max(map(abs, ends), default=0.0)
     return _count_decimals(known, _DIGITS)
 

@@ -22,6 +22,7 @@ from calipers.reports.remarks import (
 )
 from calipers.reports.restated import drop_restated
 from calipers.reports.table import (
+    ABSENT,
     EMPTY,
     Cell,
     Column,
@@ -213,7 +214,8 @@ def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterato
         rows = []
         for group in score.groups:
             other = {key: value for key, value in group.by.items() if key != field}
-            cell = estimate_cell(group.metrics.get(name), form)
+            known = name in group.metrics
+            cell = _make_value_cell(name, group, form, None) if known else ABSENT
             rows.append(Row(cells=(group_name({field: group.by[field]}), group_name(other), cell)))
         columns = (
             Column(name=field, kind="key", where="people"),
@@ -222,7 +224,8 @@ def tabulate_matrices(score: Score, field: str, names: Sequence[str]) -> Iterato
         )
         title = f"{name} ({metric.unit})" if metric.unit else name
         across = "group" if systems <= _SIDE_BY_SIDE else field
-        yield Table(columns=columns, rows=tuple(rows), across=across, title=title)
+        notes = tuple(list_reasons(score.groups, [name]))
+        yield Table(columns=columns, rows=tuple(rows), across=across, title=title, notes=notes)
 
 
 def _list_measured(groups: Sequence[Group], name: str) -> list[Measured]:

@@ -14,6 +14,7 @@ from calipers.reports.figures import (
     format_figure,
     format_p,
     group_name,
+    join_ranges,
     join_some,
 )
 from calipers.reports.table import ABSENT, Cell, Column, Row, Table, estimate_cell
@@ -167,8 +168,6 @@ def _list_notes(tiers: Tiers) -> Iterator[str]:
         yield f"intervals of uplift: {'; '.join(sorted(hows))}"
     if tests:
         yield f"p: {'; '.join(sorted(tests))}, adjusted for all tiers (Holm)"
-    by_reason: dict[str, list[str]] = {}
-    for what, reason in tiers.reasons.items():
-        by_reason.setdefault(reason, []).append(what)
-    for reason, whats in by_reason.items():
+    told = [(reason, what) for what, reason in tiers.reasons.items()]
+    for reason, whats in join_ranges(told).items():
         yield f"{NOTHING} {join_some(whats, _NAMED)}: {reason}"

@@ -82,7 +82,8 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
 def _make_title(group: Group) -> alt.TitleParams:
     answers = sum(each.n for each in group.reliability)
     ece = group.metrics.get("ece")
-    told = f"ECE {format_figure(ece.value)}, " if ece is not None and ece.value is not None else ""
+    known = ece is not None and ece.value is not None
+    told = f"ECE {format_figure(ece.value, ece.low, ece.high)}, " if ece and known else ""
     return make_panel_title(group, f"{told}{answers:,} answers", offset=6)
 
 
