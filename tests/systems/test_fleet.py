@@ -113,8 +113,18 @@ def test_a_suite_names_several(tmp_path: Path) -> None:
     assert min(first.answered.total(), second.answered.total()) > 0
 
 
-def test_every_url_is_checked(tmp_path: Path) -> None:
-    system = {"name": "m", "model": "openai:m", "base_url": ["http://a/v1", "nonsense"]}
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["http://a/v1", "nonsense"], "base_url: nonsense is no URL"),
+        (["http://a/v1", 3], "base_url: neither a URL nor a list of URLs"),
+        ([], "base_url: neither a URL nor a list of URLs"),
+        (5, "base_url: neither a URL nor a list of URLs"),
+        (["http://a/v1?api_key=x"], "base_url: a URL that holds a key"),
+    ],
+)
+def test_every_url_is_checked(tmp_path: Path, given: Any, why: str) -> None:
+    system = {"name": "m", "model": "openai:m", "base_url": given}
     folder = suite_folder(tmp_path, [{"id": "a", "input": "x"}], [system])
-    with pytest.raises(cal.UsageError, match="nonsense is no URL"):
+    with pytest.raises(cal.UsageError, match=why):
         cal.run(folder.path / "suite.yaml", folder.results, report=False)

@@ -85,9 +85,12 @@ class Served(StrictModel):
     )
     price: PriceSpec | None = Field(default=None, description="Else the price list.")
 
-    @field_validator("base_url")
+    @field_validator("base_url", mode="before")
     @classmethod
-    def _is_a_url(cls, given: str | list[str] | None) -> str | list[str] | None:
+    def _is_a_url(cls, given: Any) -> Any:
+        urls = given if isinstance(given, list) else [given]
+        if given is not None and not (urls and all(isinstance(each, str) for each in urls)):
+            refuse("neither a URL nor a list of URLs", fix="for example http://127.0.0.1:8000/v1")
         for url in list_urls(given):
             _check_url(url)
         return given
