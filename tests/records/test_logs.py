@@ -318,7 +318,7 @@ def test_a_repeated_test_of_promptfoo_is_a_task_of_several_runs(
     rows += [promptfoo_row(2, "Say", promptIdx=0, vars={"language": "Greek"})]
     path = tmp_path / f"out{suffix}"
     written(path, *(rows if suffix == ".jsonl" else [{"results": {"results": rows}}]))
-    table = cal.read(path)
+    table = cal.read(path).sort("id", "run")
     assert table.select("id", "run").rows() == [("0", 1), ("0", 2), ("2", 1)]
     assert table["input"].to_list() == ["Say 0", "Say 1", "Say 2"]
 

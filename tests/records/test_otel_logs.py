@@ -196,3 +196,15 @@ def test_attributes_of_the_root_are_kept_to_join_on(tmp_path: Path) -> None:
     assert (record["task_id"], record["dataset"]) == ("q7", "d")
     tasks = written(tmp_path / "tasks.jsonl", {"task_id": "q7", "target": "4"})
     assert cal.read(path, join=tasks, on="task_id")["target"].to_list() == ["4"]
+
+
+def test_spans_of_a_large_log_wait_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans = [{**each, "traceId": f"t{number}"} for number in range(20) for each in agent_spans()]
+    spans = [*spans[::2], *spans[1::2]]  # those of a trace apart
+    path = written(tmp_path / "a.jsonl", *spans)
+    held = cal.read(path).sort("id")
+    monkeypatch.setattr("calipers.records.logs.trace_store.HELD", 1_000)
+    assert cal.read(path).sort("id").equals(held)
+    assert held.height == 20

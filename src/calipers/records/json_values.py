@@ -81,7 +81,7 @@ class WrappedRecords(JsonArray):
 
 
 def stream_list(
-    path: Path, keys: tuple[str, ...], beside: dict[str, Any]
+    path: Path, keys: tuple[str, ...], beside: dict[str, Any], *, large: bool = False
 ) -> Iterator[tuple[Any, float]]:
     """Yield the elements of a list in a file of JSON, and the share of the file behind each.
 
@@ -89,6 +89,7 @@ def stream_list(
         path: The file, plain or compressed.
         keys: Where the list is inside the object; none for a file that is a list itself.
         beside: Is given what stands beside the list, as far as it stands before it.
+        large: Whether an element may be as large as a document, since it holds many records.
 
     Raises:
         DataError: The text is not JSON, or an element of it is too large.
@@ -99,7 +100,18 @@ def stream_list(
     with path.open("rb") as file:
         text = Text(decompress(file, str(path), limits), str(path), limits, "JSON")
         for _ in text.enter_list(keys, beside):
-            yield text.take_value(), min(1.0, file.tell() / total)
+            yield text.take_value(large=large), min(1.0, file.tell() / total)
+
+
+def stream_objects(path: Path) -> Iterator[tuple[Any, float]]:
+    """Yield JSON values one after another, on a line each or on several; as `stream_list` does."""
+    limits = get_limits()
+    refuse_bomb(path, limits)
+    total = max(path.stat().st_size, 1)
+    with path.open("rb") as file:
+        text = Text(decompress(file, str(path), limits), str(path), limits, "JSON")
+        while text.peek():
+            yield text.take_value(large=True), min(1.0, file.tell() / total)
 
 
 def _batch(values: Iterator[str]) -> Iterator[list[str]]:
@@ -122,6 +134,7 @@ class Text:
     def __init__(self, stream: IO[bytes], name: str, limits: Limits, kind: str) -> None:
         self._stream, self._name, self._limits = stream, name, limits
         self._kind = kind
+        self._most = limits.record_bytes  # of one value
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._place = "", 0
         self._line = 1
@@ -146,8 +159,9 @@ class Text:
         _, start, end = self._consume(_DECODE)
         return self._text[start:end].translate(_LINE_ENDS)
 
-    def take_value(self) -> Any:
-        """Consume the next value and return what it is."""
+    def take_value(self, *, large: bool = False) -> Any:
+        """Consume the next value and return what it is; a large one may be like a document."""
+        self._most = self._limits.document_bytes if large else self._limits.record_bytes
         return self._consume(_READ)[0]
 
     def _consume(self, decode: Callable[[str, int], tuple[Any, int]]) -> tuple[Any, int, int]:
@@ -181,7 +195,7 @@ class Text:
             if name == keys[0] and self.peek() == ("{" if keys[1:] else "["):
                 yield from self.enter_list(keys[1:], beside)
                 return
-            beside[str(name)] = self.take_value()
+            beside[str(name)] = self.take_value(large=True)
 
     def _walk(self, start: str, end: str, what: str) -> Iterator[None]:
         if self.peek() != start:
@@ -216,7 +230,7 @@ class Text:
             return False
         self._line += self._text.count("\n", 0, self._place)
         self._text, self._place = self._text[self._place :], 0
-        if len(self._text) > self._limits.record_bytes:
+        if len(self._text) > self._most:
             raise self._limits.record_too_large(f"{self._name}:{self._line}")
         self._limits.check_values(self._text, f"{self._name}:{self._line}")
         try:

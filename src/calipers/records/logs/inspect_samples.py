@@ -9,6 +9,7 @@ from calipers.records.fields import name_finish_reason
 from calipers.records.logs.inspect_events import list_scorer_calls
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import (
+    OURS,
     as_list,
     as_mapping,
     as_number,
@@ -52,6 +53,7 @@ class SampleReader:
         self._scorers = [(str(each.get("name")), str(each.get("scorer"))) for each in found]
         self._known_scores = {name for each in self._scorers for name in each}
         self._parts = self._choose(wanted)
+        self._wanted = wanted
 
     def read(self, sample: Sample) -> Record:
         """Return the record of a sample."""
@@ -63,7 +65,7 @@ class SampleReader:
     def _choose(self, wanted: Collection[str] | None) -> list[Callable[[Sample], Record]]:
         """Return the parts that are needed; what no other part gives is among the metadata."""
         parts: dict[Callable[[Sample], Record], tuple[str, ...]] = {
-            _read_metadata: _NAMED,
+            self._read_metadata: _NAMED,
             self._identify: ("id", "model", "run", "task", "tags"),
             _ask: ("input",),
             self._decide: ("target", "expected", "correct", "error"),
@@ -77,10 +79,20 @@ class SampleReader:
         if wanted is None:
             return list(parts)
         known = {name for names in parts.values() for name in names}
-        others = {each for each in wanted if each not in known and not each.startswith(_SCORE)}
+        others = {
+            each for each in wanted if each not in known | OURS and not each.startswith(_SCORE)
+        }
         scores = {_SCORE for each in wanted if each.startswith(_SCORE)}
         needed = {*wanted, *scores, *(_NAMED if others else ())}
         return [part for part, names in parts.items() if not needed.isdisjoint(names)]
+
+    def _read_metadata(self, sample: Sample) -> Record:
+        found = as_mapping(sample.get("metadata"))
+        named = {name: read_text(found[name]) for name in _NAMED if name in found}
+        if self._wanted is not None:
+            plain = (name.removeprefix("metadata_") for name in self._wanted)
+            found = {name: found[name] for name in plain if name in found}
+        return {**named, **keep_extra(found, used=_NAMED)}
 
     def _identify(self, sample: Sample) -> Record:
         name = sample.get("id")
@@ -165,12 +177,6 @@ def _measure(sample: Sample) -> Record:
 def _read_scores(sample: Sample) -> Record:
     scores = as_mapping(sample.get("scores"))
     return spread_scores({name: as_mapping(each).get("value") for name, each in scores.items()})
-
-
-def _read_metadata(sample: Sample) -> Record:
-    metadata = sample.get("metadata")
-    named = {name: read_text(as_mapping(metadata).get(name)) for name in _NAMED}
-    return {**named, **keep_extra(metadata, used=_NAMED)}
 
 
 def _read_completion(

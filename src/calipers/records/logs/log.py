@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.completing import list_inputs
@@ -126,11 +128,7 @@ class Log(MadeLines):
         try:
             while len(some) < _BATCH and size < BLOCK_BYTES and (each := next(found, None)):
                 record, done = each
-                line = (
-                    None
-                    if record is None
-                    else f"{_format_line(record)}\n".encode("utf-8", "replace")
-                )
+                line = None if record is None else self._format_line(record)
                 some.append((line, done))
                 size += len(line or b"")
         except RecursionError as error:
@@ -140,6 +138,19 @@ class Log(MadeLines):
         except UNREADABLE as error:
             raise cut_short(self.name, error) from error
         return some
+
+    def _format_line(self, record: Record) -> bytes:
+        """Return the JSON of a record, without what is not wanted."""
+        fields = self._fields
+        given = {
+            name: value
+            for name, value in record.items()
+            if value is not None and (fields is None or name in fields)
+        }
+        try:
+            return to_json(given, inf_nan_mode="constants") + b"\n"
+        except (ValueError, TypeError):  # half of a surrogate pair, a whole number of many digits
+            return f"{json.dumps(given, ensure_ascii=False)}\n".encode("utf-8", "replace")
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:
@@ -157,8 +168,3 @@ def log_notices(sources: Iterable[Any]) -> Iterator[str]:
             yield f"{stopped[0]}{more}: the run did not finish, samples may be missing"
         if left_out := sum(log.left_out for log in same):
             yield f"{left_out} {of.left_out}"
-
-
-def _format_line(record: Record) -> str:
-    given = {name: value for name, value in record.items() if value is not None}
-    return json.dumps(given, ensure_ascii=False)

@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.records.bytestream import decompress, read_document
 from calipers.records.fields import name_finish_reason
+from calipers.records.heads import read_head
+from calipers.records.json_values import stream_list, stream_objects
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_mapping,
     as_number,
     as_truth,
     keep_extra,
-    parse_json,
     parse_number,
-    parse_values,
     read_text,
     spread_scores,
     sum_usage,
 )
 from calipers.records.logs.spans import Span, is_spans, list_spans
 from calipers.records.logs.texts import ASSISTANT, USER, read_said
-from calipers.support.errors import DataError
+from calipers.records.logs.trace_store import TraceStore
 from calipers.support.registry import register
 
 _OPERATION = "gen_ai.operation.name"
@@ -79,6 +78,7 @@ _CONVENTIONS = (
     *("gen_ai.", "llm.", "input.", "output.", "openinference.", "calipers.", "ai.", "tool."),
     *("tag.", "session.", "agent.", "graph.", "http.", "server.", "telemetry.", "mlflow."),
 )
+_ENVELOPES = ("resourceSpans", "resource_spans", "spans")
 _HANDOFF = "handoff to "
 _AGENTS = ("gen_ai.agent.name", "agent.name")
 _SAID = ("gen_ai.output.messages", "gen_ai.completion", "ai.response.text", "output.value")
@@ -91,11 +91,11 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
     """Yield a record for each trace that the spans, in whatever order they come, are of."""
-    traces: dict[str, list[Span]] = defaultdict(list)
-    for span in spans:
-        traces[span.trace].append(span)
-    for place, (trace, its) in enumerate(traces.items(), start=1):
-        yield _Trace(trace, its).record(), place / len(traces)
+    with TraceStore() as store:
+        for span in spans:
+            store.add(span)
+        for (trace, its), done in store.list_traces():
+            yield _Trace(trace, its).record(), done
 
 
 def record_of(spans: Sequence[Span]) -> Record:
@@ -105,12 +105,17 @@ def record_of(spans: Sequence[Span]) -> Record:
 
 def _read_spans(path: Path) -> Iterator[Span]:
     """Yield the spans of one JSON document, or of several in a row."""
-    with path.open("rb") as file:
-        data = read_document(decompress(file, str(path)), str(path))
-    try:
-        yield from list_spans(parse_json(data, str(path)))
-    except DataError:
-        for value in parse_values(data, str(path)):
+    head = read_head(path)
+    inside = next((key for key in _ENVELOPES if key in as_mapping(head.first)), None)
+    is_one = head.alone or not head.is_whole
+    if head.is_array:
+        for value, _ in stream_list(path, (), {}, large=True):
+            yield from list_spans(value)
+    elif inside is not None and is_one:
+        for value, _ in stream_list(path, (inside,), {}, large=True):
+            yield from list_spans({inside: [value]})
+    else:
+        for value, _ in stream_objects(path):
             yield from list_spans(value)
 
 

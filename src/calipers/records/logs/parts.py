@@ -37,22 +37,6 @@ def parse_json(data: bytes | str, where: str) -> Any:
         ) from error
 
 
-def parse_values(data: bytes, where: str) -> Iterator[Any]:
-    """Yield JSON texts in a row, each on one line or several."""
-    found = data.decode("utf-8", "replace")
-    place, decoder = 0, json.JSONDecoder()
-    while start := _TEXT.search(found, place):
-        try:
-            value, place = decoder.raw_decode(found, start.start())
-        except (ValueError, RecursionError) as error:
-            line = found.count("\n", 0, start.start()) + 1
-            raise DataError(
-                f"{where}:{line}: not JSON: {shorten_error(error)}",
-                fix="check that the log is whole",
-            ) from error
-        yield value
-
-
 def read_whole(path: Path) -> Any:
     """Return the JSON of a whole file, plain or compressed."""
     with path.open("rb") as file:

@@ -7,14 +7,15 @@ has as many runs.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calipers.records.bytestream import decompress
 from calipers.records.fields import name_finish_reason
-from calipers.records.limits import get_limits
+from calipers.records.heads import read_head
+from calipers.records.json_values import stream_list
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_list,
@@ -22,15 +23,14 @@ from calipers.records.logs.parts import (
     as_number,
     keep_extra,
     list_objects,
-    parse_json,
     read_numbered_lines,
     read_text,
-    read_whole,
     spell,
     spread_scores,
 )
-from calipers.support.errors import DataError
 from calipers.support.registry import register
+
+_Same = tuple[bytes, str | None, str | None]
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier
@@ -58,38 +58,46 @@ def _list_rows(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    rows = _read(path)
-    several = len({_name_prompt(row) for row in rows}) > 1
-    tests: dict[str, Any] = {}
-    runs: Counter[tuple[str, str | None, str | None]] = Counter()
-    for place, row in enumerate(rows, start=1):
-        task = tests.setdefault(_test(row), row.get("testIdx", len(tests)))
-        same = str(task), _find_model(row), _name_prompt(row)
-        runs[same] += 1
-        record = {"id": task, "run": runs[same], **_record(row, several=several)}
-        yield record, place / len(rows)
+    """Yield the rows as they were completed, after a first look at which tests they are of."""
+    places: dict[_Same, list[float]] = defaultdict(list)
+    for place, (row, _done) in enumerate(_read(path)):
+        places[_find_same(row)].append(_find_place(row, place))
+    tests: dict[bytes, float] = {}
+    for (test, *_), found in places.items():
+        found.sort()
+        tests[test] = min(found[0], tests.get(test, found[0]))
+    several = len({prompt for _, _, prompt in places}) > 1
+    for place, (row, done) in enumerate(_read(path)):
+        same = _find_same(row)
+        run = places[same].index(_find_place(row, place)) + 1
+        yield {"id": tests[same[0]], "run": run, **_record(row, several=several)}, done
 
 
-def _read(path: Path) -> list[Mapping[str, Any]]:
-    """Return the rows ordered by test; promptfoo has them in the order of completion."""
-    with path.open("rb") as file:
-        first = decompress(file, str(path)).readline(get_limits().record_bytes)
-    if _begins_lines(first):
-        rows = [line for _, line, _ in read_numbered_lines(path)]
-    else:
-        rows = [as_mapping(each) for each in _list_rows(as_mapping(read_whole(path)))]
-    return sorted(rows, key=lambda row: as_number(row.get("testIdx")) or 0)
+def _find_same(row: Mapping[str, Any]) -> _Same:
+    """Return what the runs of a test by one model with one prompt have in common."""
+    return _test(row), _find_model(row), _name_prompt(row)
 
 
-def _begins_lines(first: bytes) -> bool:
-    try:
-        return _is_line(as_mapping(parse_json(first, "")))
-    except DataError:
-        return False
+def _find_place(row: Mapping[str, Any], place: int) -> float:
+    index = as_number(row.get("testIdx"))
+    return place if index is None else index
 
 
-def _test(row: Mapping[str, Any]) -> str:
-    return json.dumps([row.get("vars"), row.get("testCase")], sort_keys=True)
+def _read(path: Path) -> Iterator[tuple[Mapping[str, Any], float]]:
+    head = read_head(path)
+    if head.on_one_line and _is_line(as_mapping(head.first)):
+        yield from ((line, done) for _, line, done in read_numbered_lines(path))
+        return
+    is_flat = isinstance(as_mapping(head.first).get("results"), list)
+    keys = ("results",) if is_flat else ("results", "results")
+    for row, done in stream_list(path, keys, {}):
+        yield as_mapping(row), done
+
+
+def _test(row: Mapping[str, Any]) -> bytes:
+    """Return what tells tests apart: a hash of what they ask and expect."""
+    told = json.dumps([row.get("vars"), row.get("testCase")], sort_keys=True)
+    return sha256(told.encode("utf-8", "replace")).digest()
 
 
 def _find_model(row: Mapping[str, Any]) -> str | None:
