@@ -10,11 +10,10 @@ import pytest
 from tools.console import Step, prepare_folder, read_page, read_steps, refresh_page, run_steps
 
 ROOT = Path(__file__).resolve().parents[1]
+QUICK = ("README.md", "docs/tutorial.md")
 PAGES = (
-    "README.md",
-    "docs/tutorial.md",
-    "docs/ci.md",
-    "docs/compare.md",
+    *QUICK,
+    *("docs/ci.md", "docs/compare.md"),
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/how-to").glob("*.md"))),
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/concepts").glob("*.md"))),
 )
@@ -24,7 +23,10 @@ _ALIKE = (
 )
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page in QUICK else pytest.mark.long) for page in PAGES],
+)
 def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     prepare_folder(tmp_path)
     steps = read_page((ROOT / page).read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.metrics import catalogue, metrics_of
+from calipers.metrics import catalogue, metric_named, metrics_of
 from calipers.records.bytestream import Block, read_blocks
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Source
@@ -81,7 +81,12 @@ def keys(score: cal.Score, name: str) -> list[Any]:
 def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", RECORDS)
     score = cal.score(path, by="model", seed=7).to_dict()
-    assert list(score) == ["schema", "version", "seed", "settings", "inputs", "groups"]
+    assert list(score) == [
+        *("schema", "version", "seed", "settings", "inputs", "groups", "metric_versions")
+    ]
+    versions = score["metric_versions"]
+    assert list(versions) == list(score["groups"][0]["metrics"])
+    assert versions == {name: metric_named(name).version for name in versions}
     assert score["schema"] == "calipers.score/1"
     assert score["version"] == cal.__version__
     assert score["seed"] == 7

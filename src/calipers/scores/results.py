@@ -252,6 +252,7 @@ class Score(Printed, Tabular):
     per_task: PerTask | None = None  # of profile tiers, or where a row per task was asked for
     frontier: Frontier | None = None  # of cost of pass, where several groups have one
     repeated: int = 0  # records that repeat the id, model, tier and run of another
+    metric_versions: Mapping[str, int] = field(default_factory=dict)  # of the definitions used
 
     @property
     def records(self) -> int:
@@ -316,6 +317,7 @@ class Score(Printed, Tabular):
             "settings": dict(self.settings),
             "inputs": [each.to_dict() for each in self.inputs],
             "groups": [group.to_dict() for group in self.groups],
+            **({"metric_versions": dict(self.metric_versions)} if self.metric_versions else {}),
             **self._describe_own_metrics(),
             **self._dump_tiers(),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),

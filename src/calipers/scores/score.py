@@ -99,7 +99,15 @@ def assemble_score(
         ),
         seed=options.seed,
         repeated=outcome.sum_groups(REPEATED),
+        metric_versions=_list_versions(groups, plan),
     )
+
+
+def _list_versions(groups: Sequence[Group], plan: Plan) -> dict[str, int]:
+    """Return the version of the definition of each metric that the groups have."""
+    versions = {metric.name: metric.version for metric in plan.metrics}
+    measured = {name: None for group in groups for name in group.metrics}
+    return {name: versions[name] for name in measured if name in versions}
 
 
 def _add_evidence(
