@@ -219,7 +219,7 @@ def test_spark_respects_how_many_partitions_the_user_wants() -> None:
     for partitions in (1, 3, 200):
         keys = find_keys(partitions)
         assert [hash_int(key) % partitions for key in keys] == list(range(partitions))
-    wanted = session.conf.get("spark.sql.shuffle.partitions")
+    wanted = str(session.conf.get("spark.sql.shuffle.partitions"))
     try:
         session.conf.set("spark.sql.shuffle.partitions", "3")
         assert count_partitions([session.range(10**9)]) == 3

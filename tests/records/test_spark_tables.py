@@ -75,9 +75,12 @@ def test_the_records_of_a_spark_frame_stay_in_the_cluster(
 ) -> None:
     arrived = []
     original = type(frame).toArrow
-    monkeypatch.setattr(
-        type(frame), "toArrow", lambda self: arrived.append(found := original(self)) or found
-    )
+
+    def bring(self: Any) -> Any:
+        arrived.append(original(self))
+        return arrived[-1]
+
+    monkeypatch.setattr(type(frame), "toArrow", bring)
     with kept_where_they_are(monkeypatch):
         there = cal.score(frame, by="model", metrics=METRICS)
     here = cal.score(ROWS, by="model", metrics=METRICS)

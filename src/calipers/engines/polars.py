@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import narwhals as nw
 import polars as pl
@@ -319,8 +319,9 @@ def _add_ranks(
     wanted: dict[Feature, list[Position]] = {}
     for feature, positions in located:
         wanted.setdefault(feature, []).extend(positions)
+    found: Iterator[tuple[str, str, float]]
     if isinstance(ranks, SortedGroups):
-        found = (one for each in wanted.items() for one in ranks.select(*each))
+        found = chain.from_iterable(ranks.select(*each) for each in wanted.items())
     else:
         rows = {feature: sum(count_values(groups, feature).values()) for feature in wanted}
         found = ranks.select(wanted, rows)

@@ -31,7 +31,7 @@ def count_partitions(frames: Sequence[DataFrame]) -> int:
     if not all(type(each).__module__.startswith(_CLASSIC) for each in frames):
         return most
     plans = (each._jdf.queryExecution().optimizedPlan() for each in frames)  # noqa: SLF001
-    size = sum(int(plan.stats().sizeInBytes().toString()) for plan in plans)
+    size = sum(int(str(plan.stats().sizeInBytes())) for plan in plans)
     return min(most, max(size // _PART_BYTES, 2 * _count_cores(session)))
 
 

@@ -130,11 +130,13 @@ class SparkLines(SparkSource):
 
     def select(self, wanted: Wanted) -> DataFrame:
         """Return a line per row."""
-        if isinstance(self.origin, MadeLines | Rows):
-            made = isinstance(self.origin, MadeLines)
-            lines = self.origin.as_lines(wanted) if made else self.origin.as_lines()
-            return start_session().createDataFrame([(line,) for line in lines], "value string")
-        return self.frame
+        if isinstance(self.origin, MadeLines):
+            lines = self.origin.as_lines(wanted)
+        elif isinstance(self.origin, Rows):
+            lines = self.origin.as_lines()
+        else:
+            return self.frame
+        return start_session().createDataFrame([(line,) for line in lines], "value string")
 
     def make_chunks(self, wanted: Wanted) -> MakeChunk:
         """Return what makes a chunk of some lines."""
@@ -163,7 +165,7 @@ def _make_rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bo
     return Decoded(partial(conform_columns, rows, wanted, name, 1, parse=parse), 0.0)
 
 
-def open_frame(frame: DataFrame) -> SparkSource:
+def open_frame(frame: Any) -> SparkSource:
     """Return the source of a Spark data frame, also of one of pandas on Spark."""
     is_pandas = type(frame).__module__.startswith("pyspark.pandas")
     native = frame.to_spark() if is_pandas else frame
