@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -309,6 +311,34 @@ def test_what_is_there_is_shown_while_the_rest_is_indexed(tmp_path: Path, cache:
     whole = indexes.open(entry, wait=300)
     assert whole.complete
     assert whole.index.rows == 30_000
+
+
+def test_a_journal_that_grows_is_indexed_again_after_a_while(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del cache
+    now = 100.0
+    monkeypatch.setattr("calipers.dashboard.indexes.monotonic", lambda: now)
+    path = write_lines(tmp_path / "r.jsonl", records(3))
+    entry = Catalog(tmp_path).list_entries()[0]
+    indexes = Indexes()
+
+    def count_rows() -> int:
+        for _ in range(600):
+            with suppress(NotYet):
+                return indexes.open_growing(entry).index.rows
+            sleep(0.1)
+        raise AssertionError("nothing was indexed")
+
+    assert count_rows() == 3
+    write_lines(path, records(9))
+    assert count_rows() == 3, "a moment ago"
+    now += 1000
+    for _ in range(600):  # until then the last whole index is shown
+        if (rows := count_rows()) != 3:
+            break
+        sleep(0.1)
+    assert rows == 9
 
 
 def test_the_first_rows_of_a_large_source_come_at_once(

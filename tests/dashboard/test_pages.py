@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
@@ -212,6 +214,11 @@ def test_a_trace_is_a_picture_and_a_timeline(tmp_path: Path, serving: Serving) -
         assert picture.headers["content-type"].startswith("image/svg+xml")
         assert "script" not in picture.headers["content-security-policy"]
         assert picture.text.startswith("<svg")
+        dark = site.get(f"/runs/{run}/samples/0/trace.svg?graph={graph}&dark=1").text
+        assert "<style>" in dark
+        assert dark.replace(dark[dark.index("<style>") : dark.index("</style>") + 8], "") == (
+            picture.text
+        )
 
 
 def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
@@ -239,8 +246,9 @@ def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
 
 def test_any_number_of_systems_against_one(tmp_path: Path, serving: Serving) -> None:
     rows = {
-        name: records(60, name, right=lambda n, every=every: n % every > 0)
-        for name, every in (("a", 2), ("b", 3), ("c", 30))
+        "a": records(60, "a", right=lambda n: n % 2 > 0),
+        "b": records(60, "b"),
+        "c": records(60, "c", right=lambda n: n % 30 > 0),
     }
     write_lines(tmp_path / "three.jsonl", [row for some in rows.values() for row in some])
     site = serving(tmp_path)
@@ -259,6 +267,48 @@ def test_any_number_of_systems_against_one(tmp_path: Path, serving: Serving) -> 
     assert 'type="checkbox" name="candidate"' in site.get("/compare").text
 
 
+def test_a_suite_over_its_runs(results: Path, serving: Serving, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    for day, verdict in (("03", "pass"), ("01", "fail"), ("02", "pass")):
+        place = shown / "arithmetic" / f"2026-11-{day}T120000Z"
+        shutil.copytree(results / "arithmetic", place)
+        gate = json.loads((place / "gate.json").read_text())
+        (place / "gate.json").write_text(json.dumps(gate | {"verdict": verdict}))
+    site = serving(shown)
+    page = site.get("/trends").text
+    assert "3 runs of the suite" in page
+    rows = page.partition("<tbody>")[2]
+    days = [rows.index(f"2026-11-{day} 12:00") for day in ("03", "02", "01")]
+    assert days == sorted(days), "the newest run first"
+    assert rows.count('class="tag pass"') == 2
+    assert rows.count('class="tag fail"') == 1
+    score = read_score(json.loads((results / "arithmetic" / "score.json").read_text()))
+    assert score is not None
+    for group in score.groups:
+        found = group.metrics["accuracy"]
+        assert " ".join(split_figure(found.value, found.low, found.high)) in untagged(rows)
+    spec = page.partition('id="spec-trend">')[2].partition("</script>")[0]
+    drawn = json.loads(spec)
+    assert len(drawn["layer"]) == 2, "values and verdicts"
+    latency = site.get("/trends?suite=arithmetic&metric=latency_p95_ms")
+    assert "latency_p95_ms (ms)" in latency.text
+    assert site.get("/trends?suite=%3Cb%3E").status == 404
+    assert site.get("/trends?suite=arithmetic&metric=nothing").status == 404
+    other = shown / "other"
+    shutil.copytree(results / "arithmetic", other)
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["suite"]["name"] = "<script>alert(1)</script>"
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    listed = serving(shown).get("/trends").text
+    assert "<script>alert" not in listed
+    assert "/trends?suite=%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in listed
+
+
+def untagged(page: str) -> str:
+    """The text of a page."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
 def test_the_leaderboard(results: Path, site: Dashboard) -> None:
     run = site.ids()["two.jsonl"]
     page = site.get(f"/rank?of={run}").text
@@ -272,6 +322,10 @@ def test_the_leaderboard(results: Path, site: Dashboard) -> None:
     several = site.get(f"/rank?{views}&metric=accuracy").text
     assert f"Highest accuracy: {best.name}" in several
     assert 'type="checkbox"' in site.get("/rank").text
+    parts = site.get(f"/rank?of={run}&tasks=category").text
+    assert "accuracy by category" in parts
+    assert "products" in parts.partition("accuracy by category")[2]
+    assert site.get(f"/rank?of={run}&tasks=nothing").status == 400
     alone = site.get(f"/rank?of={quote(f'{run}?model=a', safe='')}")
     assert alone.status == 400
     assert "one system has nothing to be ranked against" in alone.text

@@ -67,7 +67,7 @@ def _choose_form(found: Sequence[MetricComparison]) -> Form:
     decimals = [
         count_decimals(each.difference, each.low, each.high)
         for each in found
-        if None not in (each.difference, each.low, each.high)
+        if each.difference is not None and each.low is not None and each.high is not None
     ]
     return Form(decimals=max(decimals)) if decimals else Form()
 

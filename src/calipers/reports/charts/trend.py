@@ -85,7 +85,7 @@ def _draw_verdicts(rows: Sequence[dict[str, Any]], place: alt.X) -> alt.Chart | 
     names = [name for name in _VERDICTS if any(row["verdict"] == name for row in once.values())]
     colours, shapes = zip(*(_VERDICTS[name] for name in names), strict=True)
     legend = alt.Legend(title=None, orient="top")
-    return (
+    marks: alt.Chart = (
         make_chart(once.values())
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
@@ -100,6 +100,7 @@ def _draw_verdicts(rows: Sequence[dict[str, Any]], place: alt.X) -> alt.Chart | 
             tooltip=[alt.Tooltip("full_name:N", title="run"), alt.Tooltip("verdict:N")],
         )
     )
+    return marks
 
 
 def _row(point: TrendPoint, system: str) -> dict[str, Any]:
