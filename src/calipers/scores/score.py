@@ -83,7 +83,7 @@ def assemble_score(
     groups = list(by_text.values())
     if options.must_measure:
         refuse_unmeasured(groups, sources)
-    tiers = compare_tiers(groups, options.baseline) if plan.described else ()
+    tiers = [*compare_tiers(groups, options.baseline)] if plan.described else []
     return Score(
         groups=tuple(groups),
         tiers=_add_evidence(tiers, by_text, outcome, plan),
@@ -117,7 +117,7 @@ def _add_evidence(
         return ()
     from calipers.scores.tier_evidence import add_evidence  # noqa: PLC0415 (only for tiers)
 
-    return tuple(add_evidence(list(tiers), groups, outcome, plan))
+    return tuple(add_evidence(tiers, groups, outcome, plan))
 
 
 def make_plan(sources: Sequence[Source], options: Options) -> Plan:

@@ -329,7 +329,8 @@ def quantile_ranks(
 
 def _largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
-    k = max(0, floor(trials * share + special.ndtri(tail) * sqrt(trials * share * (1 - share))))
+    reach = float(special.ndtri(tail)) * sqrt(trials * share * (1 - share))
+    k = max(0, floor(trials * share + reach))
     while special.bdtr(k, trials, share) <= tail:
         k += 1
     while k > 0 and special.bdtr(k - 1, trials, share) > tail:
