@@ -481,9 +481,12 @@ def test_records_are_joined_with_their_tasks(tmp_path: Path, suffix: str) -> Non
     ]
     path = tmp_path / f"a{suffix}"
     frame = pl.DataFrame(rows)
-    {".csv": frame.write_csv, ".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson}[
-        suffix
-    ](path)
+    if suffix == ".csv":
+        frame.write_csv(path)
+    elif suffix == ".parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_ndjson(path)
     tasks = written(
         tmp_path / "tasks.jsonl",
         {"name": 7, "target": "4", "category": "easy", "level": 1},

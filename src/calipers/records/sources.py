@@ -9,12 +9,10 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from calipers.records.any_rows import read_columns
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
-from calipers.records.bytestream import shorten_error
 from calipers.records.csv_file import Csv
+from calipers.records.frames import as_polars, is_of_spark, is_pandas, list_pandas_rows
 from calipers.records.heads import Head, find_suffix, read_head, refuse_no_text
 from calipers.records.json_document import find_list
 from calipers.records.json_values import JsonArray, JsonObjects, WrappedRecords
@@ -98,14 +96,14 @@ def _open(data: Any) -> list[Source]:
             "records are a list of dicts, one per row; this is one dict",
             fix="wrap a single record: [record], or give columns as a data frame",
         )
-    if _is_of_spark(data):  # not behind Arrow's door, which would bring all rows here
+    if is_of_spark(data):  # not behind Arrow's door, which would bring all rows here
         from calipers.records.spark.table import open_frame  # noqa: PLC0415 (an extra)
 
         return [open_frame(data)]
-    if (frame := _as_polars(data)) is not None:
+    if (frame := as_polars(data)) is not None:
         return [SourceTable(frame, "<table>")]
-    if _is_pandas(data):
-        return [Rows(_list_pandas_rows(data), "<table>")]
+    if is_pandas(data):
+        return [Rows(list_pandas_rows(data), "<table>")]
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
         return [data]
     if isinstance(data, Iterable):
@@ -132,44 +130,6 @@ def is_readable(path: Path) -> bool:
 
 def _log_suffixes() -> list[str]:
     return [suffix for reader in list_readers() for suffix in reader.suffixes]
-
-
-def _as_polars(data: Any) -> pl.LazyFrame | None:
-    if isinstance(data, pl.LazyFrame):
-        return data
-    if isinstance(data, pl.DataFrame):
-        return data.lazy()
-    if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
-        try:
-            return pl.DataFrame(data).lazy()
-        except ImportError:  # pandas hands over Arrow data through pyarrow
-            return None
-        except (TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError) as error:
-            raise DataError(
-                f"<table>: cannot be read: {shorten_error(error)}",
-                fix="give every column one type and a name of its own, "
-                "or hand over a list of dicts: df.to_dict('records')",
-            ) from error
-    return None
-
-
-def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "notna")
-
-
-def _is_of_spark(data: Any) -> bool:
-    return type(data).__module__.startswith("pyspark.") and hasattr(data, "columns")
-
-
-def _list_pandas_rows(data: Any) -> list[dict[str, Any]]:
-    """Return the rows of a pandas frame without pyarrow; missing values as None."""
-    if not hasattr(data, "columns") or not data.columns.is_unique:
-        raise DataError(
-            "<table>: two columns of the pandas frame have the same name, or it has none",
-            fix="give every column a name of its own: df.columns = [...]",
-        )
-    found = data.astype(object).where(data.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in found]
 
 
 def _of_path(text: str) -> Iterator[Source]:

@@ -63,7 +63,7 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     for place, (row, _done) in enumerate(_read(path)):
         places[_find_same(row)].append(_find_place(row, place))
     tests: dict[bytes, float] = {}
-    for (test, *_), found in places.items():
+    for (test, _model, _prompt), found in places.items():
         found.sort()
         tests[test] = min(found[0], tests.get(test, found[0]))
     several = len({prompt for _, _, prompt in places}) > 1
