@@ -79,7 +79,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files without pictures, where only the files matter: to draw takes longer than all else."""
     monkeypatch.setattr(
-        "calipers.reports.charts.saving._render", lambda _: iter([(".svg", b"x"), (".png", b"x")])
+        "calipers.reports.charts.saving._render",
+        lambda _: iter([(suffix, b"x") for suffix in (".svg", ".pdf", ".png")]),
     )
 
 
