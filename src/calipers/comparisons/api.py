@@ -143,7 +143,8 @@ def rank(
     >>> solved = {"small": 50, "large": 80, "huge": 82}
     >>> records = [
     ...     {"id": str(n), "model": model, "correct": n < most}
-    ...     for model, most in solved.items() for n in range(100)
+    ...     for model, most in solved.items()
+    ...     for n in range(100)
     ... ]
     >>> [(each.name, each.rank_low, each.rank_high, each.group) for each in rank(records).systems]
     [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]

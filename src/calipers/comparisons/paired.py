@@ -19,7 +19,7 @@ from calipers.comparisons.sides import (
     make_null,
 )
 from calipers.comparisons.weighing import pair_tasks
-from calipers.engines.reading import map_in_order
+from calipers.engines.threads import map_in_order
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.pairs import pair_scale
