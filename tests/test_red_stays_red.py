@@ -377,7 +377,7 @@ def test_sensitivity_and_specificity_stand_beside_kappa(tmp_path: Path) -> None:
     }
     assert rates["sensitivity"]["low"] < 1
     shown = run("judge", "calibrate", tmp_path / "j.jsonl", tmp_path / "h.jsonl").stdout
-    assert "specificity 0.800 [" in shown
+    assert "specificity 0.80 [" in shown
     assert "of what people fail, the judge fails this share (n 50)" in shown
 
 
@@ -874,7 +874,11 @@ def test_records_of_which_nothing_can_be_measured_are_an_error(tmp_path: Path) -
     [
         ("table.json", {"columns": ["in", "out"], "data": [["q", "a"]]}, "nothing can be measured"),
         ("run.json", {"testCases": [{"input": "q"}], "testPassed": 1}, "nothing can be measured"),
-        ("smith.jsonl", {"inputs": {}, "outputs": {}, "run_type": "llm"}, "LangSmith"),
+        (
+            "smith.jsonl",
+            {"inputs": {}, "outputs": {}, "run_type": "llm"},
+            "nothing can be measured",
+        ),
         ("empty.json", [], "no records"),
         ("number.json", 42, "one JSON number"),
         ("numbers.json", [1, 2], "not records"),

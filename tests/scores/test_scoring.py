@@ -568,9 +568,9 @@ def test_a_score_is_a_table_a_frame_and_a_page() -> None:
     assert (row["value"], row["n"], row["missing"]) == (0.0, 1, 2)
     page = score._repr_html_()
     assert '>m0</th><th scope="col" class="number">m1</th>' in page
-    assert ">0.333 <small>[0.002, 0.994]</small><" in page
+    assert ">0.33 <small>[0.00, 0.99]</small><" in page
     assert "accuracy" in str(score)
-    assert "0.333 [0.002, 0.994]" in str(score)
+    assert "0.33 [0.00, 0.99]" in str(score)
 
 
 def test_a_measured_null_needs_a_reason() -> None:

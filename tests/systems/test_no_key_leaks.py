@@ -245,7 +245,7 @@ def test_what_looks_random_in_a_url_or_a_header_is_masked(tmp_path: Path) -> Non
         system = chat(f"{url}?v={KEY}", settings={"extra_headers": {"X-Tenant": KEY}})
         suite = suite_folder(tmp_path, tasks(("say",))[:1], [system], retries=0)
         check(suite)
-        assert suite.run(report=True).exit_code == 3  # goes on in the same folder
+        assert suite.run(report=True).exit_code == 0  # goes on in the same folder
 
 
 @examples(200, deadline=None)

@@ -140,7 +140,7 @@ def test_items_and_reasons_are_shown_everywhere(tmp_path: Path) -> None:
         audit._repr_html_(),
     ):
         assert "0 of 1" in shown
-        assert "−0.7500" in shown
+        assert "−0.75" in shown
         assert f"items of a in q2 ({path}:2): item F1 has no max" in " ".join(shown.split())
         assert "items_equal (b), items_difference (b): no judgment carries items" in shown
 
