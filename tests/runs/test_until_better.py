@@ -32,7 +32,7 @@ def same(record):
 
 def suite(path: Path, names: tuple[str, ...] = ("good", "poor"), **more: Any) -> SuiteFolder:
     (path / "system.py").write_text(SYSTEM)
-    given = [{"id": f"t{n}", "input": "?", "target": "yes"} for n in range(200)]
+    given = [{"id": f"t{n}", "input": "?", "target": "yes"} for n in range(60)]
     systems = [{"name": name, "python": f"system.py:{name}"} for name in names]
     return suite_folder(path, given, systems, concurrency=1, **more)
 
@@ -43,8 +43,8 @@ def test_it_ends_when_one_is_better(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     found = folder.json("better.json")
     assert found["better"] == "good"
-    assert found["calls"]["made"] < 120 < found["calls"]["planned"] == 400
-    said = f"good is better than poor in accuracy (error rate 5 %, after {found['after']} of 200"
+    assert found["calls"]["made"] < 90 < found["calls"]["planned"] == 120
+    said = f"good is better than poor in accuracy (error rate 5 %, after {found['after']} of 60"
     assert said in result.stdout
     assert 0 < found["low"] < 0.57 < found["high"] < 1  # the difference over all tasks is 0.57
     again = folder.run("--until-better", "accuracy")
@@ -52,7 +52,7 @@ def test_it_ends_when_one_is_better(tmp_path: Path) -> None:
     assert folder.json("better.json") == found
     assert folder.run().exit_code == 0  # the calls that were left out
     assert not (folder.results / "better.json").exists()
-    assert len(cal.read(folder.results / "records.jsonl")) == 400
+    assert len(cal.read(folder.results / "records.jsonl")) == 120
 
 
 def test_lower_may_be_better_and_tiers_are_compared_too(tmp_path: Path) -> None:
