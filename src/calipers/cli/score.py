@@ -36,8 +36,8 @@ def score(
 ) -> None:
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
 
-    Logs of Inspect, lm-eval, promptfoo, DeepEval, garak, OpenAI evals and OpenTelemetry are
-    recognized by their content.
+    Logs of Inspect, lm-eval, promptfoo, MLflow, Langfuse, OpenTelemetry and many more tools
+    (docs/logs.md) are recognized by their content.
     """
     from calipers.reports.destinations import read_destination, send_all  # noqa: PLC0415
     from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)

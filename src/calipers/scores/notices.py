@@ -19,7 +19,7 @@ from calipers.metrics.text.similarity import note_similarity
 from calipers.metrics.traces.coordination import note_messages
 from calipers.metrics.traces.tool_use import note_tools
 from calipers.records.foreign import recognize_tool, suggest_maps
-from calipers.records.logs import log_notices
+from calipers.records.logs import Log, log_notices
 from calipers.records.sources import Source
 from calipers.records.unfinished import explain_unfinished
 from calipers.scores.options import Options
@@ -109,7 +109,9 @@ def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> Non
     if not _is_unmeasured(groups):
         return
     columns = _list_columns(sources)
-    tool, maps = recognize_tool(columns), suggest_maps(columns)
+    logs = [source.format.name for source in sources if isinstance(source, Log)]
+    tool = f"a log of {logs[0]}" if logs else recognize_tool(columns)
+    maps = suggest_maps(columns)
     told = f"; this looks like {tool}" if tool else ""
     raise DataError(
         f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "

@@ -15,6 +15,7 @@ import polars as pl
 
 from calipers.engines.reading import measure_batches
 from calipers.metrics.text.similarity import output_similarity, semantic_reason
+from calipers.records.reading import read_with
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.scores.options import Options
 from calipers.support.errors import DataError, UsageError
@@ -77,7 +78,9 @@ def _measure_similarities(path: str, options: Options) -> tuple[pl.Series, str |
     """Return the output similarity of every pair, and why some have none."""
     columns = (output_similarity.name, semantic_reason.name)
     found = [pl.DataFrame(schema={name: pl.Null() for name in columns})]
-    for source in open_sources(path):
+    with read_with():  # how the records are read says nothing of this file
+        sources = open_sources(path)
+    for source in sources:
         field_map = _find_names(source, options.map)
         asked = Options(metrics=(output_similarity.name,), map=field_map, settings=options.settings)
         plan = asked.plan()
