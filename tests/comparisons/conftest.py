@@ -1,4 +1,4 @@
-"""Two files to compare."""
+"""Files to compare and to plan with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.comparisons.powered import data
 from tests.comparisons.runs_at_hand import logs
 from tests.files import write_lines
+
+__all__ = ["data", "files"]
 
 
 @pytest.fixture

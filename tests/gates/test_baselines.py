@@ -1,0 +1,216 @@
+"""Thresholds that rise, and baselines that a run is held against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calipers as cal
+from calipers.gates.baseline_files import read_baseline
+from calipers.support.errors import UsageError
+from tests.gates.deciding import blocking, only, record, runs
+
+
+def test_thresholds_rise_from_release_to_release() -> None:
+    rows = {"v1.0": {"accuracy": 80}, "v2.0": {"accuracy": 85}, "target": {"accuracy": 95}}
+    data = [{"id": str(n), "correct": n < 84} for n in range(100)]
+    assert cal.gate(data, policy={"progressive": rows}, release="v1.0").verdict == "pass"
+    later = cal.gate(data, policy={"progressive": rows}, release="v2.0")
+    assert (later.verdict, later.release) == ("fail", "v2.0")
+    assert only(later).source == "progressive"
+    with pytest.raises(UsageError, match="--release"):
+        cal.gate(data, policy={"progressive": rows})
+    current = {"progressive": {"release": "v1.0", **rows}}
+    assert cal.gate(data, policy=current).verdict == "pass"
+    assert cal.gate(data, policy=current, release="target").verdict == "fail"
+
+
+def test_a_baseline_is_recorded_and_held_against(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {**blocking(pass_rate=50), "baseline": {"margins": {"pass_rate": "5%"}}}
+    first = cal.gate(runs(80, 20), policy=policy, save_baseline=path)
+    assert first.passed
+    assert json.loads(path.read_text())["groups"][0]["metrics"]["pass_rate"] == 0.8
+    worse = cal.gate(runs(60, 40), policy=policy, against=path)
+    assert [check.verdict for check in worse.checks] == ["pass", "fail"]
+    check = worse.checks[1]
+    assert check.level == "baseline"
+    assert check.threshold is not None
+    assert check.threshold.value == pytest.approx(0.75)
+    assert check.change is not None
+    assert (check.change["difference"], check.change["n_pairs"]) == (pytest.approx(-0.2), 100)
+    assert check.reason is not None
+    assert check.reason.startswith("60 %, baseline 80 %: the 95 % interval of the change")
+    assert cal.gate(runs(80, 20), policy=policy, against=path).passed
+    assert cal.gate(runs(82, 18), policy=policy, against=path).passed
+
+
+def test_a_margin_that_the_data_cannot_resolve_is_inconclusive(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"pass_rate": "2%"}}}
+    cal.gate(runs(80, 20), policy=policy, save_baseline=path)
+    result = cal.gate(runs(79, 21), policy=policy, against=path)
+    check = only(result)
+    assert (result.verdict, check.verdict) == ("inconclusive", "inconclusive")
+    assert check.reason is not None
+    assert "can be resolved with 100 tasks; this margin takes about" in check.reason
+    assert check.further_scenarios is not None
+    assert cal.gate(runs(79, 21), policy={**policy, "on_inconclusive": "warn"}, against=path).passed
+
+
+def test_a_negative_margin_demands_an_improvement(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"pass_rate": "-5%"}}}
+    cal.gate(runs(80, 20), policy=policy, save_baseline=path)
+    assert cal.gate(runs(80, 20), policy=policy, against=path).verdict == "fail"
+    assert cal.gate(runs(95, 5), policy=policy, against=path).passed
+
+
+def test_what_has_not_changed_in_any_task_passes_without_a_margin(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"pass_rate": 0}}}
+    cal.gate(runs(8, 2), policy=policy, save_baseline=path)
+    check = only(cal.gate(runs(8, 2), policy=policy, against=path))
+    assert (check.verdict, check.reason) == ("pass", "unchanged: the same value in all 10 tasks")
+    better = only(cal.gate(runs(9, 1), policy=policy, against=path))
+    assert (better.verdict, better.reason) == (
+        "pass",
+        "no task is worse: 1 of 10 better, the others the same",
+    )
+    strangers = [{**each, "id": f"x{each['id']}"} for each in runs(8, 2)]
+    other = only(cal.gate(strangers, policy=policy, against=path))
+    assert other.verdict == "fail"
+    assert "no task in common" in (other.reason or "")
+
+
+def test_a_baseline_of_an_older_version_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    old = {"schema": "calipers.baseline/1", "version": "0.1.0", "groups": []}
+    path.write_text(json.dumps(old), encoding="utf-8")
+    with pytest.raises(UsageError, match="kept no values of tasks") as refused:
+        cal.gate(runs(8, 2), policy=blocking(pass_rate=50), against=path)
+    assert "--save-baseline" in str(refused.value.fix)
+
+
+def test_a_baseline_keeps_the_runs_of_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    data = [*runs(8, 2), record("s-0", passed=False), record("s-0", passed=True)]
+    cal.gate(data, policy=blocking(pass_rate=10), save_baseline=path)
+    kept = json.loads(path.read_text())["groups"][0]["tasks"]
+    of_passed = dict(zip(kept["ids"], kept["values"]["passed"]["runs"], strict=True))
+    assert (of_passed["s-0"], of_passed["s-1"]) == (3, 1)
+    at = kept["ids"].index("s-0")
+    assert kept["values"]["passed"]["means"][at] == pytest.approx(2 / 3)
+    assert kept["values"]["passed"]["squares"][at] == pytest.approx(2 / 3)
+    again = read_baseline(path)
+    assert (
+        json.loads(path.read_text())["groups"][0]["tasks"] == again.to_dict()["groups"][0]["tasks"]
+    )
+
+
+def test_without_margins_every_recorded_metric_holds(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    data = [{"id": str(n), "correct": n < 8, "latency_ms": 100} for n in range(10)]
+    policy = {"thresholds": {"warning": {"latency_p95": 5000, "accuracy": 50}}}
+    cal.gate(data, policy=policy, save_baseline=path)
+    assert cal.gate(data, policy=policy, against=path).passed
+    slower = [{**each, "latency_ms": 101} for each in data]
+    result = cal.gate(slower, policy=policy, against=path)
+    open_ones = [(check.name, check.verdict) for check in result.checks if check.verdict != "pass"]
+    assert open_ones == [("latency_p95_ms", "inconclusive")]
+    assert "no standard error" in str(result)
+
+
+def test_the_ratchet_raises_and_never_lowers(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"pass_rate": "10%"}}}
+
+    def kept() -> float:
+        return float(json.loads(path.read_text())["groups"][0]["metrics"]["pass_rate"])
+
+    cal.gate(runs(80, 20), policy=policy, save_baseline=path)
+    cal.gate(runs(85, 15), policy=policy, against=path)
+    assert kept() == 0.8  # only where it is asked for
+    luck = cal.gate(runs(83, 17), policy=policy, against=path, ratchet=True)
+    assert kept() == 0.8  # three tasks of a hundred may be luck
+    assert any("nothing to raise" in notice for notice in luck.notices)
+    raised = cal.gate(runs(88, 12), policy=policy, against=path, ratchet=True)
+    assert kept() == 0.88
+    assert any("raised: pass_rate" in notice for notice in raised.notices)
+    assert cal.gate(runs(87, 13), policy=policy, against=path, ratchet=True).passed
+    assert kept() == 0.88
+    failing = {**policy, **blocking(pass_rate=99)}
+    assert not cal.gate(runs(98, 2), policy=failing, against=path, ratchet=True).passed
+    assert kept() == 0.88  # a run that fails raises nothing
+
+
+def test_a_baseline_alone_is_a_demand(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    weights = {"weights": {"by_category": {"adversarial": 2.0}}}
+    cal.gate(runs(80, 20), policy=weights, save_baseline=path)
+    assert cal.gate(runs(80, 20), policy=weights, against=path).verdict == "pass"
+    assert cal.gate(runs(70, 30), policy=weights, against=path).verdict == "fail"
+    with pytest.raises(UsageError, match="it has no rules"):
+        cal.gate(runs(80, 20), policy=weights)
+
+
+def test_optional_scenarios_alone_never_block() -> None:
+    records = [{"id": "a", "passed": True}, {"id": "b", "passed": False}]
+    decided = cal.gate(records, policy={"optional_scenarios": {"ids": ["b", "gone"]}})
+    assert (decided.verdict, decided.exit_code) == ("pass", 0)
+    assert [check.verdict for check in decided.checks if check.name == "b"] == ["warn"]
+
+
+@pytest.mark.parametrize("policy", [None, 5, ["accuracy"]])
+def test_what_is_no_policy_is_refused(policy: Any) -> None:
+    with pytest.raises(UsageError, match="expected a file or a mapping"):
+        cal.gate(runs(8, 2), policy=policy)
+
+
+def test_an_incomplete_run_is_no_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    data = [*runs(9, 0), {"id": "x", "error": "timeout: 60 s"}]
+    result = cal.gate(data, policy=blocking(pass_rate=50), save_baseline=path)
+    assert result.verdict == "incomplete"
+    assert not path.exists()
+    assert any("stays as it is" in notice for notice in result.notices)
+
+
+def test_scenarios_that_came_and_went_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    policy = blocking(pass_rate=10)
+    before = [record("kept"), record("gone"), record("breaks"), record("mends", passed=False)]
+    after = [record("kept"), record("new"), record("breaks", passed=False), record("mends")]
+    cal.gate(before, policy=policy, save_baseline=path)
+    result = cal.gate(after, policy=policy, against=path)
+    (changes,) = result.to_dict()["changes"]
+    assert {name: found["ids"] for name, found in changes.items()} == {
+        "added": ["new"],
+        "removed": ["gone"],
+        "broken": ["breaks"],
+        "mended": ["mends"],
+    }
+
+
+def test_a_baseline_that_is_demanded_has_to_be_named(tmp_path: Path) -> None:
+    policy = {"baseline": {"margins": {"pass_rate": 0}}}
+    with pytest.raises(UsageError, match="--against FILE"):
+        cal.gate(runs(1, 0), policy=policy)
+    with pytest.raises(UsageError, match="--save-baseline"):
+        cal.gate(runs(1, 0), policy=policy, against=tmp_path / "none.json")
+    with pytest.raises(UsageError, match="--against FILE"):
+        cal.gate(runs(1, 0), policy=blocking(pass_rate=1.0), ratchet=True)
+
+
+def test_the_policy_can_name_the_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("baseline: {file: base.json, margins: {pass_rate: 0}}", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"base\.json"):
+        cal.gate(runs(8, 2), policy=path)
+    assert cal.gate(runs(8, 2), policy=path, save_baseline=tmp_path / "base.json").passed
+    assert cal.gate(runs(8, 2), policy=path).passed
+    assert cal.gate(runs(7, 3), policy=path).verdict == "inconclusive"
+    assert cal.gate(runs(0, 10), policy=path).verdict == "fail"
