@@ -32,7 +32,7 @@ VERBS = frozenset(
     reserve reset resolve restore restrict resume retry return reuse reverse rewrite round run
     sample save say schedule score search seed select send serve set settle share shorten show
     shuffle simulate skip slow sort spell split spread stage standardize start stop store stream
-    strip suggest sum summarize support suppress tabulate take tear tell test time tokenize touch
+    strip subtract suggest sum summarize support suppress tabulate take tear tell test time tokenize touch
     trace track translate treat trim try turn gather pack unpack update upload use validate verify view wait
     walk warn watch weigh widen work wrap write yield
     """.split()

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from calipers.comparisons.better import Difference, Evidence, PairSequence, subtract
+from calipers.comparisons.better import Evidence, PairSequence, TaskDifference, subtract
 from calipers.statistics.anytime import Bounds
 
 
@@ -16,7 +16,7 @@ def decide(
     differences: list[float], evidence: Evidence = "interval", total: int | None = None
 ) -> PairSequence:
     pairs = PairSequence(range(total or len(differences)), alpha=0.05, evidence=evidence)
-    pairs.take({task: Difference(each, each) for task, each in enumerate(differences)})
+    pairs.take({task: TaskDifference(each, each) for task, each in enumerate(differences)})
     return pairs
 
 
@@ -57,13 +57,13 @@ def test_the_order_drawn_counts_however_calls_come_back() -> None:
     at_once = decide(values)
     one_by_one = PairSequence(range(120), alpha=0.05, evidence="interval")
     for task in chance.sample(range(120), 120):
-        one_by_one.take({task: Difference(values[task], values[task])})
+        one_by_one.take({task: TaskDifference(values[task], values[task])})
     assert (one_by_one.better, one_by_one.after) == (at_once.better, at_once.after)
     assert one_by_one.bound_difference() == pytest.approx(at_once.bound_difference())
 
 
 def test_a_failed_call_counts_for_neither_and_keeps_it_open() -> None:
-    known, unsure = Difference(1.0, 1.0), Difference(-1.0, 1.0)
+    known, unsure = TaskDifference(1.0, 1.0), TaskDifference(-1.0, 1.0)
     pairs = PairSequence(range(4), alpha=0.05, evidence="point")
     pairs.take({0: known, 1: unsure, 2: unsure, 3: known})
     assert (pairs.better, pairs.is_over) == (None, False)

@@ -17,7 +17,7 @@ Evidence = Literal["interval", "point"]
 _EVEN = 0.5  # of a difference in [−1, 1], mapped to [0, 1]
 
 
-class Difference(NamedTuple):
+class TaskDifference(NamedTuple):
     """What the difference of two systems on a task can be, in [−1, 1]; better is positive."""
 
     least: float
@@ -100,7 +100,7 @@ class PairSequence:
         self.better: int | None = None
         self.after: int | None = None
         self._tasks = tasks
-        self._came: dict[int, Difference] = {}
+        self._came: dict[int, TaskDifference] = {}
         self._least: list[float] = []
         self._most: list[float] = []
         self._total = len(tasks) if evidence == "point" else None
@@ -123,10 +123,10 @@ class PairSequence:
             return not left
         return not any(bets.place([1.0] * left).won_after for bets in self._bets)
 
-    def take(self, differences: Mapping[int, Difference]) -> None:
+    def take(self, differences: Mapping[int, TaskDifference]) -> None:
         """Take the differences on tasks, in any order; each counts when its turn has come."""
         self._came |= differences
-        new: list[Difference] = []
+        new: list[TaskDifference] = []
         for task in self._tasks[self.seen :]:
             if task not in self._came:
                 break
@@ -167,15 +167,15 @@ def _map(difference: float) -> float:
 
 def subtract(
     one: Iterable[tuple[int, Bounds | None]], other: Mapping[int, Bounds | None]
-) -> dict[int, Difference]:
+) -> dict[int, TaskDifference]:
     """Return the difference on each task that both have; none where either has no value."""
     found = {}
     for task, first in one:
         if task in other:
             second = other[task]
             found[task] = (
-                Difference(0.0, 0.0)
+                TaskDifference(0.0, 0.0)
                 if first is None or second is None
-                else Difference(first.low - second.high, first.high - second.low)
+                else TaskDifference(first.low - second.high, first.high - second.low)
             )
     return found

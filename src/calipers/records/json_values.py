@@ -179,11 +179,11 @@ class Text:
                 return value, start, end
 
     def walk_elements(self) -> Iterator[None]:
-        """Go through a list: whoever iterates takes each element when it is handed over."""
+        """Walk through a list: whoever iterates takes each element when it is handed over."""
         yield from self._walk("[", "]", "elements")
 
     def enter_list(self, keys: tuple[str, ...], beside: dict[str, Any]) -> Iterator[None]:
-        """Go through the list at a path of keys; `beside` gets what stands before it."""
+        """Walk through the list at a path of keys; `beside` gets what stands before it."""
         if not keys:
             yield from self.walk_elements()
             return

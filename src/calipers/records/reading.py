@@ -19,7 +19,7 @@ KEYWORDS = ("source", "join", "on")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingChoices:
     """The log reader that is forced, and the file of tasks to join by a field."""
 
     source: str | None = None
@@ -31,11 +31,11 @@ class Reading:
             raise UsageError(f"--on {self.on} needs --join", fix="name the tasks: --join FILE")
 
 
-_AS_IT_IS = Reading()
-_CURRENT: ContextVar[Reading] = ContextVar("reading", default=_AS_IT_IS)
+_AS_IT_IS = ReadingChoices()
+_CURRENT: ContextVar[ReadingChoices] = ContextVar("reading", default=_AS_IT_IS)
 
 
-def get_reading() -> Reading:
+def get_reading() -> ReadingChoices:
     """Return how files that are opened now are read."""
     return _CURRENT.get()
 
@@ -48,7 +48,7 @@ def read_with(
 
     Without arguments, files are read as what they are.
     """
-    token = _CURRENT.set(Reading(source, None if join is None else Path(join), on))
+    token = _CURRENT.set(ReadingChoices(source, None if join is None else Path(join), on))
     try:
         yield
     finally:

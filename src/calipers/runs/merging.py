@@ -24,7 +24,7 @@ _ANOTHER = "name another folder: -o FOLDER"
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ShardFolder:
     """A folder that holds a shard."""
 
     folder: Folder
@@ -68,7 +68,7 @@ def merge_shards(folders: Sequence[Path], output: Path, suite: Path | None = Non
     return file
 
 
-def _read_part(path: Path) -> _Part:
+def _read_part(path: Path) -> _ShardFolder:
     folder = Folder(path)
     manifest = folder.read_manifest()
     if manifest is None:
@@ -78,10 +78,10 @@ def _read_part(path: Path) -> _Part:
             f"{path}: it holds a whole run, not a shard of one",
             fix="shards are made by: calipers run SUITE --shard I/N -o FOLDER",
         )
-    return _Part(folder, Shard.parse(manifest[SHARD]), manifest)
+    return _ShardFolder(folder, Shard.parse(manifest[SHARD]), manifest)
 
 
-def _check_shards(parts: Sequence[_Part]) -> None:
+def _check_shards(parts: Sequence[_ShardFolder]) -> None:
     """Refuse shards that are not the whole, each once."""
     if not parts:
         raise UsageError("--merge: no folder to merge", fix="name the folders of all shards")
@@ -108,7 +108,7 @@ def _check_shards(parts: Sequence[_Part]) -> None:
         )
 
 
-def _check_alike(parts: Sequence[_Part]) -> None:
+def _check_alike(parts: Sequence[_ShardFolder]) -> None:
     first = parts[0]
     for part in parts[1:]:
         if unlike := list_unlike(first.manifest, part.manifest):
@@ -135,13 +135,13 @@ def _merge_manifests(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _join_journals(parts: Sequence[_Part], whole: Folder) -> None:
+def _join_journals(parts: Sequence[_ShardFolder], whole: Folder) -> None:
     """Write the records of all shards, shard by shard."""
     with stage_file(whole.journal, private=True) as beside, beside.open("wb") as file:
         file.writelines(_list_lines(parts))
 
 
-def _list_lines(parts: Sequence[_Part]) -> Iterator[bytes]:
+def _list_lines(parts: Sequence[_ShardFolder]) -> Iterator[bytes]:
     """Yield the line of every record; one call in two shards is refused."""
     found: dict[int, int] = {}  # a hash of the call: shards of millions of tasks are merged
     for place, part in enumerate(parts):
@@ -161,7 +161,7 @@ def _list_lines(parts: Sequence[_Part]) -> Iterator[bytes]:
             journal.close()
 
 
-def _join_answers(parts: Sequence[_Part], whole: Folder) -> None:
+def _join_answers(parts: Sequence[_ShardFolder], whole: Folder) -> None:
     """Keep the answers that wait for their judges."""
     for part in parts:
         if part.folder.answers.exists():
@@ -172,7 +172,7 @@ def _join_answers(parts: Sequence[_Part], whole: Folder) -> None:
             whole_answers.close()
 
 
-def _find_suite(parts: Sequence[_Part]) -> Path:
+def _find_suite(parts: Sequence[_ShardFolder]) -> Path:
     """Return the suite's file, as a shard's folder leads to it, or raise UsageError."""
     for part in parts:
         named = part.manifest.get(SUITE_FILE)

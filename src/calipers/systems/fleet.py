@@ -19,7 +19,7 @@ _MOST_DOUBLINGS = 10
 
 
 @dataclass(slots=True)
-class _Server:
+class _FleetServer:
     system: System
     in_flight: int = 0
     calls: int = 0
@@ -31,7 +31,7 @@ class LeastLoaded:
     """Sends each call to the server that has the least to do."""
 
     def __init__(self, systems: Sequence[System], clock: Callable[[], float] = monotonic) -> None:
-        self._servers = [_Server(system) for system in systems]
+        self._servers = [_FleetServer(system) for system in systems]
         self._clock = clock
 
     async def __call__(self, call: Call) -> Reply:
@@ -54,7 +54,7 @@ class LeastLoaded:
         finally:
             server.in_flight -= 1
 
-    def _choose(self) -> _Server:
+    def _choose(self) -> _FleetServer:
         """Return a server that does not rest, the one with fewest calls; else the next to wake."""
         now = self._clock()
         awake = [each for each in self._servers if each.rests_until <= now]
@@ -62,8 +62,8 @@ class LeastLoaded:
             return min(self._servers, key=lambda each: each.rests_until)
         return min(awake, key=lambda each: (each.in_flight, each.calls))
 
-    def _let_rest(self, server: _Server, at_least: float = 0.0) -> None:
-        """Let a server rest that could not serve: the next call may do better elsewhere."""
+    def _let_rest(self, server: _FleetServer, at_least: float = 0.0) -> None:
+        """Keep a server out of use that could not serve: the next call may do better elsewhere."""
         rest = min(_LONGEST_REST, _FIRST_REST * 2 ** min(server.failures, _MOST_DOUBLINGS))
         server.failures += 1
         server.rests_until = self._clock() + max(rest, at_least)
