@@ -84,7 +84,7 @@ m0: 20 tasks, 40 records
  metric       value   between   within   could see   to see   tasks at 1 run   at 2   at 8
  ─────────────────────────────────────────────────────────────────────────────────────────
  accuracy       0.5   0.00658    0.250       0.334     0.05            1,593    808    219
- stability   0.5000     0.263        —       0.338     0.05                     829
+ stability      0.5     0.263        —       0.338     0.05                     829
 
 To detect a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
 With 20 tasks at 2 runs each, this run could have detected a difference of 0.334.
