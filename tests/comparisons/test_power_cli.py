@@ -85,6 +85,8 @@ m0: 20 tasks, 40 records
  ─────────────────────────────────────────────────────────────────────────────────────────
  accuracy       0.5   0.00658    0.250       0.334     0.05            1,593    808    219
  stability      0.5     0.263        —       0.338     0.05                     829
+ pass_at_2     0.75     0.197        —       0.293     0.05                     622
+ pass_hat_2    0.25     0.197        —       0.293     0.05                     622
 
 To detect a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
 With 20 tasks at 2 runs each, this run could have detected a difference of 0.334.
