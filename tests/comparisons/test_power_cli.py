@@ -101,7 +101,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert shown[: len(wanted)] == wanted
     assert "m1: 1 task, 1 record" in shown
     text = result.stdout
-    assert "stability (within): a task has one value, of all its runs [m0]" in text
+    assert "(within): a task has one value, of all its runs [m0]" in " ".join(text.split())
     assert "accuracy: a single task does not show how much others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
     assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
