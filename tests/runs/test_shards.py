@@ -121,7 +121,7 @@ def test_budgets_divide(tmp_path: Path) -> None:
         (("shard1",), "shard 2/2 is missing"),
         (("shard1", "shard1"), "is named twice"),
         (("shard1", "copy", "shard2"), "shard 1/2 is there twice"),
-        (("shard1", "overlap"), "both hold a record of task t0"),
+        (("shard1", "overlap"), "both hold a record of task t"),
         (("shard1", "shard3"), "is one of 2 shards"),
         (("shard1", "elsewhere"), "are of different runs: runs was 1, is 2"),
         (("shard1", "shard2", "out"), "it holds a whole run, not a shard of one"),
