@@ -11,6 +11,7 @@ from tests.examples import first_of
 TASKS = 2_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", first_of([2, 1]))
 def test_the_error_is_that_of_resamples(runs: int) -> None:
     sides = logs(TASKS, 1, runs=runs), logs(TASKS, 2, runs=runs)

@@ -54,6 +54,7 @@ def test_the_json(files: tuple[Path, Path]) -> None:
     assert found["metrics"]["accuracy"]["n_pairs"] == 38
 
 
+@pytest.mark.long
 def test_the_same_bytes_for_the_same_seed(files: tuple[Path, Path]) -> None:
     few = ("--format", "json", "--resamples", 500)
     texts = [run(*files, *few, "--seed", seed).stdout for seed in (3, 3, 4)]

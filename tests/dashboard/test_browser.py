@@ -227,6 +227,7 @@ def test_keys_go_through_the_records_of_a_view(site: Dashboard, watched: Watched
     page.wait_for_url("**/samples/0?correct=false")
 
 
+@pytest.mark.long
 def test_compare_from_the_list(site: Dashboard, watched: Watched) -> None:
     page = watched.page
     page.goto(site.url)
@@ -237,6 +238,7 @@ def test_compare_from_the_list(site: Dashboard, watched: Watched) -> None:
     assert "12 tasks on both sides" in page.inner_text(".heading")
 
 
+@pytest.mark.long
 def test_a_group_is_chosen_and_the_numbers_lead_to_rows(site: Dashboard, watched: Watched) -> None:
     page = watched.page
     page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}")
@@ -254,6 +256,7 @@ def test_a_group_is_chosen_and_the_numbers_lead_to_rows(site: Dashboard, watched
 SLOW = "import time\ndef answer(record):\n    time.sleep(0.4)\n    return '1'\n"
 
 
+@pytest.mark.long
 def test_a_run_is_watched_while_it_goes_on(
     tmp_path: Path, serving: Serving, watched: Watched
 ) -> None:
@@ -289,6 +292,7 @@ def test_a_run_is_watched_while_it_goes_on(
         going.communicate()
 
 
+@pytest.mark.long
 def test_a_page_fills_while_its_source_is_indexed(
     tmp_path: Path, serving: Serving, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.D
     _assert_same(found, expected)
 
 
+@pytest.mark.long
 def test_parts_may_share_clusters() -> None:
     plan = replace(PLAN, cluster="category")
     batches = list(compact(plan, _rows(ROWS)).iter_slices(BATCH))

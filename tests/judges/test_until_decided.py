@@ -80,6 +80,7 @@ def test_what_is_corrected_is_not_decided_before_all_is_judged(tmp_path: Path) -
     assert "all calls are needed for pass_rate" in result.stderr
 
 
+@pytest.mark.long
 def test_what_a_judge_failed_on_is_judged_before_the_run_goes_on(tmp_path: Path) -> None:
     """Judging again comes first, and what it says counts for when the gate is decided."""
     server = ModelServer()

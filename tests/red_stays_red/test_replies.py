@@ -126,6 +126,7 @@ def test_a_system_cannot_judge_itself(tmp_path: Path) -> None:
     assert "only the suite's judges" in suite.records()[0]["error"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["", "; exit 1", "; sleep 4711"], ids=["good", "failed", "late"])
 def test_a_command_leaves_no_process_behind(tmp_path: Path, how: str) -> None:
     script = f'sleep 4711 & echo $! > child; echo \'{{"answer": "2"}}\'{how}'

@@ -177,6 +177,7 @@ def read_logs() -> Any:
     return sorted(str(path) for path in (FOLDER / "native_logs" / "inspect").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "options"),
     [

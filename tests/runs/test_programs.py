@@ -88,6 +88,7 @@ class TestPrograms:
         assert suite.run().exit_code == 3
         assert only(suite)["error"].startswith("timeout: no reply in 0.3 s")
 
+    @pytest.mark.long
     def test_an_async_function_that_blocks_does_not_escape_its_time(self, tmp_path: Path) -> None:
         """The run's own loop goes on: the call times out, and other systems are not held up."""
         suite = python(
@@ -103,6 +104,7 @@ class TestPrograms:
         assert set(errors.values()) == {"timeout: no reply in 0.8 s"}
         assert "an async function blocks its event loop" in result.stderr
 
+    @pytest.mark.long
     @pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.long), 8])
     def test_calls_that_could_not_begin_are_tried_again(
         self, tmp_path: Path, concurrency: int

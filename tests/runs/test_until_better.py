@@ -55,6 +55,7 @@ def test_it_ends_when_one_is_better(tmp_path: Path) -> None:
     assert len(cal.read(folder.results / "records.jsonl")) == 120
 
 
+@pytest.mark.long
 def test_lower_may_be_better_and_tiers_are_compared_too(tmp_path: Path) -> None:
     tiers = [{"name": "T0"}, {"name": "T1"}]
     (tmp_path / "a").mkdir()
@@ -73,6 +74,7 @@ def test_lower_may_be_better_and_tiers_are_compared_too(tmp_path: Path) -> None:
     assert alike.json("better.json")["better"] is None
 
 
+@pytest.mark.long
 def test_failed_calls_leave_it_open_and_are_made_again(tmp_path: Path) -> None:
     folder = suite(tmp_path)
     (tmp_path / "broken.txt").write_text("")

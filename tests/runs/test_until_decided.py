@@ -98,6 +98,7 @@ def test_without_the_option_all_calls_are_made(tmp_path: Path) -> None:
     assert "sequence" not in gate["checks"][0]
 
 
+@pytest.mark.long
 def test_run_again_it_says_decided_and_without_the_option_it_is_finished(tmp_path: Path) -> None:
     folder = suite(tmp_path, tasks(200, 97), ACCURATE)
     assert folder.run("--until-decided").exit_code == 0
@@ -129,6 +130,7 @@ def test_one_that_goes_to_the_end_gives_the_ordinary_verdict(tmp_path: Path) -> 
     assert gate["checks"][0]["sequence"]["decided"] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("right", first_of([95, 60]))
 def test_the_order_in_which_replies_come_changes_nothing(tmp_path: Path, right: int) -> None:
     """Quick tasks must not count first: with many calls at once it is decided at the same task."""
@@ -151,6 +153,7 @@ def test_runs_of_a_task_are_one_observation(tmp_path: Path) -> None:
     assert len(calls(tmp_path)) == 3 * check["sequence"]["tasks"]
 
 
+@pytest.mark.long
 def test_only_tasks_of_open_checks_are_asked(tmp_path: Path) -> None:
     """All adversarial tasks are needed where all of them must pass; of the others, few."""
     given = tasks(300, 99)
@@ -179,6 +182,7 @@ def test_a_category_of_which_nothing_is_known_fails(tmp_path: Path) -> None:
     assert "no value" in checks["unknown"]["reason"]
 
 
+@pytest.mark.long
 def test_rows_without_a_value_move_nothing(tmp_path: Path) -> None:
     """Every second task tells nothing of passing; the others decide as the full run would."""
     given = tasks(300, 97)
@@ -211,6 +215,7 @@ def test_a_required_scenario_that_fails_ends_it_at_once(tmp_path: Path) -> None:
     assert checks["t41"]["verdict"] in ("pass", "inconclusive")
 
 
+@pytest.mark.long
 def test_a_quantile_is_decided_by_the_share_within(tmp_path: Path) -> None:
     policy = {"thresholds": {"blocking": {"latency_p95": "< 50ms"}}}
     folder = suite(tmp_path, tasks(200, 99), policy)
@@ -222,6 +227,7 @@ def test_a_quantile_is_decided_by_the_share_within(tmp_path: Path) -> None:
     assert len(calls(tmp_path)) < 50
 
 
+@pytest.mark.long
 def test_systems_are_decided_one_by_one(tmp_path: Path) -> None:
     """The first is sure before the second; then only the second is asked."""
     given = tasks(300, 97)
@@ -294,6 +300,7 @@ def test_what_all_its_tasks_leave_open_is_for_the_interval(
     ]
 
 
+@pytest.mark.long
 def test_what_needs_all_calls_keeps_it_going(tmp_path: Path) -> None:
     policy = {"thresholds": {"blocking": {"accuracy": "≥ 80%", "ece": 0.9}}}
     given = tasks(60, 99)
@@ -351,6 +358,7 @@ def test_a_dry_run_says_that_it_may_take_fewer(tmp_path: Path) -> None:
     assert not folder.results.exists()
 
 
+@pytest.mark.long
 def test_tiers_are_told_apart(tmp_path: Path) -> None:
     tiers = [{"name": "T0"}, {"name": "T1"}]
     folder = suite(tmp_path, tasks(100, 97), ACCURATE, tiers=tiers)
@@ -359,6 +367,7 @@ def test_tiers_are_told_apart(tmp_path: Path) -> None:
     assert [check["by"] for check in checks] == [{"tier": "T0"}, {"tier": "T1"}]
 
 
+@pytest.mark.long
 def test_a_seed_draws_another_order_once(tmp_path: Path) -> None:
     orders: list[list[str]] = []
     for seed in ("0", "1", "1"):

@@ -172,6 +172,7 @@ def agent_suite(path: Path, system: dict[str, Any], given: list[dict[str, Any]])
     return suite_folder(path, given, [{"name": "a", **system}], retries=0, concurrency=4)
 
 
+@pytest.mark.long
 def test_a_function_that_tells_the_key(tmp_path: Path) -> None:
     given = tasks(("say", "fields", "odd", "told", "wrong", "raise"))[::3]
     records = check(agent_suite(tmp_path, {"python": "agent.py:answer"}, given))
@@ -197,6 +198,7 @@ def test_a_command_that_tells_the_key(tmp_path: Path, monkeypatch: pytest.Monkey
     assert any("***" in str(each.get("error")) for each in records)
 
 
+@pytest.mark.long
 def test_judges_that_repeat_the_key(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def answer(record):\n    return record['input']\n")
     few = tasks(("400", "500", "text", "html", "error", "say", "refusal"))[::8]
