@@ -85,6 +85,7 @@ def test_a_field_names_the_clusters(groups: Groups, confidence: float) -> None:
     _compare(score, groups, Asked(confidence=confidence, cluster=PASSAGE))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", [pytest.param(None, marks=pytest.mark.long), PASSAGE])
 def test_larger_groups_have_every_bound(cluster: str | None) -> None:
     """Enough rows for both bounds of a quantile and an entropy, and for gaps that are there."""

@@ -333,6 +333,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seen", first_of([slice(2, None, 4), slice(None)]), ids=["some", "all"])
 def test_hostile_records_stay_text(
     tmp_path: Path, serving: Serving, watched: Watched, seen: slice

@@ -244,6 +244,7 @@ def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
     assert "no records" in alone.text
 
 
+@pytest.mark.long
 def test_any_number_of_systems_against_one(tmp_path: Path, serving: Serving) -> None:
     rows = {
         "a": records(60, "a", right=lambda n: n % 2 > 0),

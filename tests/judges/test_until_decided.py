@@ -68,6 +68,7 @@ def test_a_judge_with_a_licence_may_end_a_run(tmp_path: Path) -> None:
     assert folder.json("gate.json")["until_decided"]["stopped"]
 
 
+@pytest.mark.long
 def test_what_is_corrected_is_not_decided_before_all_is_judged(tmp_path: Path) -> None:
     """Sure of the judge's own mean is not sure of the mean without its error."""
     with ModelServer().in_thread() as url:

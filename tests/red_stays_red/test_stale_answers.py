@@ -91,6 +91,7 @@ def test_a_verdict_does_not_outlive_the_answers_it_was_made_of(tmp_path: Path) -
     assert not (suite.results / "gate.json").exists()
 
 
+@pytest.mark.long
 def test_answers_that_wait_for_a_judge_are_bounded_and_survive_a_kill(tmp_path: Path) -> None:
     """Five systems of 4 calls in flight each made 20 answers, and a kill lost them all."""
     log = tmp_path / "calls"

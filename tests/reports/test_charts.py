@@ -224,6 +224,7 @@ def test_hostile_names_are_escaped() -> None:
     assert "<script>alert" in "\n".join(texts(figures["composite_by_tier"]))
 
 
+@pytest.mark.long
 def test_the_same_score_gives_the_same_bytes(figures: Path, tmp_path: Path) -> None:
     measured(*THREE).save_figures(tmp_path)
     files = sorted(path.name for path in figures.iterdir())

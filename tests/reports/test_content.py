@@ -238,6 +238,7 @@ def test_very_many_groups_stay_small_too() -> None:
     assert "The first 100 of 2,400 groups." in told
 
 
+@pytest.mark.long
 def test_the_same_records_give_the_same_bytes() -> None:
     assert cal.report(records()).to_html() == cal.report(records()).to_html()
 

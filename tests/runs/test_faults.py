@@ -77,6 +77,7 @@ def test_what_no_attempt_can_mend_is_not_retried(tmp_path: Path, fault: str) -> 
     assert str(suite.errors()["t0"]).startswith(FAILS_AT_ONCE[fault])
 
 
+@pytest.mark.long
 def test_a_provider_that_hangs_does_not_hold_the_run(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:
@@ -105,6 +106,7 @@ def test_a_wait_beyond_all_measure_is_an_error(tmp_path: Path) -> None:
     assert str(suite.errors()["t0"]).startswith("rate_limit: ")
 
 
+@pytest.mark.long
 def test_concurrency_gives_way_to_a_rate_limit_and_all_is_answered(tmp_path: Path) -> None:
     server = ModelServer(latency=0.01, per_second=60)
     with server.in_thread() as url:

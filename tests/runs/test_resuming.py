@@ -203,6 +203,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, ending: signal.Sig
     assert json.loads((suite.results / "score.json").read_text())["groups"][0]["records"] == 60
 
 
+@pytest.mark.long
 def test_answers_that_a_judge_has_not_seen_are_kept_when_interrupted(tmp_path: Path) -> None:
     (tmp_path / "system.py").write_text("def answer(record): return 'QUALITY=5'\n")
     server = ModelServer(latency=3600)

@@ -97,6 +97,7 @@ def _ask_a_model(url: str) -> None:
     Path("suite.yaml").write_text(yaml.safe_dump(suite), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
     run("init")
     with serve_chat(_desk) as server:
@@ -111,6 +112,7 @@ def test_a_plain_model_passes_the_policy_and_its_replies_are_kept() -> None:
         assert len(server.seen) == asked  # from .cache
 
 
+@pytest.mark.long
 def test_a_model_that_obeys_everybody_fails() -> None:
     run("init")
     with serve_chat(lambda body: _desk(body, obeys=True)) as server:

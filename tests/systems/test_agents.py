@@ -205,6 +205,7 @@ def test_what_a_server_says_has_its_kind(tmp_path: Path, server: ChatServer, lib
     assert suite.run("--no-report").exit_code == 0  # in the same process, with another event loop
 
 
+@pytest.mark.long
 def test_many_at_once(tmp_path: Path, library: str) -> None:
     tasks = [{"id": f"t{n}", "input": f"order {n + 100}"} for n in range(8)]
     suite = folder(tmp_path, library, tasks)
