@@ -54,7 +54,6 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 def list_functions() -> list[tuple[str, FUNCTIONS, bool]]:
     """Return where each function is, the function, and whether it stands in a module itself."""
     found: list[tuple[str, FUNCTIONS, bool]] = []
-    found: list[tuple[str, FUNCTIONS, bool]] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE)
         if "starter" in place.parts:  # files for users, who call their functions as they like
