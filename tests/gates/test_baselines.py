@@ -1,4 +1,4 @@
-"""Thresholds that rise, and baselines that a run is held against."""
+"""Progressive thresholds, and baselines that a run is compared with."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_a_baseline_that_nothing_is_compared_with_is_no_pass(tmp_path: Path) -> 
 
 
 def test_tasks_that_are_gone_since_the_baseline_are_told(tmp_path: Path) -> None:
-    """Leaving out the tasks that fail is no way to be as good as before."""
+    """A run that leaves out the tasks it fails does not pass against its baseline."""
     rows = [{"id": str(n), "passed": n < 90} for n in range(100)]
     policy = {"baseline": {"margins": {"pass_rate": "10%"}}}
     base = tmp_path / "base.json"

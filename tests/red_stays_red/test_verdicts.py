@@ -252,3 +252,12 @@ def test_every_format_shows_n_and_missing(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     cal.report(str(path), page, policy=policy)
     assert 'data-label="missing">1<' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("observed", [None, ["help"]], ids=["undecided", "violated"])
+def test_a_right_answer_does_not_decide_a_scenario_by_pass_at_k(observed: list[str] | None) -> None:
+    """`pass_at_k` falls back to `correct`: not where behaviors decide, or are yet to."""
+    scenario = LEAKED if observed else {"expected_behaviors": ["help"], "observed_behaviors": None}
+    rows = [adversarial(n, run=run_, correct=True, **scenario) for n in range(9) for run_ in (1, 2)]
+    found = gate_of(rows, blocking(pass_at_2=50))
+    assert found.exit_code == (1 if observed else 3)

@@ -124,6 +124,15 @@ def test_a_run_that_was_stopped_goes_on_with_its_batch(tmp_path: Path) -> None:
     assert [record["answer"] for record in suite.records()] == ["1", "2", "3", "4", "5"]
 
 
+def test_a_fresh_run_takes_no_answer_of_an_old_batch(tmp_path: Path) -> None:
+    server = BatchServer()
+    with server.in_thread() as address:
+        suite = make_suite(tmp_path, address, sums(3))
+        assert suite.run().exit_code == 0
+        assert suite.run("--fresh").exit_code == 0
+    assert [len(batch) for batch in server.batches] == [3, 3]
+
+
 def test_the_ledger_survives_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, "mini")

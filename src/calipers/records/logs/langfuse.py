@@ -56,7 +56,7 @@ register(
         scores="scores",
         more=_sum_observations,
         counts=lambda row: row.get("type") in (None, _GENERATION, "TRACE"),
-        left_out="observations that are no generations were left out",
+        left_out="observations other than generations were left out",
         left_behind=("observations",),
     ).make_reader()
 )

@@ -1,6 +1,6 @@
 """Ragas: what `evaluate(…).to_pandas()` and its experiments write, as CSV, JSON or Parquet.
 
-Every column of numbers that is no part of the sample is a metric.
+Every numeric column that does not belong to the sample is a metric.
 """
 
 from __future__ import annotations

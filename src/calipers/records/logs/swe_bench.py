@@ -40,7 +40,7 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 
 def _of_run(report: Mapping[str, Any]) -> Iterator[Record]:
-    """Yield the instances that were submitted; one that broke is no failure of the model's."""
+    """Yield the submitted instances; one that could not be evaluated is not counted as failed."""
     resolved, broken, empty = (
         set(map(str, as_list(report.get(name))))
         for name in ("resolved_ids", "error_ids", "empty_patch_ids")
