@@ -300,7 +300,7 @@ def test_a_source_of_records_is_no_log(tmp_path: Path) -> None:
 
 def test_a_source_that_is_unknown_names_the_nearest(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", {"id": "1"})
-    with pytest.raises(UsageError, match="no log reader") as caught:
+    with pytest.raises(UsageError, match="no such log reader") as caught:
         cal.read(path, source="Langfuze")
     assert "Langfuse" in caught.value.fix
     assert _invoke("score", path, "--source", "Langfuze").exit_code == 2

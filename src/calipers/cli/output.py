@@ -60,7 +60,9 @@ def _as_text(result: Any, output_format: str) -> str:
 
 def _write_parquet(result: Any, output: Path | None) -> None:
     if output is None:
-        raise UsageError("--format parquet: is not printed", fix="name a file: -o FILE.parquet")
+        raise UsageError(
+            "--format parquet: a Parquet file cannot be printed", fix="name a file: -o FILE.parquet"
+        )
     from calipers.support.whole_files import stage_file  # noqa: PLC0415
 
     try:

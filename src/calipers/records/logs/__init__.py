@@ -61,7 +61,7 @@ def find_reader(name: str) -> LogReader:
     found = [each for each in known if _fold(each) == _fold(name)]
     if not found:
         raise UsageError(
-            f"--source {name}: no log reader is called so", fix=nearest(name, [*known, "records"])
+            f"--source {name}: there is no such log reader", fix=nearest(name, [*known, "records"])
         )
     return known[found[0]]
 
