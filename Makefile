@@ -63,8 +63,8 @@ test-package: package  ## Install the wheel beside the newest Python at hand, an
 	build/try/bin/pip install --quiet --disable-pip-version-check "$$(ls build/package/*.whl)[report]"
 	build/try/bin/python -m tools.console --check README.md docs/tutorial.md
 
-bench: $(VENV)/.test  ## Figures as ratios to named peers, measured in the same run
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks --write
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -89,6 +89,10 @@ $(VENV)-semantic/.installed: pyproject.toml
 $(VENV)-servers/.installed: Makefile
 	$(PYTHON) -m venv $(VENV)-servers
 	$(VENV)-servers/bin/pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.70,<2'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check 'duckdb>=1.2,<3' 'scipy>=1.14,<2'
 	touch $@
 
 $(VENV)/.lint: $(STAMP) Makefile

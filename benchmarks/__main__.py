@@ -1,5 +1,7 @@
 """`python -m benchmarks`: measure, print the table, exit with 1 where a bar is missed.
 
+With `--write` the figures are kept in benchmarks/measured.json, and the pages of docs/ follow.
+
 Contestants take turns in processes of their own, and the best round of each counts. Starting
 Python and importing modules are off the clock, except where starting is what is measured.
 """
@@ -10,46 +12,15 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.anchors import of_anchors
-from benchmarks.evidence import of_intervals, of_resampling
+from benchmarks.catalogue import BENCHMARKS
 from benchmarks.figures import Figure, table
-from benchmarks.logs import of_logs
-from benchmarks.memory import of_ten_times_the_rows
-from benchmarks.running import of_running, of_running_longer
-from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
-from benchmarks.semantic import of_semantic
-from benchmarks.similarity import of_similarity
-from benchmarks.startup import of_help
-from benchmarks.tiers import of_tiers
-from benchmarks.traces import of_traces
-from benchmarks.viewing import of_viewing
+from benchmarks.page import store
 from benchmarks.workload import FULL_ROWS, Setup
 
 BUSY = 0.5  # processes at work per core, before we begin
-
-BENCHMARKS: dict[str, Callable[[Setup], Iterator[Figure]]] = {
-    "startup": of_help,
-    "read": against_reading,
-    "python": against_python,
-    "equations": of_equations,
-    "repeats": of_repeats,
-    "bootstrap": of_resampling,
-    "intervals": of_intervals,
-    "tiers": of_tiers,
-    "logs": of_logs,
-    "similarity": of_similarity,
-    "traces": of_traces,
-    "semantic": of_semantic,
-    "memory": of_ten_times_the_rows,
-    "run": of_running,
-    "run-memory": of_running_longer,
-    "view": of_viewing,
-    "anchors": of_anchors,
-}
 
 
 def main() -> int:
@@ -62,7 +33,11 @@ def main() -> int:
         _warn_if_busy()
         for name in arguments.only or BENCHMARKS:
             print(name, file=sys.stderr)
-            figures += BENCHMARKS[name](setup)
+            load = os.getloadavg()[0]
+            found = list(BENCHMARKS[name].measure(setup))
+            figures += found
+            if arguments.write and found:
+                store(name, setup, found, load)
     print(f"{setup.rows:,} records, the best of {setup.rounds} rounds by turns\n")
     print(table(figures))
     if not setup.is_full:
@@ -96,6 +71,9 @@ def _arguments() -> Namespace:
         "--only", action="append", choices=BENCHMARKS, help="only this one (repeatable)"
     )
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep the records there")
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures into docs/benchmarks.md"
+    )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures to a file")
     arguments = parser.parse_args()
     arguments.rows = arguments.rows or (100_000 if arguments.quick else FULL_ROWS)

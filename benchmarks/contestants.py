@@ -241,6 +241,70 @@ def tiers_by_hand() -> Work:
     return lambda path, _: score(path)
 
 
+def polars_by_hand() -> Work:
+    """Some means of the file, with Polars by hand."""
+    from benchmarks.by_hand import score_with_polars  # noqa: PLC0415
+
+    return lambda path, _: score_with_polars(path)
+
+
+def duckdb_by_hand() -> Work:
+    """Some means of the file, with DuckDB by hand."""
+    import duckdb  # noqa: F401, PLC0415 (off the clock, as for all)
+
+    from benchmarks.by_hand import score_with_duckdb  # noqa: PLC0415
+
+    return lambda path, _: score_with_duckdb(path)
+
+
+def compare() -> Work:
+    """`calipers compare FILE OTHER`."""
+    from calipers.comparisons.api import compare as compare_runs  # noqa: PLC0415
+
+    def work(path: Path, arguments: Sequence[str]) -> Values:
+        compare_runs(path, arguments[0])
+        return {}
+
+    return work
+
+
+def scipy_pairs() -> Work:
+    """The difference of two accuracies by SciPy's paired bootstrap."""
+    import numpy as np  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415
+    from scipy.stats import bootstrap as resample  # noqa: PLC0415
+
+    def work(path: Path, arguments: Sequence[str]) -> Values:
+        answer = pl.col("answer").str.replace_all(",", "", literal=True)
+        right = (answer.cast(pl.Float64, strict=False) == pl.col("target").cast(pl.Float64)).alias(
+            "right"
+        )
+        base, candidate = (
+            pl.read_parquet(each).sort("id").select(right.fill_null(value=False).cast(pl.Float64))
+            for each in (path, arguments[0])
+        )
+        differences = (candidate["right"] - base["right"]).to_numpy()
+        rng = np.random.default_rng(0)
+        found = resample((differences,), np.mean, batch=100, rng=rng)
+        return {"all": {"low": float(found.confidence_interval.low)}}
+
+    return work
+
+
+def report() -> Work:
+    """`calipers report FILE --by model -o PAGE`."""
+    from tempfile import TemporaryDirectory  # noqa: PLC0415
+
+    from calipers.runs.api import report as write_report  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        with TemporaryDirectory() as folder:
+            write_report(path, output=Path(folder) / "report.html", by="model")
+        return {}
+
+    return work
+
+
 def run() -> Work:
     """`calipers run SUITE --no-report`, from an empty folder to its score."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415
@@ -321,6 +385,11 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         tiers,
         tiers_read,
         tiers_by_hand,
+        polars_by_hand,
+        duckdb_by_hand,
+        compare,
+        scipy_pairs,
+        report,
         run,
         inspect,
     )

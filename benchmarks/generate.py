@@ -54,6 +54,13 @@ def write(kind: str, rows: int, path: Path) -> None:
             file.writelines(generated_traces.lines(rows))
     elif kind == "tiers":
         _write_parquet(generated_tiers.batches(rows, BATCH_ROWS), unfinished)
+    elif kind == "narrow":  # without the long texts
+        _write_parquet(
+            (batch.drop("input", "cot") for batch in _batches("plain", rows)), unfinished
+        )
+    elif kind in MODELS:  # the answers of this model alone
+        own = (batch.filter(pl.col("model") == kind) for batch in _batches("plain", rows))
+        _write_parquet(own, unfinished)
     elif path.suffix == ".parquet":
         _write_parquet(_batches(kind, rows), unfinished)
     else:

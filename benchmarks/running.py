@@ -30,10 +30,10 @@ FLAT = Bar(1.5)
 
 
 def of_running(setup: Setup) -> Iterator[Figure]:
-    with _server(LATENCY) as url:
-        runners = {"calipers": contestant("run", _suite(setup.folder, url, CALLS))}
+    with open_server(LATENCY) as url:
+        runners = {"calipers": contestant("run", write_suite(setup.folder, url, CALLS))}
         if (python := inspect_python()) is not None:
-            suite = _suite(setup.folder, url, CALLS)
+            suite = write_suite(setup.folder, url, CALLS)
             runners["inspect"] = contestant("inspect", suite, python=python)
         runs = by_turns(setup.rounds, **runners)
     ours = runs["calipers"]
@@ -54,11 +54,11 @@ def of_running(setup: Setup) -> Iterator[Figure]:
 
 
 def of_running_longer(setup: Setup) -> Iterator[Figure]:
-    with _server(0.0) as url:
+    with open_server(0.0) as url:
         runs = by_turns(
             1,
-            few=contestant("run", _suite(setup.folder, url, CALLS)),
-            many=contestant("run", _suite(setup.folder, url, MORE_CALLS)),
+            few=contestant("run", write_suite(setup.folder, url, CALLS)),
+            many=contestant("run", write_suite(setup.folder, url, MORE_CALLS)),
         )
     few, many = runs["few"], runs["many"]
     yield Figure(
@@ -71,7 +71,8 @@ def of_running_longer(setup: Setup) -> Iterator[Figure]:
 
 
 @contextmanager
-def _server(latency: float) -> Iterator[str]:
+def open_server(latency: float) -> Iterator[str]:
+    """Serve the model from a process of its own, and give its address."""
     command = [sys.executable, "-m", "benchmarks.model_server", "--port", "0"]
     with subprocess.Popen(
         [*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -83,8 +84,8 @@ def _server(latency: float) -> Iterator[str]:
             server.terminate()
 
 
-def _suite(folder: Path, url: str, calls: int) -> Path:
-    """A suite of that many tasks; its results are another folder every time."""
+def write_suite(folder: Path, url: str, calls: int, connections: int = CONNECTIONS) -> Path:
+    """Write a suite of that many tasks; its results are another folder every time."""
     data = folder / f"sums-{calls}.jsonl"
     tasks = ({"id": f"t{n}", "input": f"{n} + 1", "target": str(n + 1)} for n in range(calls))
     data.write_text("".join(f"{json.dumps(task)}\n" for task in tasks), encoding="utf-8")
@@ -94,7 +95,7 @@ def _suite(folder: Path, url: str, calls: int) -> Path:
         "prompt": "{input}\nThink step by step. End with: ANSWER: <answer>",
         "answer": {"after": "ANSWER:"},
         "systems": [{"name": "tiny", "model": "openai:tiny", "base_url": url}],
-        "concurrency": CONNECTIONS,
+        "concurrency": connections,
     }
     path = folder / f"sums-{calls}.json"
     path.write_text(json.dumps(suite), encoding="utf-8")
