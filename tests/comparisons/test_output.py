@@ -156,7 +156,7 @@ def test_bad_rows_that_were_left_out_are_noticed(tmp_path: Path) -> None:
     other = write_lines(tmp_path / "b.jsonl", [*right("+++-"), {"id": "t04", "correct": "maybe"}])
     assert "b.jsonl:5: correct: " in refused(base, other)
     result = run(base, other, "--on-bad", "skip")
-    assert (result.exit_code, result.stderr) == (0, f"note: {other}: 1 bad rows were left out\n")
+    assert (result.exit_code, result.stderr) == (0, f"note: {other}: 1 bad row was left out\n")
 
 
 def test_models_that_count_as_runs_are_noticed() -> None:
@@ -168,3 +168,18 @@ def test_models_that_count_as_runs_are_noticed() -> None:
     )
     assert cal.compare(rows, rows, by="model").notices == ()
     assert cal.compare(rows, between="model").notices == ()
+
+
+def test_pass_at_k_is_compared_when_named() -> None:
+    runs = [{"id": f"t{n}", "run": r, "correct": n % 2 == r} for n in range(6) for r in (0, 1)]
+    assert not [name for name in cal.compare(runs, runs).pairs[0].metrics if "pass_" in name]
+    named = cal.compare(runs, runs, metrics=["pass_hat_2"]).pairs[0].metrics
+    assert list(named) == ["pass_hat_2"]
+
+
+def test_restated_metrics_are_in_no_table() -> None:
+    third = [{**each, "correct": True} for each in right("++--")]
+    for unpaired in (False, True):
+        shown = str(cal.compare(right("++--"), right("+---"), third, unpaired=unpaired))
+        assert "accuracy" in shown
+        assert not any(name in shown for name in ("usr", "error_rate"))

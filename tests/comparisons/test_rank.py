@@ -364,3 +364,38 @@ def test_the_order_of_records_makes_no_difference() -> None:
     for name, value in found.items():
         of_system = [each for each in records if each["model"] == name]
         assert value == pytest.approx(cal.score(of_system)["accuracy"].value)
+
+
+def test_independent_samples_as_compare_takes_them() -> None:
+    records = [
+        {"model": name, "correct": n % 10 < most}
+        for name, most, count in (("a", 9, 80), ("b", 5, 60))
+        for n in range(count)
+    ]
+    found = cal.rank(records, unpaired=True)
+    assert [(each.name, each.n_tasks) for each in found.systems] == [("a", 80), ("b", 60)]
+    assert found.to_dict()["paired"] is False
+    sides = ([each for each in records if each["model"] == name] for name in "ba")
+    compared = cal.compare(*sides, unpaired=True).pairs[0].metrics["accuracy"]
+    [pair] = found.pairs
+    assert (pair.difference, pair.p_value, pair.test) == (
+        *(compared.difference, compared.p_value),
+        "Fisher's exact",
+    )
+    assert any("no record has an id" in notice for notice in found.notices)
+
+
+def test_independent_systems_need_no_common_task(tmp_path: Path) -> None:
+    skills = {"a": 0.9, "b": 0.9, "c": 0.2}
+    records = [
+        {**each, "id": f"{each['model']}-{each['id']}"} for each in noisy(skills, tasks=80, runs=2)
+    ]
+    file = write_lines(tmp_path / "runs.jsonl", records)
+    assert "--unpaired" in refused(file)
+    assert "as independent samples of 80 tasks each" in run(file, "--unpaired").stdout
+    groups = {each.name: each.group for each in cal.rank(records, unpaired=True).systems}
+    assert groups["a"] == groups["b"] != groups["c"]
+    assert "--tasks" in refused(file, "--unpaired", "--tasks")
+    assert "is a mean" in refused(file, "--unpaired", "--metric", "latency_p95_ms")
+    clustered = cal.rank(records, unpaired=True, cluster="category")
+    assert {pair.test for pair in clustered.pairs} == {"clustered Welch t"}

@@ -622,3 +622,16 @@ def test_two_different_sides_are_proposed(results: Path, serving: Serving) -> No
         side.partition(" selected>")[0].rpartition('value="')[2] for side in (base, candidate)
     ]
     assert chosen[0] != chosen[1]
+
+
+def test_the_leaderboard_of_records_without_ids(serving: Serving, tmp_path: Path) -> None:
+    rows = [{"tier": f"T{n % 3}", "passed": n % 7 > n % 3} for n in range(90)]
+    (tmp_path / "runs").mkdir()
+    write_lines(tmp_path / "runs" / "tiers.jsonl", rows)
+    site = serving(tmp_path / "runs")
+    [run] = site.ids().values()
+    page = site.get(f"/rank?of={run}&by=tier")
+    assert (page.status, "3 systems, as independent samples of 30 tasks each" in page.text) == (
+        200,
+        True,
+    )

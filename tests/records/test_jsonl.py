@@ -326,7 +326,7 @@ def test_a_bad_line_is_named_and_can_be_left_out(line: bytes, problem: str, tmp_
     score = cal.score(path, on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
     assert score.inputs[0].rows == 2
     assert score.inputs[0].skipped == 1
-    assert score.notices[-1] == "1 bad rows were left out"
+    assert score.notices[-1] == "1 bad row was left out"
     [bad] = [json.loads(each) for each in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert (bad["source"], bad["row"]) == (str(path), 3)
     assert bad["problem"].startswith(problem)

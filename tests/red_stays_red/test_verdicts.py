@@ -261,3 +261,17 @@ def test_a_right_answer_does_not_decide_a_scenario_by_pass_at_k(observed: list[s
     rows = [adversarial(n, run=run_, correct=True, **scenario) for n in range(9) for run_ in (1, 2)]
     found = gate_of(rows, blocking(pass_at_2=50))
     assert found.exit_code == (1 if observed else 3)
+
+
+@pytest.mark.parametrize("metric", ["pass_at_2", "pass_hat_2"])
+def test_right_answers_decide_pass_at_k_where_nothing_else_was_to(metric: str) -> None:
+    rows = [{"id": f"t{n}", "run": run_, "correct": n > 1} for n in range(9) for run_ in (1, 2)]
+    found = gate_of(rows, blocking(**{metric: 50}))
+    assert (found.exit_code, found.checks[0].undecided.count) == (0, 0)
+    assert gate_of(rows, blocking(**{metric: 90})).exit_code == 1
+    assert gate_of(rows, blocking(pass_rate=50)).exit_code != 0  # a right answer passes no scenario
+    rows[0] |= {"judgments": [vote(passed=None)]}
+    assert gate_of(rows, blocking(**{metric: 50})).exit_code == 3
+    rows[0] = {"id": "t0", "run": 1, "correct": False}
+    rows.append({"id": "t0", "run": 3})
+    assert gate_of(rows, blocking(**{metric: 50})).exit_code == 3

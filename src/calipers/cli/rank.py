@@ -40,6 +40,12 @@ _AUTO = "auto"  # as calipers.rank(tasks="auto")
     is_flag=True,
     help="Add each system's strength by its wins on common tasks.",
 )
+@add_own_option(
+    "statistics",
+    "--unpaired",
+    is_flag=True,
+    help="Treat the systems as independent samples, each with all of its own tasks.",
+)
 @add_output_options
 def rank(
     files: tuple[str, ...],

@@ -120,6 +120,7 @@ def rank(
     better: Better | None = None,
     tasks: str | bool = False,
     bradley_terry: bool = False,
+    unpaired: bool = False,
     **options: Unpack[RankKeywords],
 ) -> Ranking:
     """Rank systems: values, ranks and pairs, with intervals that hold for all at once.
@@ -135,6 +136,7 @@ def rank(
         tasks: Also give each system's value by this field of the tasks; True: by category, or
             by task where there is none.
         bradley_terry: Also give each system's strength by its wins on common tasks.
+        unpaired: Treat the systems as independent samples, each with all of its own tasks.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -149,7 +151,7 @@ def rank(
     >>> [(each.name, each.rank_low, each.rank_high, each.group) for each in rank(records).systems]
     [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]
     """
-    asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry)
+    asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry, unpaired=unpaired)
     chosen = read_options("rank", options, list(data))
     if chosen.figures is not None:
         require_figures("--figures")

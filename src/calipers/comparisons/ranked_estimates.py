@@ -22,7 +22,7 @@ class Estimates:
     values: Sequence[RankedValue]
     pairs: Mapping[tuple[int, int], RankedPair]  # of the first place less than the second
     interval: str
-    n_tasks: int
+    n_tasks: int | Sequence[int]  # the same for all systems, or of each
 
 
 def rank_estimates(
@@ -65,13 +65,17 @@ def order_systems(
                 better_first = up == higher
                 apart[(place, later) if better_first else (later, place)] = True
     low, high = rank_bounds(apart)
+    counted = estimates.n_tasks
+    shared = isinstance(counted, int)
+    tasks = [counted] * len(names) if isinstance(counted, int) else list(counted)
     letters = share_letters(apart | apart.T)
     at = ranks(values[order], higher_is_better=higher)
     return MetricRanking(
         metric=metric,
         better=better,
         unit=unit,
-        n_tasks=estimates.n_tasks,
+        n_tasks=tasks[0] if shared else sum(tasks),
+        paired=shared,
         confidence=confidence,
         interval=estimates.interval,
         systems=tuple(
@@ -86,7 +90,7 @@ def order_systems(
                 rank_low=low[place],
                 rank_high=high[place],
                 group=letters[place],
-                n_tasks=estimates.n_tasks,
+                n_tasks=tasks[one],
             )
             for place, one in enumerate(order)
         ),

@@ -13,6 +13,7 @@ import polars as pl
 from calipers.engines.plan import FAILED, group_text
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.records.batch import note_bad_rows
 from calipers.records.sources import STDIN, Source, open_sources
 from calipers.records.unfinished import explain_unfinished
 from calipers.scores.keys import sort_keys
@@ -58,7 +59,11 @@ def open_sets(data: Sequence[Any]) -> list[list[Source]]:
 
 
 def read_systems(
-    sets: Sequence[Sequence[Source]], options: Options, *, keep: Sequence[str] = ()
+    sets: Sequence[Sequence[Source]],
+    options: Options,
+    *,
+    keep: Sequence[str] = (),
+    paired: bool = True,
 ) -> Systems:
     """Read all records, and tell the systems in them apart.
 
@@ -76,6 +81,7 @@ def read_systems(
         replace(options, by=()),
         keep=tuple(dict.fromkeys((*TELL_SYSTEMS_APART, *options.by, *keep))),
         labels=labels,
+        paired=paired,
     )
     if not whole.records:
         raise EmptyError(f"no records in {whole.name}", fix="check the file")
@@ -152,7 +158,12 @@ def _notices(found: Systems, lost: int, sources: Sequence[Source]) -> Iterator[s
         yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
     whole = found.rows
     if whole.skipped:
-        yield f"{whole.skipped} bad rows were left out"
+        yield note_bad_rows(whole.skipped)
+    if whole.numbered and not whole.plan.cluster:
+        yield (
+            "no record has an id: each counts as a task of its own, which makes intervals too "
+            "narrow where tasks were run several times (--map id=NAME, or --cluster NAME)"
+        )
     if lost:
         yield f"{lost} records without {' and '.join(found.by)} are left out"
     failed = whole.rows.filter(FAILED).group_by(GROUP).len()

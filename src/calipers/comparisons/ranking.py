@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
+from calipers.comparisons.independent_systems import rank_independent
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
 from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
@@ -35,8 +36,14 @@ class RankOptions:
     better: Better | None = None  # of metrics that do not say themselves
     tasks: str | bool = False  # a column per value of this field; True: per category, or per task
     bradley_terry: bool = False
+    unpaired: bool = False  # each system by its own tasks, as independent samples
 
     def __post_init__(self) -> None:
+        if self.unpaired and (self.tasks or self.bradley_terry):
+            raise UsageError(
+                "--unpaired compares no tasks, which --tasks and --bradley-terry need",
+                fix="leave one of them out",
+            )
         if self.better not in (None, "higher", "lower"):
             raise UsageError(f"--better {self.better}: no such choice", fix="higher or lower")
 
@@ -48,7 +55,7 @@ def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Rank
     if has_judged_pairs(sources):
         return rank_judged_pairs(sources, options)
     fields = choose_field(sources, asked=asked.tasks)
-    systems = read_systems(sets, options, keep=fields)
+    systems = read_systems(sets, options, keep=fields, paired=not asked.unpaired)
     return rank_systems(systems, choose_metrics(systems, options), options, asked, fields)
 
 
@@ -89,6 +96,8 @@ def _rank_metric(
     systems: Systems, metric: Metric, options: Options, asked: RankOptions, fields: Sequence[str]
 ) -> tuple[MetricRanking, list[str]]:
     """Return the ranking by a metric, and what to say of it."""
+    if asked.unpaired:
+        return rank_independent(systems, metric, options)
     made = make_matrix(systems, metric, options)
     if made is None:
         if asked.bradley_terry or fields:

@@ -106,7 +106,8 @@ class MetricRanking:
     metric: str
     better: str  # higher or lower
     unit: str | None = None
-    n_tasks: int
+    n_tasks: int  # that all have; of independent samples, those of all systems together
+    paired: bool = True  # whether systems are compared task by task
     confidence: float
     interval: str | None  # how the interval of one system is made
     systems: tuple[RankedSystem, ...]
@@ -134,6 +135,7 @@ class MetricRanking:
             "metric": self.metric,
             "better": self.better,
             "n_tasks": self.n_tasks,
+            "paired": self.paired,
             "interval": self.interval,
             "best": [each.name for each in self.best],
             **({} if self.tasks_by is None else {"tasks_by": self.tasks_by}),

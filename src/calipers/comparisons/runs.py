@@ -17,7 +17,9 @@ from calipers.comparisons.paired import compare_pairs
 from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.metrics.scenarios.pass_at_k import succeeded
 from calipers.metrics.thresholds import parse_margin, read_scale
+from calipers.records.batch import note_bad_rows
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.unfinished import explain_unfinished
 from calipers.scores.keys import sort_keys
@@ -154,7 +156,10 @@ def _split_sides(whole: TaskRows, data: Any, field: str) -> list[TaskRows]:
 
 
 def _choose_metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
-    """Return the metrics whose fields all sides have; those asked for by name in any case."""
+    """Return the metrics whose fields all sides have; those asked for by name in any case.
+
+    Pass@k and pass^k only by name: of the same verdicts, they would be further tests of one thing.
+    """
     planned = sides[0].plan.metrics
     common = (each for each in planned if all(each in side.plan.metrics for side in sides))
     every = [settle_metric(metric, sides) for metric in common]
@@ -163,7 +168,9 @@ def _choose_metrics(sides: Sequence[TaskRows], *, named: bool) -> list[Metric]:
         raise UsageError(
             "no metric has its fields on every side", fix="see: calipers metrics, --map, --metric"
         )
-    return list(every) if named else measured
+    if named:
+        return every
+    return [metric for metric in measured if succeeded not in metric.features] or measured
 
 
 def _read_margins(written: float | str | None, metrics: Sequence[Metric]) -> dict[str, float]:
@@ -221,7 +228,7 @@ def _list_notices(
 ) -> Iterator[str]:
     for side in read:
         if side.skipped:
-            yield f"{side.name}: {side.skipped} bad rows were left out"
+            yield f"{side.name}: {note_bad_rows(side.skipped)}"
     if between is not None and (lost := read[0].rows[between].null_count()):
         yield f"{lost} records without {between} are left out"
     for side in sides:

@@ -78,7 +78,7 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
             f"{metric.name}: no task is common to all systems; of {every:,} tasks, "
             f"{_listed(lacking)}",
             fix="tasks are paired by id: name the field with --map id=NAME, "
-            "or rank systems that have run the same tasks",
+            "or rank the systems as independent samples with --unpaired",
         )
     notices = []
     if without:

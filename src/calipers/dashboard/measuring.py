@@ -165,7 +165,10 @@ class Measuring:
         With a field as `tasks`, also each system's values on the tasks of each of its values.
         """
         of = (*((opened.key, query.rows, name) for opened, query, name in views),)
-        asked = RankOptions(tasks=tasks or False)
+        asked = RankOptions(
+            tasks=tasks or False,
+            unpaired=not any("id" in opened.index.summary.fields for opened, _, _ in views),
+        )
         return self._rankings.get(
             (of, metric, by, tasks), lambda: _ranked(views, metric, by, asked)
         )

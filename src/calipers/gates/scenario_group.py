@@ -15,6 +15,7 @@ from calipers.gates.undecided import Judgments, Undecided, choose_worse, find_si
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
 from calipers.metrics.judged.who import PASSED, VALUES, list_judged_parts
+from calipers.metrics.scenarios.pass_at_k import succeeded
 from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
 from calipers.metrics.thresholds import Threshold
 from calipers.scores.correction import Correct
@@ -28,6 +29,7 @@ SYSTEMS = ("model", "tier")
 LOW, HIGH, OPEN = "__low", "__high", "__open"
 SUMMED = N, SUM, SQUARES = "__n", "__sum", "__squares"
 COVERAGE = "behavior_coverage"
+SUCCEEDED = "succeeded"  # of pass@k: whether a run passed or, where nothing says so, was right
 OF_COVERAGE = (COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
 
 _ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
@@ -136,21 +138,23 @@ class ScenarioGroup:
     def count_undecided(self, metric: str, category: str | None = None) -> Undecided:
         """Return how many runs lack a value that the metric needs, optional scenarios aside."""
         found = Undecided()
-        for value in list_judged_parts(metric_named(metric)):
+        declared = metric_named(metric)
+        for value in list_judged_parts(declared):
             if value == PASSED:
                 of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
-                found = choose_worse(found, self._open(value, of))
+                open_ = SUCCEEDED if succeeded in declared.features else PASSED
+                found = choose_worse(found, self._open(value, of, open_))
             elif self._judgments.are_about(value):
                 found = choose_worse(found, self._open(value, None))
         return choose_worse(found, self._open(COVERAGE, None)) if metric in OF_COVERAGE else found
 
-    def _open(self, value: str, category: str | None) -> Undecided:
+    def _open(self, value: str, category: str | None, column: str | None = None) -> Undecided:
         rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
         if category is not None:
             rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
         lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
-        count = int(rows[f"{value}{OPEN}"].sum()) + lacking
+        count = int(rows[f"{column or value}{OPEN}"].sum()) + lacking
         return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
 
     def find_similar(self, category: str) -> dict[str, int]:

@@ -22,6 +22,7 @@ from calipers.gates.scenario_group import (
     OF_COVERAGE,
     OPEN,
     SQUARES,
+    SUCCEEDED,
     SUM,
     SUMMED,
     SYSTEMS,
@@ -33,8 +34,10 @@ from calipers.gates.scenario_group import (
 from calipers.metrics import Metric
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature
+from calipers.metrics.judged.who import FAILED as NO_JUDGMENT
 from calipers.metrics.judged.who import FLAGGED, JUDGED_BY, PASSED, VALUES, list_judged_parts
-from calipers.metrics.scenarios.behaviors import behaviors_expected, scenario_score
+from calipers.metrics.scenarios.behaviors import behaviors_expected, is_unchecked, scenario_score
+from calipers.metrics.scenarios.pass_at_k import succeeded
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.sinks import Watch
 from calipers.scores.keys import sort_keys
@@ -161,10 +164,28 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
     ran = ~pl.col(FAILED)
     for value in dict.fromkeys((PASSED, *(v for each in metrics for v in list_judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
+    if any(succeeded in metric.features for metric in metrics):
+        yield SUCCEEDED, ran & _is_unsettled()
     if any(metric.name in OF_COVERAGE for metric in metrics):
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
         unknown = pl.col(scenario_score.name).is_null() & (expected | pl.col(passed.name).is_null())
         yield COVERAGE, ran & unknown
+
+
+def _is_unsettled() -> pl.Expr:
+    """Return whether a run has no verdict that a right answer may stand in for.
+
+    It may not where expectations, checks or judges were to tell.
+    """
+    silent = pl.col(JUDGED_BY).str.contains(f'"{NO_JUDGMENT}":', literal=True)
+    others = (
+        pl.col(behaviors_expected.name).is_not_null(),
+        pl.col(is_unchecked.name),
+        silent.fill_null(value=False),
+    )
+    return pl.col(passed.name).is_null() & pl.any_horizontal(
+        pl.col(succeeded.name).is_null(), *others
+    )
 
 
 def _list_moments(name: str) -> Iterator[pl.Expr]:

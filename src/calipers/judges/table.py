@@ -23,6 +23,7 @@ from calipers.judges.rubric_items import (
     parse_rubric,
     sum_weighted,
 )
+from calipers.records.batch import note_bad_rows
 from calipers.records.fields import BadValue, Field, Kind, Number
 from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
 from calipers.scores.options import Options
@@ -298,4 +299,4 @@ def _list_notices(judgments: pl.DataFrame, skipped: int, *, numbered: bool) -> I
             "each counts as a judge of its own, NAME #2"
         )
     if skipped:
-        yield f"{skipped:,} bad rows were left out"
+        yield note_bad_rows(skipped)

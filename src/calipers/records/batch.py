@@ -56,6 +56,11 @@ class BadRow:
         )
 
 
+def note_bad_rows(count: int) -> str:
+    """Return the notice that so many bad rows were left out."""
+    return f"{count:,} bad row was left out" if count == 1 else f"{count:,} bad rows were left out"
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Some rows of a source: a column per wanted field, in the record's types."""

@@ -69,7 +69,8 @@ def make_comparison_document(compared: Compared) -> Document:
                     each.n,
                 )
             )
-            for name, each in compared.across.items()
+            for name in drop_restated(compared.across, named=compared.named)
+            for each in (compared.across[name],)
         )
         blocks.append(Table(title="all at once (Kruskal-Wallis)", columns=_ACROSS, rows=rows))
     if compared.flips:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calipers.records.foreign import map_options
 from calipers.reports.figures import count_things
+from calipers.reports.restated import drop_restated
 from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone
 
 if TYPE_CHECKING:
     from calipers.comparisons.doctor.results import Diagnosis, Finding, HeldFile, Support
 
 _TONES: dict[str, Tone] = {"problem": "fail", "warning": "warn", "note": ""}
+_TRIES = re.compile(r"^(pass_at|pass_hat)_\d+$")
 _NAMED = 6  # systems on a line
 _MANY_FILES = 5  # beyond which their fields are not listed
 _COLUMNS = (
@@ -102,9 +105,9 @@ def describe_support(support: Support) -> Iterator[str]:
             f"{about}{count_things(support.common_tasks, 'task')} common to all systems, "
             f"{count_things(support.pairs, 'pair')} of systems to compare task by task"
         )
-    yield f"metrics: {', '.join(support.metrics) or 'none, no metric finds its fields'}"
+    yield f"metrics: {_list_metrics(support.metrics) or 'none, no metric finds its fields'}"
     if support.with_map:
-        yield f"metrics once the fields are mapped: {', '.join(support.with_map)}"
+        yield f"metrics once the fields are mapped: {_list_metrics(support.with_map)}"
     if (found := support.detectable) is not None:
         whose = " and ".join(found.systems) + (
             ", the two best" if len(found.systems) > 1 else " and a system that varies alike"
@@ -114,6 +117,12 @@ def describe_support(support: Support) -> Iterator[str]:
             f"smallest difference in {found.metric} that {100 * found.power:g} % of such "
             f"comparisons would show: {value} ({whose}; {count_things(found.tasks, 'task')})"
         )
+
+
+def _list_metrics(names: Sequence[str]) -> str:
+    """Return the metrics, each thing once: not `usr` beside accuracy, nor pass@k for every k."""
+    folded = (_TRIES.sub(r"\1_k", name) for name in drop_restated(names))
+    return ", ".join(dict.fromkeys(folded))
 
 
 def list_findings(

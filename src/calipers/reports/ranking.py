@@ -199,7 +199,14 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
 
 def _lead(ranked: MetricRanking) -> str:
     tasks = count_things(ranked.n_tasks, "task")
-    met = "compared by judges on" if ranked.metric == _BRADLEY_TERRY else "each on the same"
+    if not ranked.paired:
+        own = sorted(each.n_tasks for each in ranked.systems)
+        fewest = "" if own[0] == own[-1] else f"{own[0]:,} to "
+        met, tasks = "as independent samples of", f"{fewest}{count_things(own[-1], 'task')} each"
+    elif ranked.metric == _BRADLEY_TERRY:
+        met = "compared by judges on"
+    else:
+        met = "each on the same"
     return (
         f"{len(ranked.systems)} systems, {met} {tasks}; {100 * ranked.confidence:g} % intervals "
         "that hold for all systems at once"

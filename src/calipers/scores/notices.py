@@ -18,6 +18,7 @@ from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.similarity import note_similarity
 from calipers.metrics.traces.coordination import note_messages
 from calipers.metrics.traces.tool_use import note_tools
+from calipers.records.batch import note_bad_rows
 from calipers.records.foreign import recognize_tool, suggest_maps
 from calipers.records.logs import Log, log_notices
 from calipers.records.sources import Source
@@ -52,7 +53,7 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
             "raise max_tokens to let them end"
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
-        yield f"{skipped} bad rows were left out"
+        yield note_bad_rows(skipped)
     yield from _note_hidden(sources, options)
     yield from _note_not_resampled(outcome)
     yield from note_prices(outcome.groups.values(), options.settings)

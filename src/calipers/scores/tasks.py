@@ -36,6 +36,7 @@ class TaskRows:
     plan: Plan
     rows: pl.DataFrame  # by group and task
     skipped: int = 0  # bad rows that were left out
+    numbered: bool = False  # whether rows have no id, so that each is a task of its own
 
     @property
     def records(self) -> int:
@@ -94,16 +95,18 @@ def read_tasks(
     rows = pl.concat(frames, how="diagonal_relaxed")
     name = ", ".join(source.name for source in sources)
     lacking = rows["id"].null_count()
-    if lacking and not paired and lacking == rows.height:
+    numbered = bool(lacking) and not paired and lacking == rows.height
+    if numbered:
         number = pl.int_range(pl.len(), dtype=pl.Int64)
         rows = rows.with_columns(number.alias(TASK), number.cast(pl.String).alias("id"))
     elif lacking:
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that identifies tasks: --map id=NAME",
+            fix="name the field that identifies tasks: --map id=NAME; compare and rank also take "
+            "records as independent samples: --unpaired",
         )
     in_order = rows.sort(GROUP, TASK, maintain_order=True)
-    return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped)
+    return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped, numbered=numbered)
 
 
 def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:

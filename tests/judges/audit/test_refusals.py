@@ -49,7 +49,7 @@ def test_bad_judgments_name_file_row_and_field(
     assert problem in said
     assert "--on-bad skip" in said
     audit = cal.audit_judges(path, on_bad="skip")
-    assert (audit.records, audit.notices) == (2, ("1 bad rows were left out",))
+    assert (audit.records, audit.notices) == (2, ("1 bad row was left out",))
     theirs = tmp_path / "theirs.jsonl"
     theirs.write_text(path.read_text().replace('"judgments"', '"votes"'))
     assert f"{theirs}:3: votes: " in refused("audit", theirs, "--map", "judgments=votes")

@@ -69,6 +69,8 @@ def rank(
 def _list_fields(sides: Sequence[Side]) -> list[str]:
     """Return the fields to break the tasks down by: those with few values, and each task."""
     index = sides[0].opened.index
+    if "id" not in index.summary.fields:
+        return []
     few = [name for name in _OF_TASKS if has_few_values(index, name, _MOST_PARTS)]
     return [*few, "id"]
 

@@ -1,0 +1,148 @@
+"""Systems ranked as independent samples: each by all of its own tasks, none of them paired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.comparisons.ranked_estimates import Estimates, order_systems
+from calipers.comparisons.ranked_systems import Systems
+from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue
+from calipers.comparisons.sides import TOO_LARGE, Floats, is_binary, is_too_large, list_clusters
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import GROUP
+from calipers.metrics.declare.intervals import Wilson
+from calipers.scores.options import Options
+from calipers.scores.tasks import VALUE, measure_tasks
+from calipers.statistics.simultaneous import MaxT
+from calipers.statistics.task_means import covariance_of_means, mean_interval
+from calipers.statistics.unpaired import compare_unpaired
+from calipers.support.errors import UsageError
+
+_FEWEST = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    """The values of one system, one per task, and which of the tasks depend on each other."""
+
+    text: str  # in `GROUP`
+    values: Floats
+    clusters: NDArray[Any] | None
+
+
+def rank_independent(
+    systems: Systems, metric: Metric, options: Options
+) -> tuple[MetricRanking, list[str]]:
+    """Return the ranking by a metric, whatever tasks each system has, and what to say of it.
+
+    Raises:
+        UsageError: The metric has no value per task, or fewer than two systems have a value.
+    """
+    samples = _list_samples(systems, metric, options)
+    names = [systems.names[each.text] for each in samples]
+    without = [name for text, name in systems.names.items() if name not in names]
+    notices = [f"{metric.name}: not ranked for want of a value: {', '.join(without)}"]
+    ranked = order_systems(
+        _estimate(samples, names, metric, options),
+        by=[systems.keys[each.text] for each in samples],
+        names=names,
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better or "higher",
+        confidence=options.confidence,
+    )
+    return ranked, notices if without else []
+
+
+def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[_Sample]:
+    table = measure_tasks(systems.rows, metric)
+    if table is None:
+        raise UsageError(
+            f"{metric.name}: no single task has a value of it, which --unpaired needs",
+            fix="name a metric that is a mean: --metric accuracy",
+        )
+    samples = []
+    for text in systems.keys:
+        own = table.filter(pl.col(GROUP) == text)
+        clusters = list_clusters(own, systems.rows) if options.cluster else None
+        samples.append(_Sample(text=text, values=own[VALUE].to_numpy(), clusters=clusters))
+    samples = [each for each in samples if each.values.size]
+    if len(samples) < _FEWEST:
+        raise UsageError(
+            f"{metric.name}: fewer than two systems have a value ({metric.empty})",
+            fix="rank by another metric: --metric NAME; calipers score shows which have values",
+        )
+    if is_too_large(*(each.values for each in samples)):
+        raise UsageError(f"{metric.name}: {TOO_LARGE}", fix="rank by another metric")
+    return samples
+
+
+def _estimate(
+    samples: list[_Sample], names: list[str], metric: Metric, options: Options
+) -> Estimates:
+    variances = [
+        covariance_of_means(each.values[None, :], each.clusters).item() for each in samples
+    ]
+    covariance = np.diag(variances)
+    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
+    values = []
+    for each in samples:
+        around = mean_interval(
+            each.values,
+            ends=metric.range,
+            is_share=isinstance(metric.interval, Wilson),
+            confidence=level,
+            clusters=each.clusters,
+        )
+        mean = float(each.values.mean())
+        values.append(
+            RankedValue(value=mean, low=around.low, high=around.high, reason=around.reason)
+        )
+    together = MaxT.of_pairs(covariance, seed=options.seed)
+    return Estimates(
+        values=values,
+        pairs={
+            (one, other): _compare(
+                samples[one], samples[other], (names[one], names[other]), metric, options, together
+            )
+            for one, other in combinations(range(len(names)), 2)
+        },
+        interval=metric.interval.name,
+        n_tasks=[each.values.size for each in samples],
+    )
+
+
+def _compare(
+    one: _Sample,
+    other: _Sample,
+    names: tuple[str, str],
+    metric: Metric,
+    options: Options,
+    together: MaxT,
+) -> RankedPair:
+    """Return the first less the second, as `compare --unpaired` takes the means apart."""
+    found = compare_unpaired(
+        other.values,
+        one.values,
+        binary=is_binary(metric, other.values, one.values),
+        confidence=together.level(options.confidence),
+        base_clusters=other.clusters,
+        candidate_clusters=one.clusters,
+    )
+    return RankedPair(
+        a=names[0],
+        b=names[1],
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        p_value=found.p_value,
+        p_adjusted=None if found.p_value is None else together.adjust(found.p_value),
+        test=found.test,
+        reason=found.reason,
+    )
