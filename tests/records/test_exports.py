@@ -313,7 +313,7 @@ def test_a_forced_source_is_read_from_standard_input(
 def test_a_log_on_standard_input_that_is_damaged_is_told_as_such() -> None:
     result = CliRunner().invoke(app, ["score", "-", "--source", "SWE-agent"], input=b'{"info": {')
     assert result.exit_code == 2
-    assert "-: not JSON" in result.output
+    assert "-:1: not JSON" in result.output
 
 
 def test_a_source_of_records_is_no_log(tmp_path: Path) -> None:
