@@ -84,13 +84,14 @@ def dashboard(
     *,
     hosts: tuple[str, ...] | None = ("127.0.0.1", "localhost"),
     token: str | None = None,
+    **options: Any,
 ) -> Iterator[Dashboard]:
     import uvicorn  # noqa: PLC0415
 
     from calipers.dashboard.app import create_app  # noqa: PLC0415
     from calipers.dashboard.server import _listen  # noqa: PLC0415
 
-    app = create_app(root, hosts=hosts, token=token)
+    app = create_app(root, hosts=hosts, token=token, **options)
     listening = _listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

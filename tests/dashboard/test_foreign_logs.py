@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from calipers.records.reading import ReadingChoices
 from tests.dashboard.dashboards import Dashboard
 from tests.records.log_files import inspect_log, promptfoo_row, sample, written
 
@@ -26,3 +27,18 @@ def test_logs_are_listed_and_shown_and_other_documents_are_not(
     assert "sums/1" in samples
     assert "sums/2" in samples
     assert "Bonjour" in site.get(f"/runs/{ids['out.json']}/samples").text
+
+
+def test_a_file_is_shown_as_the_log_that_its_reader_is_named_for(
+    tmp_path: Path, serving: Callable[..., Dashboard]
+) -> None:
+    file = written(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "four", "n": "t1"})
+    tasks = written(tmp_path / "tasks.jsonl", {"id": "t1", "category": "sums of two"})
+    for reading, shown in (
+        (ReadingChoices(), False),
+        (ReadingChoices("ragas", tasks, "n=id"), True),
+    ):
+        site = serving(file, reading=reading)
+        [id_] = site.ids().values()
+        samples = site.get(f"/runs/{id_}/samples").text
+        assert ("four" in samples, "sums of two" in samples) == (shown, shown)

@@ -76,6 +76,21 @@ def test_without_a_file_the_judged_records_are_the_output(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["records.jsonl"]
 
 
+def test_logs_of_another_tool_are_judged_with_what_their_tasks_say(tmp_path: Path) -> None:
+    asked = {"user_input": "A paper.", "response": "A review. QUALITY=4", "task": "t1"}
+    write_lines(tmp_path / "records.jsonl", [asked])
+    write_lines(tmp_path / "tasks.jsonl", [{"id": "t1", "reference": "QUALITY=4"}])
+    more = ("--source", "ragas", "--join", str(tmp_path / "tasks.jsonl"), "--on", "task=id")
+    with ModelServer().in_thread() as url:
+        planned = judge(tmp_path, url, "good", "constructiveness", *more, "--dry-run")
+        found = judge(tmp_path, url, "good", "constructiveness", *more)
+    assert planned.exit_code == 0, planned.stderr
+    assert found.exit_code == 0, found.stderr
+    [record] = judged(tmp_path)
+    assert (record["answer"], record["reference"]) == ("A review. QUALITY=4", "QUALITY=4")
+    assert len(record["judgments"]) == 1
+
+
 def test_a_good_judge_scores_every_record_in_one_call_each(tmp_path: Path) -> None:
     records = reviews(5)
     write_lines(tmp_path / "records.jsonl", records)

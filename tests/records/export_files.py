@@ -190,7 +190,12 @@ TAU_BENCH = {
 }
 TAU2_BENCH = {
     "timestamp": "2026",
-    "info": {"num_trials": 1},
+    "info": {
+        "num_trials": 1,
+        "user_info": {"implementation": "user_simulator", "llm": "their-user"},
+        "agent_info": {"implementation": "llm_agent", "llm": "their-agent"},
+        "environment_info": {"domain_name": "retail", "policy": "Be kind."},
+    },
     "tasks": [{"id": "3"}],
     "simulations": [
         {

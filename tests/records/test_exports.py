@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,7 @@ def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
     assert (record["id"], record["run"], record["passed"], record["cost_usd"]) == (
         *("3", 1, False, 0.25),
     )
+    assert (record["model"], record["category"]) == ("their-agent", "retail")
     calls = json.loads(record["trace"])["tool_calls"]
     assert calls == [{"tool_name": "book", "args": {"to": "X"}, "success": True}]
 
@@ -289,6 +292,28 @@ def test_a_source_can_be_forced(tmp_path: Path) -> None:
     assert "a log of Ragas" in result.output
     log = inspect_log(tmp_path / "odd.name", [sample(1)])
     assert cal.read(log, source="Inspect")["id"].to_list() == ["sums/1"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_forced_source_is_read_from_standard_input(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    lines = written(tmp_path / "a.jsonl", files.ragas_row(), files.ragas_row()).read_bytes()
+    table = b"user_input,response,faithfulness\n2 + 2?,4,0.5\n"
+    zipped = inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")]).read_bytes()
+    for name, data, rows in (("Ragas", lines, 2), ("Ragas", table, 1), ("Inspect", zipped, 2)):
+        arguments = ["score", "-", "--source", name, "--format", "json"]
+        result = CliRunner().invoke(app, arguments, input=pack(data))
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        [read] = found["inputs"]
+        assert (read["path"], read["rows"], read["format"]) == ("-", rows, name)
+
+
+def test_a_log_on_standard_input_that_is_damaged_is_told_as_such() -> None:
+    result = CliRunner().invoke(app, ["score", "-", "--source", "SWE-agent"], input=b'{"info": {')
+    assert result.exit_code == 2
+    assert "-:1: not JSON" in result.output
 
 
 def test_a_source_of_records_is_no_log(tmp_path: Path) -> None:

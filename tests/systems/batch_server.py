@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
 
@@ -19,7 +21,12 @@ class BatchServer:
 
     def __init__(self) -> None:
         self.batches: list[dict[str, dict[str, Any]]] = []  # the requests of each, by custom_id
+        self.marks: list[Any] = []  # the metadata of each
         self.is_open = True  # or the batches stay in progress
+        self.is_mute = False  # or whoever sends a batch hears nothing of it
+        self.drops = 0  # connections that break as a batch is sent
+        self.takes = True  # or a batch that is not heard of is not taken either
+        self.sent = 0
         self.polls = 0
         self.keys: set[str | None] = set()
         self._files: dict[str, bytes] = {}
@@ -29,9 +36,11 @@ class BatchServer:
         return [
             web.post("/v1/files", self._upload),
             web.post("/v1/batches", self._start),
+            web.get("/v1/batches", self._list),
             web.get("/v1/batches/{id}", self._look),
             web.get("/v1/files/{id}/content", self._download),
             web.post("/v1/messages/batches", self._start_messages),
+            web.get("/v1/messages/batches", self._list_messages),
             web.get("/v1/messages/batches/{id}", self._look_messages),
             web.get("/v1/messages/batches/{id}/results", self._results),
         ]
@@ -51,8 +60,32 @@ class BatchServer:
         assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
         lines = [json.loads(line) for line in self._files[asked["input_file_id"]].splitlines()]
         assert all(line["method"] == "POST" and line["url"] == asked["endpoint"] for line in lines)
-        self.batches.append({line["custom_id"]: line["body"] for line in lines})
+        batch = {line["custom_id"]: line["body"] for line in lines}
+        await self._take(request, batch, asked["metadata"])
         return web.json_response({"id": f"batch_{len(self.batches) - 1}", "status": "validating"})
+
+    async def _take(
+        self, request: web.Request, batch: dict[str, dict[str, Any]], mark: Any = None
+    ) -> None:
+        """Take a batch, and say so, or do not."""
+        self.sent += 1
+        is_heard = not self.is_mute and not self.drops
+        if self.takes or is_heard:
+            self.batches.append(batch)
+            self.marks.append(mark)
+        if self.drops:
+            self.drops -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        while self.is_mute:  # noqa: ASYNC110 (another thread says when it is over)
+            await asyncio.sleep(0.01)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        found = [
+            {"id": f"batch_{number}", "metadata": mark, "created_at": 0}
+            for number, mark in enumerate(self.marks)
+        ]
+        return _page(request, found, "after")
 
     async def _look(self, request: web.Request) -> web.Response:
         self.polls += 1
@@ -93,9 +126,21 @@ class BatchServer:
         assert request.headers["anthropic-version"] == "2023-06-01"
         asked = (await request.json())["requests"]
         assert all(each["params"]["max_tokens"] > 0 for each in asked)
-        self.batches.append({each["custom_id"]: each["params"] for each in asked})
+        assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each["custom_id"]) for each in asked)
+        await self._take(request, {each["custom_id"]: each["params"] for each in asked})
         name = f"msgbatch_{len(self.batches) - 1}"
         return web.json_response({"id": name, "processing_status": "in_progress"})
+
+    async def _list_messages(self, request: web.Request) -> web.Response:
+        found = [
+            {
+                "id": f"msgbatch_{number}",
+                "created_at": datetime.now(UTC).isoformat(),
+                "request_counts": {"processing": len(batch), "succeeded": 0},
+            }
+            for number, batch in enumerate(self.batches)
+        ]
+        return _page(request, found, "after_id")
 
     async def _look_messages(self, request: web.Request) -> web.Response:
         self.polls += 1
@@ -152,6 +197,15 @@ class BatchServer:
         finally:
             over.set()
             thread.join(30)
+
+
+def _page(request: web.Request, found: list[dict[str, Any]], after: str) -> web.Response:
+    """Return one of a list, the newest first, so that whoever reads it has to turn pages."""
+    newest = found[::-1]
+    names = [each["id"] for each in newest]
+    at = names.index(request.query[after]) + 1 if after in request.query else 0
+    page, rest = newest[at : at + 1], newest[at + 1 :]
+    return web.json_response({"data": page, "has_more": bool(rest)})
 
 
 def _number(request: web.Request) -> int:

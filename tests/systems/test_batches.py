@@ -124,6 +124,47 @@ def test_a_run_that_was_stopped_goes_on_with_its_batch(tmp_path: Path) -> None:
     assert [record["answer"] for record in suite.records()] == ["1", "2", "3", "4", "5"]
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_run_that_died_as_it_sent_a_batch_finds_it(
+    tmp_path: Path, provider: str, *, takes: bool
+) -> None:
+    server = BatchServer()
+    for name in ("other", "died"):
+        (tmp_path / name).mkdir()
+    with server.in_thread() as address:
+        other = make_suite(tmp_path / "other", address, sums(5), provider)
+        assert other.run().exit_code == 0
+        suite = make_suite(tmp_path / "died", address, sums(5), provider)
+        server.is_mute, server.takes = True, takes
+        process = suite.start()
+        wait_until(lambda: server.sent == 2)
+        process.kill()
+        process.communicate(timeout=60)
+        server.is_mute = False
+        wait_until(lambda: not takes or len(server.batches) == 2)
+        result = suite.run()
+    assert result.exit_code == 0, result.stderr
+    assert len(server.batches) == 2, "what was paid for is not asked for again"
+    assert ("calls found in the batch" in result.stderr) == takes
+    assert {record["id"]: record["answer"] for record in suite.records()} == {
+        record["id"]: record["target"] for record in suite.records()
+    }
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_connection_that_breaks_as_a_batch_is_sent_sends_no_second(
+    tmp_path: Path, provider: str
+) -> None:
+    server = BatchServer()
+    server.drops = 1
+    with server.in_thread() as address:
+        suite = make_suite(tmp_path, address, sums(3), provider)
+        result = suite.run()
+    assert result.exit_code == 0, result.stderr
+    assert [len(batch) for batch in server.batches] == [3]
+
+
 def test_a_fresh_run_takes_no_answer_of_an_old_batch(tmp_path: Path) -> None:
     server = BatchServer()
     with server.in_thread() as address:
@@ -131,6 +172,19 @@ def test_a_fresh_run_takes_no_answer_of_an_old_batch(tmp_path: Path) -> None:
         assert suite.run().exit_code == 0
         assert suite.run("--fresh").exit_code == 0
     assert [len(batch) for batch in server.batches] == [3, 3]
+
+
+def test_the_ledger_knows_what_was_sent_until_it_is_taken_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    sending = Ledger(path, "mini").announce(["a", "b", "c"])
+    found = Ledger(path, "mini")
+    assert found.find_sending("a") == sending
+    assert found.find_batch("a") is None
+    found.add("batch_0", ["a"])
+    found.remove(["b"])
+    again = Ledger(path, "mini")
+    assert [again.find_sending(each) for each in "abc"] == [None, None, sending]
+    assert again.list_batches() == {"batch_0"}
 
 
 def test_the_ledger_survives_a_torn_line(tmp_path: Path) -> None:

@@ -195,10 +195,12 @@ def files(
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
     from calipers.judges.options import make_work  # noqa: PLC0415 (loads Polars)
+    from calipers.records.reading import KEYWORDS, read_with  # noqa: PLC0415
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    estimate = estimate_judging(make_work(list(files), output, options))
+    with read_with(**{name: options.get(name) for name in KEYWORDS}):
+        estimate = estimate_judging(make_work(list(files), output, options))
     show_document(estimate_document(estimate), open_console())
 
 

@@ -59,9 +59,13 @@ def view(
     require_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
     from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415
-    from calipers.records.sources import is_readable  # noqa: PLC0415 (loads Polars)
+    from calipers.records.reading import KEYWORDS, ReadingChoices  # noqa: PLC0415
+    from calipers.records.sources import find_forced, is_readable  # noqa: PLC0415 (loads Polars)
 
-    if folder.is_file() and not is_readable(folder):
+    reading = ReadingChoices(**{name: options.get(name) for name in KEYWORDS})
+    with reading.apply():
+        forced = find_forced()
+    if forced is None and folder.is_file() and not is_readable(folder):
         raise UsageError(
             f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
         )
@@ -75,5 +79,13 @@ def view(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     names = options.get("map")
-    serve(folder, host=host, port=port, ready=announce, field_map=names, checks=applied)
+    serve(
+        folder,
+        host=host,
+        port=port,
+        ready=announce,
+        field_map=names,
+        checks=applied,
+        reading=reading,
+    )
     click.echo("ended", err=True)

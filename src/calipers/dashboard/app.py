@@ -26,6 +26,7 @@ from calipers.dashboard.routes import (
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
 from calipers.metrics.checks.checks import Checks
+from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
@@ -40,12 +41,13 @@ def create_app(
     token: str | None = None,
     field_map: Mapping[str, str] | None = None,
     checks: Checks | None = None,
+    reading: ReadingChoices = AS_IT_IS,
 ) -> Guard:
     """Return the dashboard over a folder, as an ASGI app."""
     app = FastAPI(
         title="Calipers", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.site = Site(root, field_map, checks)
+    app.state.site = Site(root, field_map, checks, reading)
     for routes in ROUTES:
         app.include_router(routes.router)
     app.add_exception_handler(CalipersError, _show_error)

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from calipers.metrics.declare.settings import Settings
+from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.version import __version__
 
 FORMAT = "2"  # of the index: another one is rebuilt
@@ -33,6 +34,7 @@ def locate_index(
     files: Iterable[Path],
     field_map: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    reading: ReadingChoices = AS_IT_IS,
     only_now: str = "",
 ) -> Path:
     """Return the folder of the index of a source, given its files and how it is read.
@@ -41,8 +43,9 @@ def locate_index(
     """
     mapped = (f"{name}={theirs}" for name, theirs in (field_map or {}).items())
     measured = () if settings in (None, Settings()) else (repr(settings),)
-    state = [FORMAT, __version__, *mapped, *measured, *([only_now] if only_now else [])]
-    for file in files:
+    read = () if reading == AS_IT_IS else (repr(reading),)
+    state = [FORMAT, __version__, *mapped, *measured, *read, *([only_now] if only_now else [])]
+    for file in (*files, *([reading.join] if reading.join else ())):
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")
     return find_cache() / _hash(str(path.resolve())) / _hash("\n".join(state))

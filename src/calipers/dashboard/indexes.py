@@ -23,6 +23,7 @@ from calipers.dashboard.run_settings import read_run_settings
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings
+from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import CalipersError, DataError, UsageError
 
 WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
@@ -102,9 +103,13 @@ class Indexes:
     """Opens the index of an entry; fields may have other names, and further checks be applied."""
 
     def __init__(
-        self, field_map: Mapping[str, str] | None = None, checks: Checks | None = None
+        self,
+        field_map: Mapping[str, str] | None = None,
+        checks: Checks | None = None,
+        reading: ReadingChoices = AS_IT_IS,
     ) -> None:
         self._field_map = field_map or {}
+        self._reading = reading
         self._checks = checks
         # Checks that name files may be others the next time, though they read the same.
         self._only_now = "" if checks is None or checks.is_portable else uuid4().hex
@@ -123,6 +128,7 @@ class Indexes:
                 entry.files(),
                 self._find_map(entry),
                 self._settings(entry),
+                self._find_reading(entry),
                 self._only_now,
             )
         except OSError as error:
@@ -133,6 +139,10 @@ class Indexes:
     def _find_map(self, entry: Entry) -> Mapping[str, str]:
         """Return the data's names of fields; results of runs have the record's own."""
         return {} if entry.is_run else self._field_map
+
+    def _find_reading(self, entry: Entry) -> ReadingChoices:
+        """Return how the file is read; results of runs are read as what they are."""
+        return AS_IT_IS if entry.is_run else self._reading
 
     def _settings(self, entry: Entry) -> Settings:
         """Return what the records are measured by: their run's settings and further checks."""
@@ -226,9 +236,14 @@ class Indexes:
 
         try:
             begin(place)
-            build(
-                entry.records, place, report_progress, self._find_map(entry), self._settings(entry)
-            )
+            with self._find_reading(entry).apply():  # in this thread
+                build(
+                    entry.records,
+                    place,
+                    report_progress,
+                    self._find_map(entry),
+                    self._settings(entry),
+                )
             forget_older(place)
         except CalipersError as error:
             job.error = error

@@ -18,6 +18,7 @@ from calipers.dashboard.assets import read_asset
 from calipers.dashboard.safety import LOOPBACK, TOKEN, Guard
 from calipers.metrics import catalogue
 from calipers.metrics.checks.checks import Checks
+from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import UsageError
 
 IDLE = 2.0  # seconds without a request, after which there is time for other things
@@ -32,6 +33,7 @@ def serve(
     ready: Callable[[str], None],
     field_map: Mapping[str, str] | None = None,
     checks: Checks | None = None,
+    reading: ReadingChoices = AS_IT_IS,
 ) -> None:
     """Serve a folder until somebody stops it; `ready` is given the address to open."""
     # Nothing of a page goes over the network, nor does anything that measures.
@@ -41,7 +43,9 @@ def serve(
     listening = _listen(host, port)
     number = listening.getsockname()[1]
     hosts = LOOPBACK if local else None
-    app = create_app(root, hosts=hosts, token=token, field_map=field_map, checks=checks)
+    app = create_app(
+        root, hosts=hosts, token=token, field_map=field_map, checks=checks, reading=reading
+    )
     config = uvicorn.Config(
         app,
         log_level="warning",

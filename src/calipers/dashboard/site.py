@@ -24,6 +24,7 @@ from calipers.dashboard.live import Followed
 from calipers.dashboard.marks import LONGEST
 from calipers.dashboard.run import Run, read_score_at
 from calipers.metrics.checks.checks import Checks
+from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.reports.figures import format_figure
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.texts import clip_text
@@ -45,9 +46,10 @@ class Site:
         root: Path,
         field_map: Mapping[str, str] | None = None,
         checks: Checks | None = None,
+        reading: ReadingChoices = AS_IT_IS,
     ) -> None:
         self.catalog = Catalog(root)
-        self.indexes = Indexes(field_map, checks)
+        self.indexes = Indexes(field_map, checks, reading)
         self._followed: dict[str, Followed] = {}
         self._figures: Kept[Mapping[str, PageFigure]] = Kept()
 

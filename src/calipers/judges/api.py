@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.rubric_items import read_rubric
+from calipers.records.reading import take_reading
 from calipers.scores.calibration import Calibrations
 from calipers.scores.choices import read_options
 from calipers.scores.signatures import declare_signature
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @refuse_renamed
+@take_reading
 def judge_records(
     files: str | Path | Sequence[str | Path],
     output: str | Path,

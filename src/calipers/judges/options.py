@@ -41,6 +41,9 @@ class Judging(TypedDict, total=False):
     retries: int
     timeout: float
     map: Mapping[str, str] | None
+    source: str | None  # the reader of the files, where they are logs of another tool
+    join: str | Path | None  # tasks, whose fields the records are given
+    on: str | None  # the field that is the same in record and task
     on_bad: Literal["stop", "skip"]
     pairwise: bool  # compare the answers of two files, in both orders
 

@@ -182,20 +182,25 @@ class Text:
         """Walk through a list: whoever iterates takes each element when it is handed over."""
         yield from self._walk("[", "]", "elements")
 
-    def enter_list(self, keys: tuple[str, ...], beside: dict[str, Any]) -> Iterator[None]:
-        """Walk through the list at a path of keys; `beside` gets what stands before it."""
-        if not keys:
-            yield from self.walk_elements()
-            return
+    def walk_members(self) -> Iterator[str]:
+        """Walk through an object: yields each key, and whoever iterates takes its value."""
         for _ in self._walk("{", "}", "members"):
             name = self.take_value()
             if self.peek() != ":":
                 raise self.make_error("no colon behind a key")
             self.skip()
+            yield str(name)
+
+    def enter_list(self, keys: tuple[str, ...], beside: dict[str, Any]) -> Iterator[None]:
+        """Walk through the list at a path of keys; `beside` gets what stands before it."""
+        if not keys:
+            yield from self.walk_elements()
+            return
+        for name in self.walk_members():
             if name == keys[0] and self.peek() == ("{" if keys[1:] else "["):
                 yield from self.enter_list(keys[1:], beside)
                 return
-            beside[str(name)] = self.take_value(large=True)
+            beside[name] = self.take_value(large=True)
 
     def _walk(self, start: str, end: str, what: str) -> Iterator[None]:
         if self.peek() != start:

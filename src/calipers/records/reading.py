@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -30,9 +30,18 @@ class ReadingChoices:
         if self.on is not None and self.join is None:
             raise UsageError(f"--on {self.on} needs --join", fix="name the tasks: --join FILE")
 
+    @contextmanager
+    def apply(self) -> Iterator[None]:
+        """Read the files that are opened inside, in this thread, in this way."""
+        token = _CURRENT.set(self)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
 
-_AS_IT_IS = ReadingChoices()
-_CURRENT: ContextVar[ReadingChoices] = ContextVar("reading", default=_AS_IT_IS)
+
+AS_IT_IS = ReadingChoices()
+_CURRENT: ContextVar[ReadingChoices] = ContextVar("reading", default=AS_IT_IS)
 
 
 def get_reading() -> ReadingChoices:
@@ -40,19 +49,14 @@ def get_reading() -> ReadingChoices:
     return _CURRENT.get()
 
 
-@contextmanager
 def read_with(
     source: str | None = None, join: str | Path | None = None, on: str | None = None
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Read the files that are opened inside by this reader, and join them with these tasks.
 
     Without arguments, files are read as what they are.
     """
-    token = _CURRENT.set(ReadingChoices(source, None if join is None else Path(join), on))
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return ReadingChoices(source, None if join is None else Path(join), on).apply()
 
 
 def take_reading(function: Callable[P, R]) -> Callable[P, R]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from calipers.records.any_rows import read_columns
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
@@ -167,7 +168,7 @@ def has_records(folder: Path) -> bool:
     return bool(list_parts(folder) or _find_logs(folder))
 
 
-def _find_forced() -> LogReader | None:
+def find_forced() -> LogReader | None:
     """Return the log reader that the user forces, if any."""
     name = get_reading().source
     return None if name is None or name.lower() == _RECORDS else find_reader(name)
@@ -180,7 +181,7 @@ def _is_plain() -> bool:
 
 def _find_logs(folder: Path) -> list[Path]:
     """Return the logs that Inspect, lm-eval or another tool left in a folder."""
-    forced = _find_forced()
+    forced = find_forced()
     if forced is None and (_is_plain() or list_parts(folder)):
         return []
     readers = list_readers() if forced is None else [forced]
@@ -204,10 +205,10 @@ def _of_file(path: Path) -> Source:
     if path.is_fifo():
         from calipers.records.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
 
-        return PipedJsonLines(open_pipe(path), str(path), is_ours=True)
+        return _of_pipe(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
-    is_log = _find_forced() is not None or find_suffix(path) in _log_suffixes()
+    is_log = find_forced() is not None or find_suffix(path) in _log_suffixes()
     reader = _READERS.get(find_suffix(path), JsonLines if is_log else None)
     if reader is None:
         raise UsageError(
@@ -221,7 +222,7 @@ def _of_file(path: Path) -> Source:
         refuse_part(path)
     if find_suffix(path) in _TEXT:
         refuse_no_text(path)
-    if (forced := _find_forced()) is not None:
+    if (forced := find_forced()) is not None:
         return Log(path, forced)
     return _of_json(path) if reader is JsonLines else _of_table(path, reader(path))
 
@@ -316,6 +317,14 @@ def _refuse_unreadable(path: Path) -> None:
 def _of_stdin() -> Source:
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix="pipe JSON lines in, or name a file")
-    if _find_forced() is not None:
-        raise UsageError("--source needs a file, not standard input", fix="name the log's file")
-    return PipedJsonLines(sys.stdin.buffer, STDIN)
+    return _of_pipe(sys.stdin.buffer, STDIN)
+
+
+def _of_pipe(stream: IO[bytes], name: str, *, is_ours: bool = False) -> Source:
+    """Return the records that arrive on a stream: lines, unless the user says whose log it is."""
+    if (forced := find_forced()) is None:
+        return PipedJsonLines(stream, name, is_ours=is_ours)
+    from calipers.records.piped_log import PipedLog  # noqa: PLC0415 (where it is asked for)
+
+    with stream if is_ours else nullcontext():
+        return PipedLog(stream, name, forced)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calipers.scores.calibration import Calibration
 
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
-_READING = (*MEASURING, "convert", "doctor", "read")
+_READING = (*MEASURING, "convert", "doctor", "read", "judge", "view")
 _ON_SPARK = ("score", "gate", "compare", "rank", "report", "explain", "convert")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
 
@@ -63,7 +63,7 @@ class Options:
         "Read the record's FIELD from the data's NAME (repeatable).",
         group="input",
         metavar="FIELD=NAME",
-        commands=(*MEASURING, "audit", "convert", "doctor", "read", "judge", "view"),
+        commands=(*_READING, "audit"),
     )
     source: str | None = option(
         None,

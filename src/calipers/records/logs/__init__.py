@@ -15,8 +15,8 @@ from typing import Any
 
 from calipers.records.bytestream import UNREADABLE
 from calipers.records.heads import Head, read_head
+from calipers.records.json_places import read_outline
 from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
-from calipers.records.logs.parts import read_whole
 from calipers.support.errors import DataError, UsageError, nearest
 
 __all__ = [
@@ -100,7 +100,7 @@ def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) 
     if found is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
         # What tells the format may stand behind a long beginning.
         with suppress(DataError, *UNREADABLE):
-            found = _find_reader(read_whole(path), known)
+            found = _find_reader(read_outline(path), known)
     return None if found is None else Log(path, found)
 
 

@@ -5,12 +5,15 @@ A test case is a task; where cases share name and input, these are its runs.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from calipers.records.json_places import parse_places, stream_places
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_list,
@@ -20,7 +23,6 @@ from calipers.records.logs.parts import (
     keep_extra,
     list_objects,
     read_text,
-    read_whole,
     spell,
     spread_scores,
 )
@@ -28,23 +30,23 @@ from calipers.support.registry import register
 
 _CASES = ("test_cases", "conversational_test_cases", "test_results")
 _RUN = {"test_passed", "test_failed", "metrics_scores", "confident_link", "test_run_id"}
+_NEWEST = "testRunData"  # what the newest run is kept in, beside a link to it
+_PLACES = parse_places(
+    *(
+        f"{around}{name}.[]"
+        for around in ("", f"{_NEWEST}.")
+        for name in (*_CASES, "testCases", "conversationalTestCases", "testResults")
+    )
+)
 
 
 def _fits(document: Any) -> bool:
-    run = _run(document)
-    cases = _cases(run)
-    has_cases = "test_cases" in run or bool(cases and "metrics_data" in cases[0])
-    return has_cases and not _RUN.isdisjoint(run)
-
-
-def _run(document: Any) -> Mapping[str, Any]:
-    """Return the test run; the newest one is kept inside an object with a link to it."""
     found = as_mapping(document)
-    return _spelled_alike(as_mapping(found["testRunData"]) if "testRunData" in found else found)
-
-
-def _cases(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_spelled_alike(case) for name in _CASES for case in list_objects(run.get(name))]
+    run = _spelled_alike(as_mapping(found.get(_NEWEST, found)))
+    cases = [_spelled_alike(case) for name in _CASES for case in list_objects(run.get(name))]
+    if "test_cases" in run and not _RUN.isdisjoint(run):
+        return True
+    return bool(cases) and cases[0].keys() >= {"metrics_data", "success"}
 
 
 def _spelled_alike(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,27 +55,52 @@ def _spelled_alike(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    run = _run(read_whole(path))
-    cases = _cases(run)
-    inputs: dict[str | None, set[str | None]] = {}
-    for case in cases:
-        inputs.setdefault(read_text(case.get("name")), set()).add(_input(case))
-    runs: Counter[tuple[str | None, str | None]] = Counter()
+    run, names = _look_through(path)
+    runs: Counter[bytes] = Counter()
     shared = {
         "model": read_text(as_mapping(run.get("hyperparameters")).get("model")),
         "identifier": run.get("identifier"),
     }
-    for place, case in enumerate(cases, start=1):
-        name, asked = read_text(case.get("name")), _input(case)
-        runs[name, asked] += 1
-        is_one_task = len(inputs[name]) == 1
+    cases = ((case, done) for key, case, done in _stream(path) if key is None)
+    for place, (case, done) in enumerate(cases):
+        name, task = read_text(case.get("name")), _digest(case)
+        runs[task] += 1
+        is_one_task = names[name] is not None
         record = {
-            "id": name if is_one_task else f"{name}/{case.get('order', place - 1)}",
-            "run": runs[name, asked] if is_one_task else 1,
+            "id": name if is_one_task else f"{name}/{case.get('order', place)}",
+            "run": runs[task] if is_one_task else 1,
             **shared,
             **_record(case),
         }
-        yield record, place / len(cases)
+        yield record, done
+
+
+def _look_through(path: Path) -> tuple[dict[str, Any], dict[str | None, bytes | None]]:
+    """Return what is said of the run, and by name the task of its cases; None if of several."""
+    run: dict[str, Any] = {}
+    names: dict[str | None, bytes | None] = {}
+    for key, value, _ in _stream(path):
+        if key is not None:
+            run[key] = value
+        else:
+            name, task = read_text(value.get("name")), _digest(value)
+            names[name] = task if names.get(name, task) == task else None
+    return run, names
+
+
+def _stream(path: Path) -> Iterator[tuple[str | None, Any, float]]:
+    """Yield the test cases one by one, and what else is said of the run, under its key."""
+    for place, value, done in stream_places(path, _PLACES):
+        if place in _PLACES and isinstance(value, dict):
+            yield None, _spelled_alike(value), done
+        elif place and place not in _PLACES:
+            yield next(iter(_spelled_alike({place[-1]: None}))), value, done
+
+
+def _digest(case: Mapping[str, Any]) -> bytes:
+    """Return what cases of one task share: their name and input."""
+    told = json.dumps([read_text(case.get("name")), _input(case)])
+    return blake2b(told.encode(), digest_size=16).digest()
 
 
 def _record(case: Mapping[str, Any]) -> Record:

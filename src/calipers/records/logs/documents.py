@@ -46,8 +46,13 @@ def is_split(document: Row) -> bool:
     return isinstance(document.get(_COLUMNS), list) and isinstance(document.get(_DATA), list)
 
 
-def read_rows(path: Path, key: str, matches: Matches) -> Iterator[tuple[Row, float]]:
-    """Yield the rows of a file and the share of it behind each, in flat memory."""
+def read_rows(
+    path: Path, key: str, matches: Matches, beside: dict[str, Any] | None = None
+) -> Iterator[tuple[Row, float]]:
+    """Yield the rows of a file and the share of it behind each, in flat memory.
+
+    `beside` is given what stands before a list of rows that is inside an object.
+    """
     suffix = find_suffix(path)
     if suffix in _TABLES:
         yield from iterate_rows(_TABLES[suffix](path))
@@ -56,7 +61,7 @@ def read_rows(path: Path, key: str, matches: Matches) -> Iterator[tuple[Row, flo
     if head.is_array:
         yield from _as_rows(stream_list(path, (), {}))
     elif _is_document(head) and (inside := find_rows(head.first, key, matches)):
-        yield from _read_inside(path, head, inside)
+        yield from _read_inside(path, head, inside, {} if beside is None else beside)
     elif head.on_one_line and not head.alone:
         yield from ((row, done) for _, row, done in read_numbered_lines(path))
     else:
@@ -67,9 +72,11 @@ def _is_document(head: Head) -> bool:
     return head.alone or not head.is_whole or not head.on_one_line
 
 
-def _read_inside(path: Path, head: Head, key: str) -> Iterator[tuple[Row, float]]:
+def _read_inside(
+    path: Path, head: Head, key: str, beside: dict[str, Any]
+) -> Iterator[tuple[Row, float]]:
     if not is_split(as_mapping(head.first)):
-        yield from _as_rows(stream_list(path, (key,), {}))
+        yield from _as_rows(stream_list(path, (key,), beside))
         return
     names = [str(each) for each in head.first[_COLUMNS]]
     for values, done in stream_list(path, (_DATA,), {}):

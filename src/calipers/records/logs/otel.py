@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.heads import read_head
+from calipers.records.json_places import parse_places, stream_places
 from calipers.records.json_values import stream_list, stream_objects
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
@@ -50,7 +51,14 @@ from calipers.records.logs.trace_store import TraceStore
 from calipers.support.registry import register
 
 _EVALUATION = "gen_ai.evaluation.result"
-_ENVELOPES = ("resourceSpans", "resource_spans", "spans")
+_PLACES = parse_places(
+    "spans.[]",
+    *(
+        f"{resources}.[].{scopes}.[].spans.[]"
+        for resources in ("resourceSpans", "resource_spans")
+        for scopes in ("scopeSpans", "scope_spans")
+    ),
+)
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
@@ -74,14 +82,15 @@ def record_of(spans: Sequence[Span]) -> Record:
 def _read_spans(path: Path) -> Iterator[Span]:
     """Yield the spans of one JSON document, or of several in a row."""
     head = read_head(path)
-    inside = next((key for key in _ENVELOPES if key in as_mapping(head.first)), None)
+    is_around = any(place[0] in as_mapping(head.first) for place in _PLACES)
     is_one = head.alone or not head.is_whole
     if head.is_array:
         for value, _ in stream_list(path, (), {}, large=True):
             yield from list_spans(value)
-    elif inside is not None and is_one:
-        for value, _ in stream_list(path, (inside,), {}, large=True):
-            yield from list_spans({inside: [value]})
+    elif is_around and is_one:
+        for place, value, _ in stream_places(path, _PLACES):
+            if place in _PLACES:
+                yield from list_spans(value)
     else:
         for value, _ in stream_objects(path):
             yield from list_spans(value)

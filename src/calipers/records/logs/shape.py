@@ -51,6 +51,7 @@ class Shape:
     scores: str = ""  # places of scores: an object of them, or a list with a name and a value each
     score_columns: str = ""  # the pattern of columns that are scores; its group is the name
     rows: str = ""  # the key of the list in a document, where several lists could be it
+    shared: Mapping[str, str] = field(default_factory=dict)  # places before that list, of all rows
     more: Callable[[Row], Record] = lambda _: {}  # what no place tells
     counts: Callable[[Row], bool] = lambda _: True  # whether a row is a record
     left_out: str = ""  # what is said of rows that are not
@@ -69,8 +70,12 @@ class Shape:
 
     def records(self, path: Path, _: Collection[str]) -> Iterator[Found]:
         """Yield the records of a file: JSON, JSON lines, CSV or Parquet."""
-        for row, done in read_rows(path, self.rows, self.matches):
-            yield (self.read_row(row) if self.counts(row) else None), done
+        beside: dict[str, Any] = {}
+        shared: Record | None = None
+        for row, done in read_rows(path, self.rows, self.matches, beside):
+            if shared is None:
+                shared = {name: _read_field(name, beside, at) for name, at in self.shared.items()}
+            yield (shared | self.read_row(row) if self.counts(row) else None), done
 
     def read_row(self, row: Row) -> Record:
         """Return the record of one row."""

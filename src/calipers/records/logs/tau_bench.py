@@ -42,6 +42,7 @@ register(
         name="tau-bench",
         has="task_id trial reward traj | task_id trial reward_info messages",
         rows="simulations",
+        shared={"model": "info.agent_info.llm", "category": "info.environment_info.domain_name"},
         fields={
             "id": "task_id",
             "cost_usd": "agent_cost",

@@ -9,6 +9,7 @@ from calipers.records.any_rows import parse_cell
 from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_text
 
 _ARGUMENTS = ("arguments", "args", "input", "kwargs")
+_OF_CALLS = ("tool_calls", "tool_call_id", "error", "status")
 
 
 def list_calls(messages: Iterable[Any]) -> list[dict[str, Any]]:
@@ -26,6 +27,12 @@ def list_calls(messages: Iterable[Any]) -> list[dict[str, Any]]:
         for call in (*as_list(each.get("tool_calls")), *_list_used(each.get("content")))
         if (made := _read_call(as_mapping(call), failed)) is not None
     ]
+
+
+def drop_texts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a message only what `list_calls` reads: its texts may be long."""
+    used = _list_used(message.get("content"))
+    return {name: message[name] for name in _OF_CALLS if name in message} | {"content": used}
 
 
 def _list_used(content: Any) -> list[Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.systems.batches.model import Outcome
+from calipers.systems.batches.ledger import Sending
+from calipers.systems.batches.model import Outcome, wait_until
 from calipers.systems.batches.requests import Requests
 from calipers.systems.calls import Call, Fault, Reply
 
@@ -24,6 +26,7 @@ _USAGE = {
     "cache_read_tokens": "cache_read_input_tokens",
     "cache_write_tokens": "cache_creation_input_tokens",
 }
+_CLOCKS_DIFFER = 3600  # seconds, by which the provider's may be behind
 _AGAIN = ("rate_limit_error", "api_error", "overloaded_error", "timeout_error")
 
 
@@ -62,13 +65,37 @@ class AnthropicBatches:
             **({"system": "\n\n".join(system)} if system else {}),
         }
 
-    async def submit(self, requests: Mapping[str, Mapping[str, Any]]) -> str:
-        """Start a batch on the requests."""
-        listed = [{"custom_id": name, "params": body} for name, body in requests.items()]
+    async def submit(self, requests: Mapping[str, Mapping[str, Any]], mark: str) -> str:
+        """Start a batch on the requests, each with the mark in its name."""
+        listed = [
+            {"custom_id": f"{name}-{mark}", "params": body} for name, body in requests.items()
+        ]
         name = (await self._requests.post(_PATH, {"requests": listed})).get("id")
         if not isinstance(name, str) or not name:
             raise Fault("bad_response", "the batch has no id", again=True)
         return name
+
+    async def find_batch(self, sending: Sending, known: Collection[str]) -> str | None:
+        """Return the batch whose results have the mark of the sending.
+
+        The list, the newest first, tells no names: a batch of the same time and size is waited for
+        until it has results.
+        """
+        async for found in self._requests.read_list(_PATH, "after_id"):
+            if _read_time(found.get("created_at"), sending.at) < sending.at - _CLOCKS_DIFFER:
+                return None
+            name = str(found.get("id"))
+            is_like_it = _count_requests(found) == len(sending.calls) and name not in known
+            if is_like_it and await self._has_mark(name, sending.mark):
+                return name
+        return None
+
+    async def _has_mark(self, batch: str, mark: str) -> bool:
+        """Say whether the first result of a batch, once it is there, has the mark."""
+        await wait_until(lambda: self.is_done(batch))
+        async for line in self._requests.read_lines(f"{_PATH}/{batch}/results"):
+            return str(line.get("custom_id")).endswith(f"-{mark}")
+        return False
 
     async def is_done(self, batch: str) -> bool:
         """Say whether it has ended."""
@@ -77,7 +104,20 @@ class AnthropicBatches:
     async def read_results(self, batch: str) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the results."""
         async for line in self._requests.read_lines(f"{_PATH}/{batch}/results"):
-            yield str(line.get("custom_id")), _read_outcome(line.get("result"))
+            name = str(line.get("custom_id")).partition("-")[0]
+            yield name, _read_outcome(line.get("result"))
+
+
+def _read_time(written: Any, otherwise: float) -> float:
+    try:
+        return datetime.fromisoformat(str(written)).timestamp()
+    except ValueError:
+        return otherwise
+
+
+def _count_requests(batch: Mapping[str, Any]) -> int:
+    counts = batch.get("request_counts")
+    return sum(counts.values()) if isinstance(counts, dict) else 0
 
 
 def _read_outcome(result: Any) -> Outcome:

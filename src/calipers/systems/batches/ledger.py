@@ -1,20 +1,33 @@
 """Which calls wait in which batch: kept on disk, so that nothing that was paid for is lost.
 
-A line is written when a batch has been taken, and when a call of it has failed and must be sent
-again. A run that goes on finds its calls here and asks for their batch instead of a new one.
+A line is written before calls are sent, when their batch has been taken, and when a call of it has
+failed and must be sent again. A run that goes on finds its calls here and asks for their batch
+instead of a new one; where only the sending is known, it looks at the provider for that batch.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
+from time import time
 from typing import Any
 
 from calipers.support.errors import make_write_error
 from calipers.support.whole_files import PRIVATE
 
 NAME = ".batches.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Calls on their way to the provider; what it made of them is not known."""
+
+    mark: str  # by which their batch is told from others
+    at: float  # seconds since 1970
+    calls: tuple[str, ...]
 
 
 class Ledger:
@@ -24,6 +37,7 @@ class Ledger:
         self._path = path
         self._system = system
         self._batch_of: dict[str, str] = {}
+        self._sending_of: dict[str, Sending] = {}
         for line in _read_lines(path):
             if line.get("system") == system:
                 self._apply(line)
@@ -36,20 +50,39 @@ class Ledger:
         """Return the calls that wait in a batch."""
         return [call for call, found in self._batch_of.items() if found == batch]
 
+    def list_batches(self) -> set[str]:
+        """Return the batches in which calls wait."""
+        return set(self._batch_of.values())
+
+    def find_sending(self, call: str) -> Sending | None:
+        """Return the sending of a call of which nothing further is known; None without one."""
+        return self._sending_of.get(call)
+
+    def announce(self, calls: list[str]) -> Sending:
+        """Note that these calls are about to be sent."""
+        line = {"system": self._system, "mark": token_hex(8), "at": time(), "sending": calls}
+        self._write(line)
+        return _read_sending(line)
+
     def add(self, batch: str, calls: list[str]) -> None:
         """Note that a batch with these calls has been taken."""
         self._write({"system": self._system, "batch": batch, "calls": calls})
 
     def remove(self, calls: list[str]) -> None:
-        """Note that these calls failed in their batch and wait in none."""
+        """Note that these calls wait in no batch: they failed in theirs, or none was taken."""
         if calls:
             self._write({"system": self._system, "failed": calls})
 
     def _apply(self, line: dict[str, Any]) -> None:
+        if "sending" in line:
+            sending = _read_sending(line)
+            self._sending_of |= dict.fromkeys(sending.calls, sending)
         for call in line.get("calls", ()):
             self._batch_of[call] = line["batch"]
+            self._sending_of.pop(call, None)
         for call in line.get("failed", ()):
             self._batch_of.pop(call, None)
+            self._sending_of.pop(call, None)
 
     def _write(self, line: dict[str, Any]) -> None:
         self._apply(line)
@@ -63,6 +96,10 @@ class Ledger:
                 os.close(file)
         except OSError as error:
             raise make_write_error(self._path, error) from error
+
+
+def _read_sending(line: dict[str, Any]) -> Sending:
+    return Sending(line["mark"], line["at"], tuple(line["sending"]))
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from hashlib import blake2b
 from typing import Any, Protocol
 
 from calipers.support.cache import Say
-from calipers.systems.batches.ledger import Ledger
+from calipers.systems.batches.ledger import Ledger, Sending
 from calipers.systems.batches.requests import BatchLost
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import as_json
@@ -27,8 +27,11 @@ class BatchService(Protocol):
     async def make_request(self, call: Call) -> dict[str, Any]:
         """Return the body of a call."""
 
-    async def submit(self, requests: Mapping[str, Mapping[str, Any]]) -> str:
-        """Send bodies by name, and return the name of their batch."""
+    async def submit(self, requests: Mapping[str, Mapping[str, Any]], mark: str) -> str:
+        """Send bodies by name, and return the name of their batch, which can be told by a mark."""
+
+    async def find_batch(self, sending: Sending, known: Collection[str]) -> str | None:
+        """Return the batch of a sending, not one of those known; None if there is none."""
 
     async def is_done(self, batch: str) -> bool:
         """Say whether a batch has ended; raise BatchLost if it has no results."""
@@ -46,6 +49,7 @@ class BatchModel:
         self._say = say
         self._name = name
         self._unsent: dict[str, dict[str, Any]] = {}
+        self._sought: dict[str, dict[str, dict[str, Any]]] = {}  # bodies by the mark of a sending
         self._waiting: dict[str, asyncio.Future[Reply]] = {}
         self._arrived: dict[str, Outcome] = {}  # of calls that are not asked for yet
         self._followed: set[str] = set()  # batches that are looked at, or have ended
@@ -64,12 +68,10 @@ class BatchModel:
         try:
             if (batch := self._ledger.find_batch(name)) is not None:
                 self._follow(batch)
+            elif (sending := self._ledger.find_sending(name)) is not None:
+                self._seek(sending, name, body)
             else:
-                self._unsent[name] = body
-                self._came.set()
-                if not self._gathers:
-                    self._gathers = True
-                    self._begin(self._gather())
+                self._put({name: body})
             return await future
         finally:
             self._waiting.pop(name, None)
@@ -85,6 +87,40 @@ class BatchModel:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _put(self, bodies: Mapping[str, dict[str, Any]]) -> None:
+        """Let calls go out with the next batch."""
+        self._unsent |= bodies
+        self._came.set()
+        if bodies and not self._gathers:
+            self._gathers = True
+            self._begin(self._gather())
+
+    def _seek(self, sending: Sending, name: str, body: dict[str, Any]) -> None:
+        """Look, once for all its calls, for the batch of a sending whose fate is not known."""
+        if sending.mark not in self._sought:
+            self._sought[sending.mark] = {}
+            self._begin(self._look_for(sending))
+        self._sought[sending.mark][name] = body
+
+    async def _look_for(self, sending: Sending) -> None:
+        """Follow the batch that the provider has taken, or send the calls again if it has none."""
+        try:
+            batch = await self._service.find_batch(sending, self._ledger.list_batches())
+        except Fault as fault:
+            if fault.again:  # it may well be there: it is looked for again
+                self._sought.pop(sending.mark)
+                self._deliver(dict.fromkeys(sending.calls, fault))
+                return
+            batch = None  # the provider does not list batches
+        bodies = self._sought.pop(sending.mark)
+        if batch is None:
+            self._ledger.remove(list(sending.calls))
+            self._put({name: body for name, body in bodies.items() if name in self._waiting})
+            return
+        self._ledger.add(batch, list(sending.calls))
+        self._say(f"{self._name}: {len(sending.calls):,} calls found in the batch {batch}")
+        self._follow(batch)
 
     async def _gather(self) -> None:
         """Send what has come as soon as nothing more comes for a moment, or the batch is full."""
@@ -103,9 +139,12 @@ class BatchModel:
         self._gathers = False
 
     async def _send(self, some: Mapping[str, Mapping[str, Any]]) -> None:
+        sending = self._ledger.announce(list(some))
         try:
-            batch = await self._service.submit(some)
+            batch = await self._service.submit(some, sending.mark)
         except Fault as fault:
+            if not fault.again:  # it has been refused for certain
+                self._ledger.remove(list(some))
             self._deliver(dict.fromkeys(some, fault))
             return
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
@@ -125,7 +164,7 @@ class BatchModel:
     async def _wait_for(self, batch: str) -> None:
         outcomes: dict[str, Outcome] = {}
         try:
-            await self._wait_until_done(batch)
+            await wait_until(lambda: self._service.is_done(batch))
             async for name, outcome in self._service.read_results(batch):
                 outcomes[name] = outcome  # noqa: PERF403 (those before a fault count)
         except BatchLost as lost:
@@ -145,18 +184,6 @@ class BatchModel:
             self._ledger.remove([name for name, each in found.items() if isinstance(each, Fault)])
         self._deliver(found)
 
-    async def _wait_until_done(self, batch: str) -> None:
-        wait = _FIRST_WAIT
-        while True:
-            try:
-                if await self._service.is_done(batch):
-                    return
-            except Fault as fault:
-                if not fault.again:
-                    raise
-            await asyncio.sleep(wait)
-            wait = min(_LONGEST_WAIT, wait * _GROWTH)
-
     def _deliver(self, outcomes: Mapping[str, Outcome]) -> None:
         for name, outcome in outcomes.items():
             future = self._waiting.get(name)
@@ -168,6 +195,20 @@ class BatchModel:
                     future.set_result(outcome)
                 else:
                     future.set_exception(outcome)
+
+
+async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until it is so, looking ever less often; a fault that may pass is waited for too."""
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            if await is_so():
+                return
+        except Fault as fault:
+            if not fault.again:
+                raise
+        await asyncio.sleep(wait)
+        wait = min(_LONGEST_WAIT, wait * _GROWTH)
 
 
 def _give(outcome: Outcome) -> Reply:

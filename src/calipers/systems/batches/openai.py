@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from calipers.systems.batches.ledger import Sending
 from calipers.systems.batches.model import Outcome
 from calipers.systems.batches.requests import BatchLost, Requests, write_lines
 from calipers.systems.calls import Call, Fault, Reply
@@ -19,6 +20,7 @@ _ENDPOINT = "/v1/chat/completions"
 _OK = 200
 _OVER = ("completed", "expired", "cancelled")  # there may be results of some calls
 _EXPIRED = "batch_expired"
+_MARK = "calipers"  # of the metadata
 
 
 class OpenAIBatches:
@@ -37,7 +39,7 @@ class OpenAIBatches:
         body, _ = await make_body(call, self._model, logprobs=self._logprobs)
         return body
 
-    async def submit(self, requests: Mapping[str, Mapping[str, Any]]) -> str:
+    async def submit(self, requests: Mapping[str, Mapping[str, Any]], mark: str) -> str:
         """Upload the requests and start a batch on them."""
         from aiohttp import FormData  # noqa: PLC0415 (an extra; there, as a session is)
 
@@ -53,8 +55,18 @@ class OpenAIBatches:
             "input_file_id": file.get("id"),
             "endpoint": _ENDPOINT,
             "completion_window": "24h",
+            "metadata": {_MARK: mark},
         }
         return _read_id(await self._requests.post("/batches", asked))
+
+    async def find_batch(self, sending: Sending, known: Collection[str]) -> str | None:
+        """Return the batch that has the mark of the sending."""
+        del known
+        async for found in self._requests.read_list("/batches", "after"):
+            metadata = found.get("metadata")
+            if isinstance(metadata, dict) and metadata.get(_MARK) == sending.mark:
+                return _read_id(found)
+        return None
 
     async def is_done(self, batch: str) -> bool:
         """Say whether it has ended."""

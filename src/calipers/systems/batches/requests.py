@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OK = 200
 _NOT_FOUND = 404
 _CHUNK = 1 << 16
+_PAGE = 100  # objects of a list at a time
 
 
 class BatchLost(Fault):
@@ -56,6 +57,22 @@ class Requests:
         """Return the object at a path."""
         content = b"".join([piece async for piece in self._stream("GET", path)])
         return _as_object(parse_json(content))
+
+    async def read_list(self, path: str, after: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the objects of a list, page by page; `after` is what the next page is asked by.
+
+        Raises:
+            Fault: The provider does not answer, or has no such list.
+        """
+        query = f"?limit={_PAGE}"
+        while True:
+            page = await self.get(f"{path}{query}")
+            found = [each for each in page.get("data") or () if isinstance(each, dict)]
+            for each in found:
+                yield each
+            if not found or page.get("has_more") is not True:
+                return
+            query = f"?limit={_PAGE}&{after}={found[-1].get('id')}"
 
     async def read_lines(self, path: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the objects of a file of JSON lines, which may be larger than memory."""

@@ -1,0 +1,119 @@
+"""Values at some places of a large JSON document, one after another: all of it is never held.
+
+A place is the path of keys to a value; `[]` stands for the elements of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from calipers.records.bytestream import decompress, refuse_bomb
+from calipers.records.json_values import Text
+from calipers.records.limits import get_limits
+
+ELEMENT = "[]"
+_DEEPEST = 4  # objects and lists within others that an outline enters
+
+Place = tuple[str, ...]
+
+
+def parse_places(*written: str) -> tuple[Place, ...]:
+    """Return places as `stream_places` takes them.
+
+    >>> parse_places("a.[]", "b.c")
+    (('a', '[]'), ('b', 'c'))
+    """
+    return tuple(tuple(each.split(".")) for each in written)
+
+
+def stream_places(
+    path: Path, places: Collection[Place], *, large: bool = False
+) -> Iterator[tuple[Place, Any, float]]:
+    """Yield the values at the places, and all that stands beside them, in the order of the file.
+
+    Each comes with where it is and the share of the file behind it. Documents may follow others.
+
+    Args:
+        path: The file, plain or compressed.
+        places: Where the values are; those above them are not held.
+        large: Whether a value at one of the places may be as large as a document.
+
+    Raises:
+        DataError: The text is not JSON, or a value is too large.
+    """
+    find = _make_finder(tuple(places))
+    total = max(path.stat().st_size, 1)
+    with _open_text(path) as (text, file):
+        while True:
+            for at, value in _walk(text, (), find, large=large):
+                yield at, value, min(1.0, file.tell() / total)
+            if not text.peek():
+                return
+
+
+def read_outline(path: Path) -> Any:
+    """Return a JSON document with only the first element of each list.
+
+    Raises:
+        DataError: The text is not JSON, or longer than a document may be.
+    """
+    limits = get_limits()
+
+    def take(text: Text, file: IO[bytes]) -> Any:
+        if file.tell() > limits.document_bytes:
+            raise limits.make_document_error(str(path))
+        return text.take_value(large=True)
+
+    with _open_text(path) as (text, file):
+        return _outline(text, _DEEPEST, lambda: take(text, file))
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[tuple[Text, IO[bytes]]]:
+    limits = get_limits()
+    refuse_bomb(path, limits)
+    with path.open("rb") as file:
+        yield Text(decompress(file, str(path), limits), str(path), limits, "JSON"), file
+
+
+_HERE, _ABOVE, _BESIDE = range(3)
+
+
+def _make_finder(places: tuple[Place, ...]) -> Callable[[Place], int]:
+    """Return what says of a path whether it is one of the places, above one, or beside them."""
+    here = set(places)
+    above = {each[:length] for each in places for length in range(len(each))}
+    return lambda at: _HERE if at in here else _ABOVE if at in above else _BESIDE
+
+
+def _walk(
+    text: Text, at: Place, find: Callable[[Place], int], *, large: bool
+) -> Iterator[tuple[Place, Any]]:
+    found = find(at)
+    start = text.peek()
+    if found == _ABOVE and start == "{":
+        for name in text.walk_members():
+            yield from _walk(text, (*at, name), find, large=large)
+    elif found == _ABOVE and start == "[":
+        for _ in text.walk_elements():
+            yield from _walk(text, (*at, ELEMENT), find, large=large)
+    else:
+        yield at, text.take_value(large=large or found == _BESIDE)
+
+
+def _outline(text: Text, depth: int, take: Callable[[], Any]) -> Any:
+    start = text.peek()
+    if start == "{" and depth:
+        return {name: _outline(text, depth - 1, take) for name in text.walk_members()}
+    if start != "[" or not depth:
+        return take()
+    first: list[Any] = []
+    for _ in text.walk_elements():
+        if first:
+            take()
+        else:
+            first.append(_outline(text, depth - 1, take))
+    return first
