@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"(?<![\w/.@:\-\[])calipers +(?!as )([a-z].*)")
 _ENDS = frozenset({"|", "||", "&&", ";", ">", ">>", "&", ")"})
 # Options of other programs that pages name.
 FOREIGN = frozenset(
-    "--dependency --log_samples --max-num-seqs --only --parsable --repeat --rm --served-model-name --timeout --wrap".split()
+    "--dependency --log_samples --max-num-seqs --only --parallel --parsable --repeat --rm --served-model-name --timeout --wrap".split()
 )
 
 
