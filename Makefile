@@ -42,7 +42,7 @@ reference: $(STAMP)  ## Write the reference pages, and the types of Python keywo
 	$(BIN)/python -m tools.reference
 
 pages: $(STAMP)  ## Run the console blocks of README and docs, and write what they print now below them
-	$(BIN)/python -m tools.console README.md docs/tutorial.md docs/how-to/*.md docs/concepts/*.md
+	$(BIN)/python -m tools.console
 
 pictures: $(VENV)/.test  ## Draw the pictures of the report and the dashboard from the demo (needs Chromium)
 	$(BIN)/python -m tools.pictures docs/pictures

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tools.console import Step, prepare_folder, read_page, read_steps, refresh_page, run_steps
+from tools.console import (
+    File,
+    Step,
+    list_pages,
+    prepare_folder,
+    read_page,
+    read_steps,
+    refresh_page,
+    run_steps,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = ("README.md", "docs/tutorial.md")
-PAGES = (
-    *QUICK,
-    *("docs/ci.md", "docs/compare.md"),
-    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/how-to").glob("*.md"))),
-    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/concepts").glob("*.md"))),
-)
 _WORD = re.compile(r"[^\W\d_][\w-]{2,}")
 _ALIKE = (
     0.8  # of the words shown: numbers, digits and wording may change before `make pages` is run
@@ -25,7 +28,7 @@ _ALIKE = (
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=() if page in QUICK else pytest.mark.long) for page in PAGES],
+    [pytest.param(page, marks=() if page in QUICK else pytest.mark.long) for page in list_pages()],
 )
 def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     prepare_folder(tmp_path)
@@ -45,11 +48,16 @@ def assert_alike(step: Step, printed: str, page: str) -> None:
 
 
 def test_a_page_is_read_and_written_anew(tmp_path: Path) -> None:
-    page = "Text\n\n```console\n$ ls\nold\n$ cat \\\n    a.txt   # a comment\n$ mkdir b\n```\n"
-    (tmp_path / "a.txt").write_text("new  \n\n", encoding="utf-8")
-    expected = page.replace("old", "a.txt")
+    page = (
+        "`a.txt`:\n\n```text\nnew  \n```\n\n"
+        "```console\n$ ls\nold\n$ cat \\\n    a.txt   # a comment\n$ mkdir b\n$ cat *.txt\nold\n```\n"
+    )
+    expected = page.replace("\nold\n", "\na.txt\n", 1).replace("\nold\n", "\nnew\n")
     assert refresh_page(page, tmp_path) == expected
-    assert [step.words for step in read_page(page)] == [["ls"], ["cat", "a.txt"], ["mkdir", "b"]]
+    written, *steps = read_page(page)
+    assert written == File("a.txt", "new  \n")
+    commands = [["ls"], ["cat", "a.txt"], ["mkdir", "b"], ["cat", "*.txt"]]
+    assert [step.words for step in steps if isinstance(step, Step)] == commands
 
 
 def test_a_failing_command_must_show_its_exit_code(tmp_path: Path) -> None:

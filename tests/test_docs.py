@@ -50,3 +50,9 @@ def test_the_page_of_checks_lists_every_kind() -> None:
         key, example = line.split("|")[1].strip(" `"), line.split("|")[-2].strip(" `")
         if key != "python":  # names a file
             read_checks([{"expect": "it", **yaml.safe_load(example)}])
+
+
+def test_a_metric_of_ones_own_takes_ten_lines() -> None:
+    page = (ROOT / "docs/write-a-metric.md").read_text(encoding="utf-8")
+    code = page.partition("`polite.py`:")[2].partition("```")[2].partition("```")[0]
+    assert len([line for line in code.splitlines()[1:] if line.strip()]) <= 10

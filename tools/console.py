@@ -1,12 +1,15 @@
 """Console blocks of pages: run as written, in order, and brought up to date.
 
-    python -m tools.console README.md docs/tutorial.md …           (make pages)
-    python -m tools.console --check README.md docs/tutorial.md     (make test-package)
+    python -m tools.console                    every page that has some   (make pages)
+    python -m tools.console README.md          these pages
+    python -m tools.console --check README.md  run them, and write nothing (make test-package)
 
-A page is run in an empty folder with a copy of `examples/`. What a command prints on standard
-output is written below it where the page shows an output; a line `…` in it says that the output is
-cut, and it is left as it is. `$ echo $?` shows the exit code of the command before, which is 0
-everywhere else.
+A page is run in an empty folder with a copy of `examples/`. A block below a line that consists of a
+file's name (`policy.yaml`:) is written there first. What a command prints on standard output is
+written below it where the page shows an output; a line `…` in it says that the output is cut, and
+it is left as it is. `$ echo $?` shows the exit code of the command before, which is 0 everywhere
+else. What cannot be run (it needs a key, a cluster, a server) is in `sh` blocks, and their first
+line says why: `# needs a key`.
 """
 
 from __future__ import annotations
@@ -31,10 +34,12 @@ from calipers.cli import app
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = "100"
 SHELL = ("cat", "cp", "grep", "head", "ls", "mkdir", "sed")
-# What installs, asks a model, or goes on until it is stopped: shown, and not run.
+# What installs, or goes on until it is stopped: shown, and not run.
 SKIPPED = ("docker", "git", "make", "pip", "pytest", "source")
 _SHOW_CODE = "echo $?"
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_JOINED = "2>&1"  # notes, on standard error, are shown too
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^(?:`([\w./-]+)`:\n\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass
@@ -54,6 +59,14 @@ class Step:
         """Whether the command can be run here."""
         words = self.words
         return bool(words) and words[0] not in SKIPPED and words[:2] != ["calipers", "view"]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a page shows, and that later commands read."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -80,9 +93,25 @@ def read_steps(block: str) -> list[Step]:
     return steps
 
 
-def read_page(text: str) -> list[Step]:
-    """Return all commands of a page, in order."""
-    return [step for block in _BLOCK.findall(text) for step in read_steps(block)]
+def read_page(text: str) -> list[Step | File]:
+    """Return all commands and files of a page, in order."""
+    found: list[Step | File] = []
+    for name, kind, block in _BLOCK.findall(text):
+        if kind == "console":
+            found += read_steps(block)
+        elif name:
+            found.append(File(name, block))
+    return found
+
+
+def list_pages() -> list[str]:
+    """Return README and all pages of docs that have a console block."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [
+        str(page.relative_to(ROOT))
+        for page in pages
+        if _CONSOLE.search(page.read_text(encoding="utf-8"))
+    ]
 
 
 def prepare_folder(folder: Path) -> None:
@@ -91,29 +120,36 @@ def prepare_folder(folder: Path) -> None:
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=unwanted, dirs_exist_ok=True)
 
 
-def run_steps(steps: list[Step], folder: Path) -> Iterator[tuple[Step, Ran]]:
+def run_steps(parts: list[Step | File], folder: Path) -> Iterator[tuple[Step, Ran]]:
     """Run the commands of a page in a folder, and yield what each printed.
 
     RuntimeError where one fails and the page does not show its exit code.
     """
     last = Ran("", 0, "")
-    run = [step for step in steps if step.is_run]
+    run = [part for part in parts if isinstance(part, File) or part.is_run]
     with chdir(folder):
-        for step, following in zip_longest(run, run[1:]):
-            if step.command == _SHOW_CODE:
-                yield step, Ran(f"{last.code}\n", 0, "")
+        for part, following in zip_longest(run, run[1:]):
+            if isinstance(part, File):
+                Path(part.name).write_text(part.text, encoding="utf-8")
                 continue
-            last = _run(step)
-            if last.code and (following is None or following.command != _SHOW_CODE):
-                raise RuntimeError(f"$ {step.command}\n{last.everything}\nexit code {last.code}")
-            yield step, last
+            if part.command == _SHOW_CODE:
+                yield part, Ran(f"{last.code}\n", 0, "")
+                continue
+            last = _run(part)
+            is_code_shown = isinstance(following, Step) and following.command == _SHOW_CODE
+            if last.code and not is_code_shown:
+                raise RuntimeError(f"$ {part.command}\n{last.everything}\nexit code {last.code}")
+            yield part, last
 
 
 def _run(step: Step) -> Ran:
-    name, *arguments = step.words
+    name, *words = step.words
+    is_joined = _JOINED in words
+    arguments = [each for word in words if word != _JOINED for each in _expand(word)]
     if name == "calipers":
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": WIDTH})
-        return Ran(result.stdout, result.exit_code, result.output)
+        shown = result.output if is_joined else result.stdout
+        return Ran(shown, result.exit_code, result.output)
     if name == "python":
         command = [sys.executable, *arguments]
     elif name in SHELL:
@@ -124,11 +160,17 @@ def _run(step: Step) -> Ran:
     return Ran(done.stdout, done.returncode, done.stdout + done.stderr)
 
 
+def _expand(word: str) -> list[str]:
+    """Return the files that a word with a `*` matches; the word itself where there are none."""
+    found = sorted(map(str, Path().glob(word))) if "*" in word else []
+    return found or [word]
+
+
 def refresh_page(text: str, folder: Path) -> str:
     """Return the page with every output as the commands print it now."""
-    ran = iter(run_steps(steps := read_page(text), folder))
-    printed = {id(step): result for step, result in ran}
-    remaining = iter(steps)
+    parts = read_page(text)
+    printed = {id(step): result for step, result in run_steps(parts, folder)}
+    remaining = (part for part in parts if isinstance(part, Step))
 
     def rewrite(found: re.Match[str]) -> str:
         lines: list[str] = []
@@ -140,7 +182,7 @@ def refresh_page(text: str, folder: Path) -> str:
             lines += step.shown if is_kept or result is None else _tidy(result.stdout)
         return "\n".join(("```console", *lines, "```"))
 
-    return _BLOCK.sub(rewrite, text)
+    return _CONSOLE.sub(rewrite, text)
 
 
 def _tidy(text: str) -> list[str]:
@@ -156,9 +198,9 @@ def check_page(text: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Bring the pages named on the command line up to date, or only run them: --check."""
+    """Bring pages up to date, all or those named on the command line; or only run them: --check."""
     os.environ["COLUMNS"] = WIDTH
-    names = [name for name in sys.argv[1:] if name != "--check"]
+    names = [name for name in sys.argv[1:] if name != "--check"] or list_pages()
     for name in names:
         page = (ROOT / name).resolve()
         text = page.read_text(encoding="utf-8")
