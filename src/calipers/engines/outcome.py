@@ -88,6 +88,7 @@ class Sinks(Protocol):
     """Where an engine puts what it finds on the way."""
 
     wants_samples: bool
+    samples_table: str | None  # to which Spark writes them itself
     wants_tasks: bool
 
     def take_samples(self, rows: pl.DataFrame) -> None:

@@ -1,6 +1,7 @@
 """The file of `--per-task`: a row per group and task, gathered part by part while an engine runs.
 
-It is written beside its place and moved there when whole, as the file of `--per-sample` is.
+It is written beside its place and moved there when whole, as the file of `--per-sample` is, or
+becomes a table of Spark's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from calipers.engines.items import add_items, count_items
 from calipers.engines.per_task import ID, finish_columns
 from calipers.engines.totals import ERRORS
 from calipers.metrics.declare.declaration import GROUP, RUNS
-from calipers.records.sinks import check_table_place
+from calipers.records.sinks import check_table_place, find_table
 from calipers.support.json_lines import write_lines
 from calipers.support.whole_files import stage_file
 
@@ -46,6 +47,13 @@ class TaskFile:
         Return what the tasks are worth as items of a test.
         """
         rows = self._rows(_list_groups(groups))
+        if (name := find_table(self.path)) is not None:
+            from calipers.records.spark.saving import save_parquet  # noqa: PLC0415 (an extra)
+
+            table = self._folder / "sorted.parquet"
+            rows.sink_parquet(table)
+            save_parquet(table, name, option="--per-task")
+            return count_items(pl.scan_parquet(table), len(groups))
         with stage_file(self.path) as beside:
             is_text = self.path.suffix == ".jsonl"
             table = self._folder / "sorted.parquet" if is_text else beside
@@ -96,6 +104,7 @@ def open_task_file(path: Path | None) -> Iterator[TaskFile | None]:
     if path is None:
         yield None
         return
-    check_table_place(path, "--per-task")
+    if find_table(path) is None:
+        check_table_place(path, "--per-task")
     with tempfile.TemporaryDirectory(prefix="calipers-") as folder:
         yield TaskFile(path, Path(folder))

@@ -23,6 +23,7 @@ from calipers.support.json_lines import write_lines
 from calipers.support.whole_files import stage_file
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
+_TABLE = "table:"
 
 TakeTasks = Callable[[pl.DataFrame], None]
 
@@ -51,6 +52,7 @@ class FileSinks:
         watch: Watch | None = None,
     ) -> None:
         self.wants_samples = samples is not None or watch is not None
+        self.samples_table = find_table(samples)
         self._watch = watch
         self.wants_tasks = tasks is not None
         self._tasks = tasks
@@ -125,7 +127,8 @@ def open_sinks(
     watch: Watch | None = None,
 ) -> Iterator[FileSinks]:
     """Open sinks whose files are complete when the block ends, and untouched if it fails."""
-    if samples is not None:
+    is_file = samples is not None and find_table(samples) is None
+    if samples is not None and is_file:
         check_table_place(samples, "--per-sample")
     if bad_rows is not None:
         _check_place(bad_rows)
@@ -142,7 +145,7 @@ def open_sinks(
                 watch=watch,
             )
             yield sinks
-        if samples is not None:
+        if samples is not None and is_file:
             with stage_file(samples) as beside:
                 sinks.join_samples(beside)
 
@@ -154,6 +157,16 @@ def _open_partial(path: Path | None) -> Iterator[IO[str] | None]:
         return
     with stage_file(path) as beside, beside.open("w", encoding="utf-8") as file:
         yield file
+
+
+def find_table(place: Path | None) -> str | None:
+    """Return the name of a table of Spark's, `table:NAME`; None for a file.
+
+    >>> find_table(Path("table:main.evals.answers"))
+    'main.evals.answers'
+    """
+    text = str(place)
+    return text.removeprefix(_TABLE) if text.startswith(_TABLE) else None
 
 
 def check_table_place(path: Path, option: str) -> None:

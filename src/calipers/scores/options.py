@@ -205,13 +205,13 @@ class Options:
     )
     per_sample: Path | None = option(
         None,
-        "Write a row per record to a .parquet or .jsonl file.",
+        "Write a row per record to a .parquet or .jsonl file; with Spark also to a new table:NAME.",
         group="output",
         commands=("score",),
     )
     per_task: Path | None = option(
         None,
-        "Write a row per group and task to a .parquet or .jsonl file.",
+        "Write a row per group and task to a .parquet or .jsonl file, or table:NAME likewise.",
         group="output",
         commands=("score",),
     )

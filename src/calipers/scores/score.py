@@ -17,7 +17,7 @@ from calipers.engines.totals import ERRORS, RECORDS, REPEATED
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.completing import list_derivable
 from calipers.records.logs import Log
-from calipers.records.sinks import Watch, check_folder, open_sinks
+from calipers.records.sinks import Watch, check_folder, find_table, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.evidence_notices import note_evidence
 from calipers.scores.groups import measure_groups
@@ -52,6 +52,7 @@ def score_data(
         require_figures("--figures")
         check_folder(options.figures, "--figures")
     sources = open_sources(data)
+    _check_tables(sources, options)
     plan = make_plan(sources, options)
     if options.weight == "task":
         plan = replace(plan, metrics=weigh_all(plan.metrics))
@@ -68,6 +69,22 @@ def score_data(
             outcome = replace(outcome, items=items)
     inputs = tuple(list_inputs(sources, outcome.readings, hash_all=options.hash_inputs))
     return assemble_score(sources, outcome, plan, options, inputs)
+
+
+def _check_tables(sources: Sequence[Source], options: Options) -> None:
+    """Refuse tables that cannot be written before any work is done."""
+    places = {"--per-sample": options.per_sample, "--per-task": options.per_task}
+    for option, place in places.items():
+        if (name := find_table(place)) is None:
+            continue
+        if pick_engine(options.engine, sources) != "spark":
+            raise UsageError(
+                f"{option} {place}: only Spark writes tables",
+                fix="add --engine spark, or name a .parquet or .jsonl file",
+            )
+        from calipers.records.spark.saving import refuse_table  # noqa: PLC0415 (an extra)
+
+        refuse_table(name, option)
 
 
 def assemble_score(

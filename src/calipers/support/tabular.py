@@ -1,4 +1,4 @@
-"""Results as tables of Polars and pandas."""
+"""Results as tables of Polars, pandas and Spark."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from calipers.support.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Tabular:
@@ -40,6 +41,16 @@ class Tabular:
             ) from None
         frame = self.to_polars()
         return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the same as a data frame of a Spark session, classic or Connect's.
+
+        `measured.to_spark(spark).write.saveAsTable("evals.scores")` makes a table of it.
+        """
+        import polars as pl  # noqa: PLC0415 (nothing else here needs it)
+
+        typed = self.to_polars().with_columns(pl.col(pl.Null).cast(pl.String))
+        return session.createDataFrame(typed.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def list_metric_rows(

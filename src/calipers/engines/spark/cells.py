@@ -25,7 +25,7 @@ from calipers.records.spark.table import MakeChunk
 from calipers.records.tables import CHUNK_ROWS
 
 CELLS = "kind string, part int, place bigint, piece binary"
-ROWS, SUMMARY, SAMPLES, BAD = "rows", "summary", "samples", "bad"
+ROWS, SUMMARY, SAMPLES, SCHEMA, BAD = "rows", "summary", "samples", "schema", "bad"
 
 _BAD_ROW = {
     "source": pl.String(),
@@ -51,24 +51,32 @@ class CellWork:
         """Yield cells from Arrow batches of raw rows."""
         task = TaskContext.get()
         partition = 0 if task is None else task.partitionId()
-        places = count((self.source << _OF_SOURCE) | (partition << _OF_PARTITION))
-        for kind, part, piece in self._list_cells(batches):
+        first = (self.source << _OF_SOURCE) | (partition << _OF_PARTITION)
+        places = count(first)
+        summary = PartitionSummary(source=self.source, partition=name_partition(first))
+        for kind, part, piece in self._list_cells(batches, summary):
             cell = {"kind": kind, "part": part, "place": next(places), "piece": piece}
             schema = {"kind": pl.String, "part": pl.Int32, "place": pl.Int64, "piece": pl.Binary}
             yield from to_batches(pl.DataFrame([cell], schema=schema))
 
-    def _list_cells(self, batches: Iterable[Any]) -> Iterator[tuple[str, int, bytes]]:
-        summary = PartitionSummary(source=self.source)
+    def _list_cells(
+        self, batches: Iterable[Any], summary: PartitionSummary
+    ) -> Iterator[tuple[str, int, bytes]]:
+        schemas: list[pl.Schema] = []
         held: list[pl.DataFrame] = []
         size = 0.0
         first = self.parts[0]
         read = (*self.columns, *self.plan.having, *self.samples.values())
-        for rows in gather(batches):
-            measured = measure_chunk(self.make_chunk(rows), self.plan, list(dict.fromkeys(read)))
+        for raw in gather(batches):
+            measured = measure_chunk(self.make_chunk(raw), self.plan, list(dict.fromkeys(read)))
             summary.add(measured, self.plan)
             if self.samples:
                 kept = (pl.col(own).alias(name) for name, own in self.samples.items())
-                yield SAMPLES, first, pack(measured.rows.select(kept))
+                rows = measured.rows.select(kept)
+                yield SAMPLES, first, pack(rows)
+                if rows.schema not in schemas:
+                    schemas.append(rows.schema)
+                    yield SCHEMA, first, pack(rows.clear())
             if measured.bad:
                 yield BAD, first, pack_bad(measured.bad)
             held.append(measured.rows.select(self.columns))
@@ -90,6 +98,7 @@ class PartitionSummary:
     """What a worker read of a source."""
 
     source: int
+    partition: int  # see `name_partition`
     rows: int = 0
     skipped: int = 0
     with_id: int = 0
@@ -105,6 +114,11 @@ class PartitionSummary:
             self.having[name] = self.having.get(name, 0) + there
         self.with_id = self.having.get("id", 0)
         self.groups = list(dict.fromkeys((*self.groups, *measured.rows[GROUP].unique())))
+
+
+def name_partition(place: int) -> int:
+    """Return the number, in order, of the source's partition that a cell's place is in."""
+    return place >> _OF_PARTITION
 
 
 def gather(batches: Iterable[Any]) -> Iterator[pl.DataFrame]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import polars as pl
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from calipers.engines.batches import number_rows
 from calipers.engines.outcome import ROWS as COUNT
 from calipers.engines.outcome import TEXT, Outcome, Reading, Sinks, TextTally
 from calipers.engines.plan import Plan
@@ -23,6 +23,7 @@ from calipers.engines.spark.cells import (
     BAD,
     CELLS,
     SAMPLES,
+    SCHEMA,
     SUMMARY,
     CellWork,
     PartitionSummary,
@@ -30,16 +31,13 @@ from calipers.engines.spark.cells import (
 )
 from calipers.engines.spark.parts import ClusterRows
 from calipers.engines.spark.resampling import resample_groups
+from calipers.engines.spark.samples import save_samples, stream_samples
 from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys
 from calipers.engines.store import GroupedRows
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sources import BadRow, Source, Wanted
-from calipers.records.spark.session import (
-    find_last_line,
-    send_loaded_files,
-    unpack,
-)
+from calipers.records.spark.session import find_last_line, send_loaded_files
 from calipers.records.spark.table import SparkSource, move_to_spark
 from calipers.records.tables import Rows
 from calipers.support.errors import DataError
@@ -116,8 +114,10 @@ def _measure_in_cluster(
                 sinks.take_bad_rows(locate_bad(source, wanted) or _collect_bad(cells, source))
         sinks.report_progress(1.0)
         rows = sum(each.rows for each in readings)
-        if samples:
-            _write_samples(measured, sinks, rows)
+        if samples and sinks.samples_table is not None:
+            save_samples(measured, found, _collect(cells, SCHEMA), sinks.samples_table)
+        elif samples:
+            stream_samples(measured, sinks, rows)
         having = {name: sum(each.having.get(name, 0) for each in found) for name in plan.watched}
         groups = {group for each in found for group in each.groups}
         parts = count_parts(cells.sparkSession, partitions, rows)
@@ -165,8 +165,13 @@ def _persist(frame: DataFrame) -> Iterator[None]:
 
 def _collect_summaries(cells: DataFrame) -> list[PartitionSummary]:
     """Return what the workers read; this measures all records."""
-    found = cells.filter(f"kind = '{SUMMARY}'").select("place", "piece").collect()
-    return [PartitionSummary(**json.loads(bytes(row["piece"]))) for row in sorted(found)]
+    return [PartitionSummary(**json.loads(bytes(piece))) for piece in _collect(cells, SUMMARY)]
+
+
+def _collect(cells: DataFrame, kind: str) -> list[Any]:
+    """Return the pieces of all cells of a kind, in order."""
+    found = cells.filter(f"kind = '{kind}'").select("place", "piece").collect()
+    return [row["piece"] for row in sorted(found)]
 
 
 def _count_readings(found: Sequence[PartitionSummary], sources: int) -> tuple[Reading, ...]:
@@ -188,25 +193,5 @@ def locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
 
 
 def _collect_bad(cells: DataFrame, source: SparkSource) -> list[BadRow]:
-    found = cells.filter(f"kind = '{BAD}'").select("place", "piece").collect()
-    every = (bad for row in sorted(found) for bad in unpack_bad(row["piece"]))
+    every = (bad for piece in _collect(cells, BAD) for bad in unpack_bad(piece))
     return [bad for bad in every if bad.source == source.name]
-
-
-def _write_samples(measured: DataFrame, sinks: Sinks, expected: int) -> None:
-    """Write per-sample values, part by part.
-
-    Raises:
-        DataError: Fewer or more rows arrived than were measured.
-    """
-    written = 0
-    pieces = measured.filter(f"kind = '{SAMPLES}'").select("piece")
-    for row in pieces.toLocalIterator(prefetchPartitions=True):
-        frame = unpack(row["piece"])
-        written += frame.height
-        sinks.take_samples(number_rows(frame, written))
-    if written != expected:
-        raise DataError(
-            f"--per-sample: {written:,} rows arrived from the cluster, {expected:,} were measured",
-            fix="run it again; if it stays so, the file changes while it is read",
-        )
