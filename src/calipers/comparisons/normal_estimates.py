@@ -65,7 +65,7 @@ def compare_values(
         if reason is None:
             reach = t_quantile(units, level) * error
             low, high = difference - reach, difference + reach
-            p_value = 2 * float(special.stdtr(units - 1, -abs(difference) / error))
+            p_value = 2 * special.stdtr(units - 1, -abs(difference) / error)
         found[one, other] = RankedPair(
             a=names[one],
             b=names[other],

@@ -40,6 +40,7 @@ from calipers.statistics.bootstrap import bca, count_blocks, draw_block, explain
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Columns = Mapping[str, Floats]
 
 CODE = "_code"  # a row's cluster, from 0
@@ -67,7 +68,9 @@ class _Keyed:
 
     aggregate: Aggregate
     keys: pl.DataFrame
-    per_cluster: Sequence[Any]  # a sparse matrix per total, a row per key
+    at: Ints  # of each cell: the number of its key
+    clusters: Ints
+    cells: Sequence[Floats]  # for each total
 
     def __call__(self, weighted: Floats) -> Columns:
         at_once = max(1, _KEYED_CELLS // max(1, self.keys.height))
@@ -79,7 +82,7 @@ class _Keyed:
 
     def _evaluate_some(self, weighted: Floats) -> Columns:
         rows = len(weighted)
-        totals = [(matrix @ weighted.T).T.ravel() for matrix in self.per_cluster]
+        totals = [self._weigh(cells, weighted) for cells in self.cells]
         present = totals[0] > 0  # the first total counts the rows
         number, key = np.divmod(np.flatnonzero(present), self.keys.height)
         columns = (each[present] for each in totals)
@@ -98,6 +101,12 @@ class _Keyed:
                 if name != GROUP
             }
         return finished_columns
+
+    def _weigh(self, cells: Floats, weighted: Floats) -> Floats:
+        """Return the total of each key in each resample, one resample after the other."""
+        height = self.keys.height
+        found = [np.bincount(self.at, cells * each[self.clusters], height) for each in weighted]
+        return np.concatenate(found)
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,7 @@ class WeightedValues:
             if isinstance(each, Rank):
                 self._parts.append(_make_ranked(used, each))
             elif each.keys and TASK not in each.keys:
-                self._parts.append(_make_keyed(used, each, clusters))
+                self._parts.append(_make_keyed(used, each))
             elif each.keys:
                 self._parts += (_of_tasks(used, each, values, clusters) for values in each.tasks)
 
@@ -219,19 +228,13 @@ def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
     return native.sort(GROUP, *keys).collect(engine="in-memory")
 
 
-def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> _Keyed:
-    from scipy import sparse  # noqa: PLC0415 (slow to load)
-
+def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate) -> _Keyed:
     table = _sum_clusters(rows, aggregate)
     keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
     places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
-    where = (places["_number"].to_numpy(), places[GROUP].to_numpy())
-    shape = (keys.height, clusters)
-    matrices = [
-        sparse.csr_array((places[name].cast(pl.Float64).to_numpy(), where), shape=shape)
-        for name in aggregate.totals
-    ]
-    return _Keyed(aggregate, keys, matrices)
+    cells = [places[name].cast(pl.Float64).to_numpy() for name in aggregate.totals]
+    at, clusters = (places[name].cast(pl.Int64).to_numpy() for name in ("_number", GROUP))
+    return _Keyed(aggregate, keys, at, clusters, cells)
 
 
 def _of_tasks(

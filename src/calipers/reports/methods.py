@@ -24,7 +24,7 @@ _INTERVALS = {
     "delta of logarithm": "delta-method intervals on the log scale",
     "order statistics": "intervals from order statistics",
 }
-_PACKAGES = ("polars", "numpy", "scipy")
+_PACKAGES = ("polars", "numpy")
 _FEW = 2
 
 

@@ -75,7 +75,7 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
     reach = _expand_quantile(influences.size, confidence)
     if min(below, 1 - below) < _ONE_SIDED:
-        ends = np.quantile(found, special.ndtr([reach, -reach]))
+        ends = np.quantile(found, [special.ndtr(reach), special.ndtr(-reach)])
         low, high = map(float, 2 * value - ends)
         return Interval(low=min(value, low), high=max(value, high), stderr=stderr)
     bias = special.ndtri(below)
@@ -83,13 +83,14 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     left = 1 - _acceleration(influences) * tails
     # A skewness that leaves nothing sends the bound to the end of what was drawn.
     moved = np.divide(tails, left, out=np.copysign(np.inf, tails), where=left > 0)
-    low, high = np.quantile(found, special.ndtr(bias + moved), method="inverted_cdf")
+    shares = [special.ndtr(bias + each) for each in moved]
+    low, high = np.quantile(found, shares, method="inverted_cdf")
     return Interval(low=float(low), high=float(high), stderr=stderr)
 
 
 def _expand_quantile(clusters: int, confidence: float) -> float:
     """Return how many standard errors of the resamples the interval extends to each side."""
-    t = float(special.stdtrit(clusters - 1, (1 + confidence) / 2))
+    t = special.stdtrit(clusters - 1, (1 + confidence) / 2)
     return t * sqrt(clusters / (clusters - 1))
 
 

@@ -19,8 +19,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calipers.statistics import special
-
 Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 
@@ -113,7 +111,7 @@ def _reached(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _chances(values: Floats) -> Floats:
     """Return the probability that each wins against each."""
-    found: Floats = special.expit(values[:, None] - values[None, :])
+    found: Floats = np.exp(-np.logaddexp(0, values[None, :] - values[:, None]))
     return found
 
 

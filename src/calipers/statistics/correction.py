@@ -135,7 +135,7 @@ def correct_with_ratings(
     if variance <= _NOTHING**2:
         return Corrected(value=value, n=rated.n, assumes=SAME_MIX)
     freedom = variance**2 / sum(part**2 / max(1, free) for part, free in parts)
-    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
+    reach = special.stdtrit(freedom, (1 + confidence) / 2) * sqrt(variance)
     return Corrected(
         value=value,
         low=min(value, middle - reach),

@@ -52,12 +52,12 @@ def standard_error(spread: float, clusters: int | Clusters) -> float | None:
 
 def normal_quantile(confidence: float) -> float:
     """Return the number of standard errors that an interval extends, their size being known."""
-    return float(special.ndtri((1 + confidence) / 2))
+    return special.ndtri((1 + confidence) / 2)
 
 
 def t_quantile(clusters: int | Clusters, confidence: float) -> float:
     """Return the number of standard errors that the interval extends, by Student's t."""
-    return float(special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2))
+    return special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2)
 
 
 def t_interval(
@@ -223,7 +223,7 @@ def _score_interval(
 def _exact_low(rows: float, size: float, tail: float) -> float:
     """Return the exact lower bound of a share of these rows that errs with probability `tail`."""
     rows = max(1.0, rows)
-    return float(special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail)))
+    return special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail))
 
 
 def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
@@ -329,7 +329,7 @@ def quantile_ranks(
 
 def _largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
-    reach = float(special.ndtri(tail)) * sqrt(trials * share * (1 - share))
+    reach = special.ndtri(tail) * sqrt(trials * share * (1 - share))
     k = max(0, floor(trials * share + reach))
     while special.bdtr(k, trials, share) <= tail:
         k += 1

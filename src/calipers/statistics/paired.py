@@ -244,8 +244,8 @@ def student(
         return None, None, None, "a single value or cluster does not show how much others vary"
     if stderr <= _ROUNDING * largest:
         return None, None, None, NOTHING_VARIES
-    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * stderr
-    p_value = 2 * float(special.stdtr(freedom, -abs(difference) / stderr))
+    reach = special.stdtrit(freedom, (1 + confidence) / 2) * stderr
+    p_value = 2 * special.stdtr(freedom, -abs(difference) / stderr)
     return difference - reach, difference + reach, p_value, None
 
 

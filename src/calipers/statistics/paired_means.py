@@ -200,8 +200,8 @@ def _square_of_run(repeats: Repeats) -> float:
 
 def t_reach(freedom: float, confidence: float) -> float:
     """Return the number of standard errors that an interval extends, by Student's t."""
-    return float(special.stdtrit(freedom, (1 + confidence) / 2))
+    return special.stdtrit(freedom, (1 + confidence) / 2)
 
 
 def _p_value(square: float, freedom: float) -> float:
-    return 2 * float(special.stdtr(freedom, -sqrt(square))) if np.isfinite(square) else 0.0
+    return 2 * special.stdtr(freedom, -sqrt(square)) if np.isfinite(square) else 0.0

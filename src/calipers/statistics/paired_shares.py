@@ -48,8 +48,8 @@ def mcnemar(higher: int, lower: int) -> float:
     changed, fewer = higher + lower, min(higher, lower)
     if higher == lower:
         return 1.0
-    up_to = float(special.bdtr(fewer, changed, 0.5))
-    below = float(special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
+    up_to = special.bdtr(fewer, changed, 0.5)
+    below = special.bdtr(fewer - 1, changed, 0.5) if fewer else 0.0
     return min(1.0, up_to + below)
 
 
@@ -79,8 +79,8 @@ def _mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> float:
 
     def is_rejected(share: float) -> bool:
         down = 1 - share
-        up_to = float(special.bdtr(lower, changed, down))
-        below = float(special.bdtr(lower - 1, changed, down)) if lower else 0.0
+        up_to = special.bdtr(lower, changed, down)
+        below = special.bdtr(lower - 1, changed, down) if lower else 0.0
         return up_to + below < 1 - confidence
 
     return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n

@@ -138,7 +138,7 @@ def count_tasks_needed(
     if delta == 0:
         raise ValueError("no number of tasks shows a difference of zero")
     critical = normal_quantile(confidence)
-    reach = critical + float(special.ndtri(power))
+    reach = critical + special.ndtri(power)
     return ceil((reach / delta) ** 2 * difference.per_task(runs) + critical**2 / 2)
 
 
@@ -174,7 +174,7 @@ def count_tasks_to_decide(
     `here` is the variance of a task's score at the value, `there` at the mark: an interval by the
     score test, as Wilson's, is as wide as the latter says. So surely as `power` says.
     """
-    reach = normal_quantile(confidence) * sqrt(there) + float(special.ndtri(power)) * sqrt(here)
+    reach = normal_quantile(confidence) * sqrt(there) + special.ndtri(power) * sqrt(here)
     return ceil((reach / distance) ** 2)
 
 
@@ -184,7 +184,7 @@ def find_detectable(
     """Return the smallest true difference detected with this power; None with too few tasks."""
     critical = normal_quantile(confidence)
     spare = tasks - critical**2 / 2
-    reach = critical + float(special.ndtri(power))
+    reach = critical + special.ndtri(power)
     return reach * sqrt(difference.per_task(runs) / spare) if spare > 0 else None
 
 

@@ -19,13 +19,12 @@ are those of one estimate, exact or corrected for few tasks, at that level.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, erf, sqrt
 from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.statistics import special
 from calipers.statistics.intervals import normal_quantile
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -81,7 +80,7 @@ class MaxT:
         draws = self.largest.size
         beyond = max(0, ceil((1 - confidence) * (draws + 1) - 1) - 1)
         reach = max(float(self.largest[draws - 1 - beyond]), normal_quantile(confidence))
-        return float(special.erf(reach / np.sqrt(2)))
+        return erf(reach / sqrt(2))
 
     def adjust(self, p_value: float) -> float:
         """Return the p-value of one test adjusted for all: below 1 − C where its level rejects."""

@@ -65,7 +65,7 @@ def ratio_bounds(
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = values / medians[baseline]
         ratios = np.sort(np.where(medians[baseline] == 0, inf, ratios)[~np.isnan(values)])
-        tail = float(special.ndtr(-reach))
+        tail = special.ndtr(-reach)
         low, high = np.quantile(ratios, [tail, 1 - tail], method="inverted_cdf")
         found[name] = float(low), float(high)
     return found

@@ -21,6 +21,12 @@ from calipers.statistics.paired import (
     require_binary,
     student,
 )
+from calipers.statistics.rank_tests import (
+    fisher_p,
+    kruskal,
+    mann_whitney_exact,
+    mann_whitney_normal,
+)
 
 _EXACT = 20  # values in each sample, up to which Mann–Whitney is enumerated
 
@@ -136,11 +142,8 @@ def newcombe(
 
 def fisher(base: Floats, candidate: Floats) -> float:
     """Return the two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
-    from scipy.stats import fisher_exact  # noqa: PLC0415 (slow to load)
-
-    hits = [int(candidate.sum()), int(base.sum())]
-    table = np.array([hits, [candidate.size - hits[0], base.size - hits[1]]])
-    return min(1.0, float(fisher_exact(table).pvalue))
+    hits = int(candidate.sum()), int(base.sum())
+    return fisher_p(hits[0], candidate.size, hits[1], base.size)
 
 
 def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
@@ -149,15 +152,21 @@ def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
     Exact for small samples without ties, else by the normal distribution, corrected for ties and
     continuity.
     """
-    from scipy.stats import mannwhitneyu  # noqa: PLC0415 (slow to load)
-
-    distinct = np.unique(np.concatenate([base, candidate])).size
-    if distinct == 1:
+    n, m = candidate.size, base.size
+    ties = np.unique(np.concatenate([base, candidate]), return_counts=True)[1].astype(np.float64)
+    if ties.size == 1:
         return 1.0, "Mann–Whitney (all values equal)"
-    if distinct == base.size + candidate.size and max(base.size, candidate.size) <= _EXACT:
-        return float(mannwhitneyu(candidate, base, method="exact").pvalue), "Mann–Whitney (exact)"
-    found = mannwhitneyu(candidate, base, method="asymptotic")
-    return float(found.pvalue), "Mann–Whitney (asymptotic)"
+    u = _count_larger(candidate, base)
+    if ties.size == n + m and max(n, m) <= _EXACT:
+        return mann_whitney_exact(int(u), n, m), "Mann–Whitney (exact)"
+    return mann_whitney_normal(u, n, m, ties), "Mann–Whitney (asymptotic)"
+
+
+def _count_larger(values: Floats, others: Floats) -> float:
+    """Return in how many pairs the value is larger than the other; equal ones count one half."""
+    ordered = np.sort(others)
+    both = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    return float(both.sum()) / 2
 
 
 def cliff_delta(
@@ -174,7 +183,7 @@ def cliff_delta(
     delta = float(rows.mean())
     if min(n, m) <= 1:
         return delta, None, None
-    t = float(special.stdtrit(n + m - 2, (1 + confidence) / 2))
+    t = special.stdtrit(n + m - 2, (1 + confidence) / 2)
     if abs(delta) == 1:
         bound = (min(n, m) - t * t) / (min(n, m) + t * t)
         return (delta, bound, 1.0) if delta > 0 else (delta, -1.0, -bound)
@@ -212,15 +221,13 @@ def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
 
     The effect size is that of Tomczak & Tomczak (2014), Trends in Sport Sciences 21, 19.
     """
-    from scipy.stats import kruskal  # noqa: PLC0415 (slow to load)
-
     filled = [sample for sample in map(as_finite, samples) if sample.size]
     n = sum(sample.size for sample in filled)
     if len(filled) <= 1:
         return KruskalWallis(n=n, reason="fewer than two samples hold values")
     if np.unique(np.concatenate(filled)).size == 1:
         return KruskalWallis(n=n, reason="all values are equal")
-    h, p_value = map(float, kruskal(*filled))
+    h, p_value = kruskal(filled)
     return KruskalWallis(h=h, p_value=p_value, epsilon_squared=h / (n - 1), n=n)
 
 

@@ -36,7 +36,7 @@ def rank(
     choices = list_choices(site)
     if not chosen:
         return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
-    from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (loads scipy)
+    from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (slow to load)
 
     sides = [Side(site, reference) for reference in chosen]
     names = _metrics(sides)

@@ -191,8 +191,8 @@ class _LogitDelta:
         variance, clusters = self.of.estimate_small(totals, seen, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
         return Interval(
-            low=float(special.expit(odds - reach)),
-            high=float(special.expit(odds + reach)),
+            low=special.expit(odds - reach),
+            high=special.expit(odds + reach),
             stderr=stderr,
         )
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
-from scipy.stats import spearmanr
 
 from calipers.comparisons.doctor.facts import CHARS, CORRECT, SCORE, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind
 from calipers.comparisons.doctor.results import Finding
+from calipers.statistics.rank_tests import spearman
 
 _ENOUGH = 50  # answers
 _STRONG = 0.4  # rank correlation
@@ -38,15 +38,15 @@ class LengthyJudge(FindingKind):
         )
         if not (np.ptp(score) and np.ptp(chars)):
             return
-        found = spearmanr(score, chars)
-        if not (found.statistic >= _STRONG and found.pvalue < _LEAST_P):
+        correlation, p_value = spearman(score, chars)
+        if not (correlation >= _STRONG and p_value < _LEAST_P):
             return
         longest = several.sort(CHARS, descending=True, maintain_order=True)
         yield Finding(
             kind=self.name,
             severity="warning",
             says=f"of several answers to one task the longer one gets the higher score (rank "
-            f"correlation {found.statistic:.2f} over {several.height:,} answers)",
+            f"correlation {correlation:.2f} over {several.height:,} answers)",
             fix="judge in pairs and audit: calipers judge --pairwise A B, then judge audit",
             count=several.height,
             of=known.height,
