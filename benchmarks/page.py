@@ -112,9 +112,8 @@ def _tables(name: str, entry: Entry) -> Iterator[str]:
 
 
 def _word(figure: Entry) -> str:
-    return {"pass": "reached", "miss": "**missed**", "report": ""}.get(
-        figure["verdict"], figure["verdict"]
-    )
+    verdict: str = figure["verdict"]
+    return {"pass": "reached", "miss": "**missed**", "report": ""}.get(verdict, verdict)
 
 
 def _show(figure: Entry) -> str:
