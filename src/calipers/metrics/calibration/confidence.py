@@ -102,9 +102,12 @@ class _Binned:
         less the more of its rows are unlike the others, right where these are wrong.
         """
         rows, right = nw.col(self.of_bin("n")), nw.col(self.of_bin("right"))
-        gap = (nw.col(self.of_bin("confidence")) - right).abs()
-        noise = nw.col(self.of_bin("squares")).sqrt()
-        unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
+        bins = bins.with_columns(
+            gap=(nw.col(self.of_bin("confidence")) - right).abs(),
+            noise=nw.col(self.of_bin("squares")).sqrt(),
+            unlike=nw.when(2 * right < rows).then(right).otherwise(rows - right),
+        )
+        gap, noise, unlike = nw.col("gap"), nw.col("noise"), nw.col("unlike")
         unsure = {
             self.noise(design): nw.when(gap < _SURE * sqrt(design) * noise)
             .then(noise)
@@ -115,11 +118,11 @@ class _Binned:
             self.unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS
         }
         return (
-            bins.with_columns(gap=gap, **unsure)
+            bins.with_columns(**unsure)
             .group_by(GROUP)
             .agg(
                 rows.sum().alias(self.n),
-                nw.col("gap").sum().alias(self.gap),
+                gap.sum().alias(self.gap),
                 nw.col(self.of_bin("squares")).sum().alias(self.squares),
                 *(nw.col(name).sum() for name in unsure),
             )
