@@ -24,7 +24,7 @@ class ViewOptions(Options):
 
 def needs_no_model(feature: Feature) -> bool:
     """Say whether a feature is available without a language model."""
-    return semantic_similarity not in feature.list_inputs() and not feature.name.startswith("_sem")
+    return semantic_similarity not in feature.inputs and not feature.name.startswith("_sem")
 
 
 def _needs_no_model(metric: Metric) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import polars as pl
 
@@ -92,7 +92,7 @@ class Plan:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
-        read = (name for feature in self.features for name in feature.list_fields())
+        read = (name for feature in self.features for name in feature.fields)
         named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
         checked = self.settings.checks.fields if self.settings.checks else ()
@@ -133,8 +133,8 @@ class Plan:
         wanted = [feature for metric in self.metrics for feature in metric.features]
         wanted += (*self.described, *self.binned, *map(declare_wide_bin, self.widely_binned))
         wanted += (*self.tallied, *self.of_tasks)
-        wanted += [flagged] if any(JUDGMENTS in each.list_fields() for each in wanted) else []
-        return tuple(dict.fromkeys(each for feature in wanted for each in feature.list_inputs()))
+        wanted += [flagged] if any(JUDGMENTS in each.fields for each in wanted) else []
+        return tuple(dict.fromkeys(each for feature in wanted for each in feature.inputs))
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
@@ -233,7 +233,7 @@ class Plan:
         """Say whether any row may have a value of the feature, by the fields in the first rows."""
         if self.seen is None or feature.of_record is not None:
             return True
-        return any(find_column(name, self.seen) is not None for name in feature.list_fields())
+        return any(find_column(name, self.seen) is not None for name in feature.fields)
 
     def measure(self, records: pl.DataFrame) -> pl.LazyFrame:
         """Return the records with every feature; `schema` names the compact columns."""
@@ -264,12 +264,12 @@ class Plan:
             text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
             frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
         if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.list_fields()}
+            read = {name for feature in self.features for name in feature.fields}
             read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
             read -= _KEPT_OF_FAILURES if self.counts_failures else set()
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        values = {**self._expressions, **self._evaluate_constant(frame, records)}
+        values = {**self._expressions, **self._evaluate_constant(records)}
         for layer in self._layers:
             frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
         return frame
@@ -299,7 +299,7 @@ class Plan:
         return {each.name: self._express(each) for layer in self._layers for each in layer}
 
     def _express(self, feature: Feature) -> pl.Expr:
-        value = feature.expression(self.settings).cast(feature.dtype)
+        value = _express(feature, self.settings)
         if not self._is_failed_outcome(feature):
             return value
         return pl.when(FAILURE).then(pl.lit(_AS_FAILURES[feature.name])).otherwise(value)
@@ -307,13 +307,13 @@ class Plan:
     def _is_failed_outcome(self, feature: Feature) -> bool:
         return self.counts_failures and feature.name in _AS_FAILURES
 
-    def _evaluate_constant(self, frame: pl.LazyFrame, records: pl.DataFrame) -> dict[str, pl.Expr]:
+    def _evaluate_constant(self, records: pl.DataFrame) -> dict[str, pl.Expr]:
         """Return the constant values of features whose fields no record has, evaluated once."""
         if not records.height:
             return {}
         empty = frozenset(each.name for each in records if each.null_count() == records.height)
         if empty not in self._constants:
-            self._constants[empty] = self._evaluate_nulls(frame.head(1), empty)
+            self._constants[empty] = self._evaluate_nulls(records, empty)
         return self._constants[empty]
 
     @cached_property
@@ -321,23 +321,35 @@ class Plan:
         """The constants of chunks that lack the same fields, for those that follow."""
         return {}
 
-    def _evaluate_nulls(self, first: pl.LazyFrame, empty: frozenset[str]) -> dict[str, pl.Expr]:
-        features = [
+    def _evaluate_nulls(self, records: pl.DataFrame, empty: frozenset[str]) -> dict[str, pl.Expr]:
+        features = tuple(
             feature
             for layer in self._layers
             for feature in layer
-            if (read := {*feature.list_fields()})
-            and read <= empty
-            and not any(map(self._is_failed_outcome, feature.list_inputs()))
-        ]
-        if not features:
-            return {}
-        for layer in _sort_layers(features):
-            first = first.with_columns(
-                self._expressions[feature.name].alias(feature.name) for feature in layer
-            )
-        row = first.select(feature.name for feature in features).collect(engine="in-memory")
-        return {each.name: pl.lit(each[0], dtype=each.dtype) for each in row}
+            if feature.fields
+            and empty.issuperset(feature.fields)
+            and not any(map(self._is_failed_outcome, feature.inputs))
+        )
+        fields = tuple((name, records.schema[name]) for name in sorted(empty))
+        return _evaluate_nulls(features, fields, self.settings)
+
+
+@lru_cache(maxsize=4096)
+def _express(feature: Feature, settings: Settings) -> pl.Expr:
+    """Return a feature's value; for few rows it takes as long to build as to compute."""
+    return feature.expression(settings).cast(feature.dtype)
+
+
+@lru_cache(maxsize=64)
+def _evaluate_nulls(
+    features: tuple[Feature, ...], fields: tuple[tuple[str, pl.DataType], ...], settings: Settings
+) -> dict[str, pl.Expr]:
+    """Return the values of features, in the order of their layers, where all they read is null."""
+    row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in fields}).lazy()
+    for layer in _sort_layers(features):
+        row = row.with_columns(_express(each, settings).alias(each.name) for each in layer)
+    found = row.select(each.name for each in features).collect(engine="in-memory")
+    return {each.name: pl.lit(each[0], dtype=each.dtype) for each in found}
 
 
 def _hash(*columns: str) -> pl.Expr:

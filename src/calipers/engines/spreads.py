@@ -7,11 +7,14 @@ that share a cluster move a value together: for these, a second pass adds their 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from calipers.engines.totals import GroupTotals, sum_within_groups
+from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -93,22 +96,26 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
 
     And what they add to the powers of the sizes: a row by itself is of size 1, or as it weighs.
     """
-    added: dict[str, nw.Expr] = {}
+    return sum_by_group(clusters, partial(_express_beyond_rows, wanted))
+
+
+def _express_beyond_rows(wanted: Sequence[Influence], library: Any) -> dict[str, Any]:
+    added: dict[str, Any] = {}
     for each in wanted:
-        effect, count = nw.col(each.name), nw.col(_count(each.name))
-        added[_name_added(each.name)] = effect * effect - nw.col(_name_row_power(each.name, 2))
-        added[_name_further(each.name)] = nw.when(count > 1).then(count - 1).otherwise(0)
-        size = effect if each.powers else count.cast(nw.Float64)
+        effect, count = library.col(each.name), library.col(_count(each.name))
+        squares = library.col(_name_row_power(each.name, 2))
+        is_repeated = library.when(count > 1)
+        added[_name_added(each.name)] = effect * effect - squares
+        added[_name_further(each.name)] = is_repeated.then(count - 1).otherwise(0)
+        size = effect if each.powers else count.cast(library.Float64)
         for power in SIZES:
-            alone = nw.col(_name_row_power(each.name, power)) if each.powers else size
+            alone = library.col(_name_row_power(each.name, power)) if each.powers else size
             added[_name_added_size(each.name, power)] = size**power - alone
-        others = nw.when(count > 1).then(count - 1).otherwise(1)  # never by 0
-        rest = (nw.col(_name_row_power(each.name, 2)) * count - effect * effect) / others
-        added[name_within_tasks(each.name)] = nw.when(count > 1).then(rest).otherwise(0.0)
-        added[name_repeated_tasks(each.name)] = nw.when(count > 1).then(1).otherwise(0)
-    return (
-        clusters.with_columns(**added).group_by(GROUP).agg(*(nw.col(name).sum() for name in added))
-    )
+        others = is_repeated.then(count - 1).otherwise(1)  # never by 0
+        rest = (squares * count - effect * effect) / others
+        added[name_within_tasks(each.name)] = is_repeated.then(rest).otherwise(0.0)
+        added[name_repeated_tasks(each.name)] = is_repeated.then(1).otherwise(0)
+    return added
 
 
 def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:

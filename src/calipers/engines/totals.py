@@ -14,6 +14,7 @@ import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
 from calipers.metrics.cost.tiers import TIER
+from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -243,42 +244,34 @@ def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
 
     def sum_clusters(tasks: Frame) -> Frame:
         columns = tasks.collect_schema().names()
-        tasks = tasks.with_columns(
-            nw.lit(1.0).alias(_TASKS), *(nw.col(name).cast(nw.Float64) for name in names)
-        )
+        tasks = tasks.with_columns(nw.lit(1.0).alias(_TASKS), nw.col(*names).cast(nw.Float64))
         if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
-            sums = (nw.col(name).sum() for name in (RUNS, _TASKS, *names))
-            return tasks.group_by(GROUP, CLUSTER).agg(*sums)
+            return tasks.group_by(GROUP, CLUSTER).agg(nw.col(RUNS, _TASKS, *names).sum())
         counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
         return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
 
     def sum_groups(clusters: Frame) -> Frame:
-        size = nw.col(_TASKS)
-        squares = {
-            column: expression
-            for name in names
-            for column, expression in {
-                f"{name}__sum": nw.col(name),
-                f"{name}__squares": nw.col(name) * nw.col(name),
-                f"{name}__cross": nw.col(name) * size,
-            }.items()
-        }
-        columns = {
-            f"{values.name}__rows": nw.col(RUNS),
-            f"{values.name}__tasks": size,
-            **{name_size_total(values.name, power): size**power for power in SIZES},
-            f"{values.name}__clusters": nw.lit(1),
-            **squares,
-        }
-        alike = nw.col(_ALIKE) if _ALIKE in clusters.collect_schema().names() else nw.lit(1)
-        counted = {name: column * alike for name, column in columns.items()}
-        return (
-            clusters.with_columns(**counted)
-            .group_by(GROUP)
-            .agg(*(nw.col(column).sum() for column in columns))
-        )
+        is_counted = _ALIKE in clusters.collect_schema().names()
+        return sum_by_group(clusters, partial(_express_task_totals, values, is_counted=is_counted))
 
     return sum_clusters, sum_groups
+
+
+def _express_task_totals(values: TaskValues, library: Any, *, is_counted: bool) -> dict[str, Any]:
+    """Return what tasks or clusters of these add to the totals of their group."""
+    size, alike = library.col(_TASKS), library.col(_ALIKE) if is_counted else library.lit(1)
+    totals = {
+        f"{values.name}__rows": library.col(RUNS),
+        f"{values.name}__tasks": size,
+        **{name_size_total(values.name, power): size**power for power in SIZES},
+        f"{values.name}__clusters": library.lit(1),
+    }
+    for name in values.values:
+        value = library.col(name)
+        totals[f"{name}__sum"] = value
+        totals[f"{name}__squares"] = value * value
+        totals[f"{name}__cross"] = value * size
+    return {name: each * alike for name, each in totals.items()}
 
 
 def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:

@@ -108,7 +108,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
     judged = (JUDGMENTS,) if is_judged(metric) else ()
     quotes = metric.quotes
     quoted = {quotes.name: quotes.dtype} if quotes else {}
-    texts = tuple(dict.fromkeys(quotes.list_fields())) if quotes else ()
+    texts = quotes.fields if quotes else ()
     engine = pick_engine(options.engine, sources)
     with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
         for source in sources:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from math import hypot, pi, sqrt
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -16,8 +17,8 @@ from calipers.metrics.calibration.stated import (
     declare_confidence,
     declare_squared_error,
 )
+from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
-    GROUP,
     Aggregate,
     Frame,
     Influence,
@@ -101,29 +102,20 @@ class _Binned:
         Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the
         less the more of its rows are unlike the others, right where these are wrong.
         """
-        rows, right = nw.col(self.of_bin("n")), nw.col(self.of_bin("right"))
-        gap = (nw.col(self.of_bin("confidence")) - right).abs()
-        noise = nw.col(self.of_bin("squares")).sqrt()
-        unlike = nw.when(2 * right < rows).then(right).otherwise(rows - right)
-        unsure = {
-            self.noise(design): nw.when(gap < _SURE * sqrt(design) * noise)
-            .then(noise)
-            .otherwise(0.0)
-            for design in _DESIGNS
-        }
-        unsure |= {
-            self.unseen(design): rows / (rows + 1) / (1 + unlike / design) for design in _DESIGNS
-        }
-        return (
-            bins.with_columns(gap=gap, **unsure)
-            .group_by(GROUP)
-            .agg(
-                rows.sum().alias(self.n),
-                nw.col("gap").sum().alias(self.gap),
-                nw.col(self.of_bin("squares")).sum().alias(self.squares),
-                *(nw.col(name).sum() for name in unsure),
-            )
+        return sum_by_group(bins, self._express_gaps)
+
+    def _express_gaps(self, library: Any) -> dict[str, Any]:
+        rows, right, confidence, squares = (
+            library.col(self.of_bin(name)) for name in ("n", "right", "confidence", "squares")
         )
+        gap, noise = (confidence - right).abs(), squares.sqrt()
+        unlike = library.when(2 * right < rows).then(right).otherwise(rows - right)
+        gaps = {self.n: rows, self.gap: gap, self.squares: squares}
+        for design in _DESIGNS:
+            may_be_none = gap < _SURE * sqrt(design) * noise
+            gaps[self.noise(design)] = library.when(may_be_none).then(noise).otherwise(0.0)
+            gaps[self.unseen(design)] = rows / (rows + 1) / (1 + unlike / design)
+        return gaps
 
     def declare_totals(self) -> Aggregate:
         place, probability = declare_bin(self.stated), declare_confidence(self.stated)

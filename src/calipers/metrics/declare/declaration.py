@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import narwhals as nw
@@ -81,20 +82,19 @@ class Feature:
         """The name that people see."""
         return self.shown or self.name
 
-    def list_inputs(self) -> Iterator[Feature]:
-        """Yield the features this one is computed from, then itself."""
-        for source in self.reads:
-            if isinstance(source, Feature):
-                yield from source.list_inputs()
-        yield self
+    @cached_property
+    def inputs(self) -> tuple[Feature, ...]:
+        """The features this one is computed from, each once, then itself."""
+        before = (source.inputs for source in self.reads if isinstance(source, Feature))
+        return (*dict.fromkeys(chain.from_iterable(before)), self)
 
-    def list_fields(self) -> Iterator[str]:
-        """Yield the record's fields that it reads, directly or through other features."""
-        for source in self.reads:
-            if isinstance(source, Feature):
-                yield from source.list_fields()
-            else:
-                yield source
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The record's fields that it reads, directly or through other features, each once."""
+        read = (
+            source.fields if isinstance(source, Feature) else (source,) for source in self.reads
+        )
+        return tuple(dict.fromkeys(chain.from_iterable(read)))
 
 
 def declare_recorded(name: str) -> Feature:

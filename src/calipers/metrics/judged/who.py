@@ -53,7 +53,7 @@ ASPECTS: Mapping[str, str] = {name: name for name in JUDGED_VALUES} | {IMPL_RATE
 
 def list_judged_parts(metric: Metric) -> tuple[str, ...]:
     """Return the judged values that a metric may be based on."""
-    stands_on = {each for feature in metric.features for each in feature.list_inputs()}
+    stands_on = {each for feature in metric.features for each in feature.inputs}
     return tuple(name for name, feature in JUDGED_VALUES.items() if feature in stands_on)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import mul
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.cost.tiers import PROFILES
+from calipers.metrics.declare.columns import add_columns
 from calipers.metrics.declare.declaration import (
     RUNS,
     TASK,
@@ -35,20 +37,19 @@ _TIGHT = 0.1  # tasks at the far end are common: with 0.02 as elsewhere 92 % hol
 
 def _compute_chances(tasks: Frame, k: int) -> Frame:
     """Return each task's chances that one of k runs passes and that all do, and if runs lack."""
-    runs, right = nw.col(RUNS), nw.col("passes")
-    tries = range(k)
-    all_fail = reduce(mul, (_share(runs - right - i, runs - i) for i in tries))
-    all_pass = reduce(mul, (_share(right - i, runs - i) for i in tries))
-    return tasks.with_columns(
-        nw.when(runs >= k).then(1 - all_fail).alias(f"pass_at_{k}"),
-        nw.when(runs >= k).then(all_pass).alias(f"pass_hat_{k}"),
-        (runs < k).cast(nw.Int64).alias(f"short_of_{k}"),
-    )
 
+    def express(library: Any) -> dict[str, Any]:
+        runs, right = library.col(RUNS), library.col("passes")
+        left = [(runs - i).clip(1) for i in range(k)]  # 1: nothing is left to draw
+        all_fail = reduce(mul, ((runs - right - i).clip(0) / each for i, each in enumerate(left)))
+        all_pass = reduce(mul, ((right - i).clip(0) / each for i, each in enumerate(left)))
+        return {
+            f"pass_at_{k}": library.when(runs >= k).then(1 - all_fail),
+            f"pass_hat_{k}": library.when(runs >= k).then(all_pass),
+            f"short_of_{k}": (runs < k).cast(library.Int64),
+        }
 
-def _share(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
-    """Return the share; 0 if nothing is left to draw."""
-    return part.clip(0) / whole.clip(1)
+    return add_columns(tasks, express)
 
 
 _DECIDED = OneOf((*PASSED.choices, *DECIDABLE.choices))  # of one run, accuracy says the same
