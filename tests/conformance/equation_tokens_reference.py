@@ -9,6 +9,7 @@ from fractions import Fraction
 MINUS, TIMES, OVER = "-−–", ("*", "×", "·", "⋅", "∗", "x", "X", "of", "touch"), "/÷⁄"
 UNITS = "aAhmgsLl"  # letters that are units after a number and a space
 UNIT_WORDS = 8
+LONGEST_NUMBER = 600
 VULGAR = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5"}
 # Private characters stand for the parentheses of a fraction.
 PART = r"\{((?:[^{}]|\\text\s*\{[^{}]*\})*)\}"
@@ -92,7 +93,9 @@ def _add(found: list[Token], kind: str, match: re.Match[str], line: str, *, mone
     starts_operand = OPERAND.match(line, end) is not None
     if kind in ("skip", "brace"):
         return
-    if kind in ("number", "mixed", "vulgar"):
+    if kind in ("number", "mixed", "vulgar") and len(text) > LONGEST_NUMBER:
+        found.append(replace(token, kind="break"))
+    elif kind in ("number", "mixed", "vulgar"):
         found.append(_number(token, money=money))
     elif kind == "percent" and last and last.kind == "number":
         found[-1] = replace(last, percent=True, end=end)

@@ -278,7 +278,7 @@ def other_readings(
 ) -> Iterator[tuple[list[Token], list[Token]]]:
     """Yield readings with a dash as punctuation, and with units converted."""
     ahead = before[: len(before) - len(left)]
-    is_dash = len(left) > 1 and left[1].text in MINUS
+    is_dash = len(left) > 1 and left[1].kind == "operator" and left[1].text in MINUS
     if ahead and ahead[-1].kind == "word" and is_dash and not is_bare(left[2:]):
         yield left[2:], right
     for i in range(1, len(right)) if last and not is_bare(left) else ():

@@ -128,7 +128,8 @@ def read_otherwise(
 ) -> Iterator[tuple[list[Token], list[Token]]]:
     """Yield shorter readings, where a dash may be punctuation: `Step 2 - 5 + 3 = 8`."""
     after_word = len(before) > len(left) and before[-len(left) - 1].kind == WORD
-    if after_word and left[1:2] and left[1].text in DASHES and not is_bare(left[2:]):
+    has_dash = left[1:2] and left[1].kind == OPERATOR and left[1].text in DASHES
+    if after_word and has_dash and not is_bare(left[2:]):
         yield left[2:], right
     if ends_line and not is_bare(left):
         for position, token in enumerate(right):

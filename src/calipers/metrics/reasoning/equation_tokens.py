@@ -29,6 +29,8 @@ UNIT_LETTERS = "aAhmgsLl"  # after a number and a space; elsewhere a letter is a
 _VULGAR = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5)}
 _CURRENCY = "$€£¥₹"
 _UNIT_WORDS = 8  # the most words of a unit
+_LONGEST_NUMBER = 600  # characters; Python may refuse to read more than 640 digits
+_NUMBERS = ("mixed", "number", "vulgar")
 _NOT_DIGIT = re.compile(r"[^0-9.]")
 _SPACE = re.compile(r"\s")
 _TRANSPARENT = (
@@ -106,6 +108,8 @@ class _Lexer:
         list_mark = _LIST_MARK.match(self.line)
         for match in _TOKEN.finditer(self.line, list_mark.end() if list_mark else 0):
             kind = match.lastgroup or ""
+            if kind in _NUMBERS and len(match[0]) > _LONGEST_NUMBER:
+                kind = "break"
             if kind == "skip":
                 self.money = match[0][-1] in _CURRENCY
             else:
