@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.anchors import of_anchors
 from benchmarks.calls import measure_calls, measure_small_work
+from benchmarks.cluster import measure_cluster
 from benchmarks.columns import measure_parquet
 from benchmarks.comparing import measure_comparing
 from benchmarks.evidence import of_intervals, of_resampling
@@ -48,6 +49,12 @@ BENCHMARKS = {
     ),
     "growth": Benchmark(measure_growth, "Growth"),
     "memory": Benchmark(of_ten_times_the_rows, "Growth"),
+    "cluster": Benchmark(
+        measure_cluster,
+        "Spark",
+        "A standalone cluster of separate processes, one round. By the clock, executors beyond the "
+        "machine's cores add nothing; the busiest executor's processor time bounds a real cluster.",
+    ),
     "equations": Benchmark(of_equations, "Equations"),
     "repeats": Benchmark(of_repeats, "Intervals"),
     "bootstrap": Benchmark(of_resampling, "Intervals"),

@@ -1,0 +1,81 @@
+"""The program that is measured on a cluster: `python -m benchmarks.cluster_driver FILE SESSION…`.
+
+It scores the file with `--engine spark` once every worker has an executor, and prints as JSON what
+that took: by the clock, and of processors in each worker's session of processes and its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PATIENCE_S = 60.0
+
+
+def measure_processes(session: int) -> Counter[str]:
+    """Return the processor seconds of a session's processes so far, by program."""
+    found: Counter[str] = Counter()
+    for each in Path("/proc").iterdir():
+        try:
+            stat = (each / "stat").read_text() if each.name.isdecimal() else ""
+        except OSError:  # it ended meanwhile
+            continue
+        name, closed, rest = stat.rpartition(") ")
+        values = rest.split()
+        if closed and int(values[3]) == session:
+            is_java = name.partition("(")[2] == "java"
+            ticks = sum(map(int, values[11:15]))  # its own, and those of children that ended
+            found["JVM" if is_java else "Python"] += ticks / _TICKS
+    return found
+
+
+def main() -> None:
+    path, *given = sys.argv[1:]
+    workers = [int(each) for each in given]
+    from calipers.records.spark.session import start_session  # noqa: PLC0415 (off the clock)
+    from calipers.scores.api import score  # noqa: PLC0415
+
+    context = start_session().sparkContext
+    store = context._jsc.sc().statusStore()  # noqa: SLF001 (no public way tells so much)
+    _wait_for_executors(store, len(workers))
+    context.setJobGroup("measured", "")
+    sessions = [*workers, os.getsid(0)]
+    before = [measure_processes(each) for each in sessions]
+    started = time.perf_counter()
+    measured = score(path, by="model", engine="spark")
+    seconds = time.perf_counter() - started
+    after = [measure_processes(each) for each in sessions]
+    *executors, driver = (dict(late - early) for early, late in zip(before, after, strict=True))
+    executor_list = store.executorList(False)  # noqa: FBT003 (it is Java's)
+    report: dict[str, Any] = {
+        "seconds": seconds,
+        "executors": executors,
+        "driver": driver,
+        "jobs": len(context.statusTracker().getJobIdsForGroup("measured")),
+        "shuffled": sum(
+            executor_list.apply(n).totalShuffleWrite() for n in range(executor_list.size())
+        ),
+        "values": {
+            group.by["model"]: {name: each.value for name, each in group.metrics.items()}
+            for group in measured.groups
+        },
+    }
+    json.dump(report, sys.stdout)
+
+
+def _wait_for_executors(store: Any, count: int) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while store.executorList(True).size() <= count:  # noqa: FBT003 (one more: the driver is listed)
+        if time.monotonic() > until:
+            raise SystemExit(f"{count} executors did not start within {_PATIENCE_S:.0f} s")
+        time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main()
