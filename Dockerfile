@@ -2,7 +2,8 @@
 FROM python:3.13-slim AS build
 ARG EXTRAS=report
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY native native
 COPY src src
 RUN pip install --no-cache-dir --no-compile --prefix=/install ".[${EXTRAS}]"
 

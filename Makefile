@@ -8,7 +8,11 @@ PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-semantic test-servers test-long lint types reference pages pictures docs package \
+# Rust is optional: what it adds is skipped, with the reason, where it is not there.
+CARGO := cargo
+CARGO_FLAGS := --quiet --offline --locked --manifest-path native/Cargo.toml --target-dir build/native
+
+.PHONY: help demo test test-native test-semantic test-servers test-long lint types reference pages pictures docs package \
 	test-package bench clean
 
 help:  ## List the targets
@@ -18,8 +22,12 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 	rm -rf build/demo
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
-test: $(VENV)/.test  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
+test: $(VENV)/.test test-native  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
 	$(BIN)/pytest -n 2 $(PYTEST_FLAGS)
+
+test-native:  ## The unit tests of native/, where Rust is at hand
+	@if ! $(CARGO) --version >/dev/null 2>&1; then echo "there is no cargo: the unit tests of native/ are skipped"; \
+	else $(CARGO) test $(CARGO_FLAGS); fi
 
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
@@ -30,10 +38,12 @@ test-servers: $(VENV)/.test $(VENV)-servers/.installed  ## Suites against model 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
 
-lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms
+lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms; rustfmt and Clippy where they are
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --manifest-path native/Cargo.toml --check; fi
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy $(CARGO_FLAGS) --all-targets; fi
 
 types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 	$(BIN)/mypy
@@ -66,7 +76,7 @@ test-package: package  ## Install the wheel beside the newest Python at hand, an
 bench: $(VENV)/.bench  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --write
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[report]'
 	mkdir -p build

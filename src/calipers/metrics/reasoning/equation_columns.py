@@ -14,6 +14,7 @@ import polars as pl
 
 from calipers.metrics.reasoning.equation_sides import NO_UNIT, SPELLED_OUT
 from calipers.metrics.reasoning.equations import EquationCounts, count_in_line, count_in_mark
+from calipers.metrics.reasoning.native_equations import count_natively
 
 COUNTS = pl.Struct(dict.fromkeys(EquationCounts._fields, pl.Int64()))
 _SIGN = r"[=≈≐]|\\(?:approx|simeq|doteq|equiv)"
@@ -65,6 +66,20 @@ _PRINTED = 9  # bytes; a longer number may be a printed float
 
 def count_equations_of(texts: pl.Series) -> pl.Series:
     """Return a struct of `EquationCounts` for each text; null where there is no text."""
+    counts = count_natively(texts)
+    if counts is None:
+        return _count_in_columns(texts)
+    left = counts[:, 0] < 0
+    if left.any():
+        rest = _count_in_columns(texts.filter(pl.Series(left))).struct.unnest()
+        counts[left] = rest.to_numpy()
+    frame = pl.from_numpy(counts, schema=list(EquationCounts._fields))
+    struct = frame.to_struct(texts.name)
+    return struct if not texts.null_count() else struct.set(texts.is_null(), None)
+
+
+def _count_in_columns(texts: pl.Series) -> pl.Series:
+    """Return the same without the library."""
     names = EquationCounts._fields
     frame = pl.DataFrame({"text": texts.rename("text")}).with_row_index("place")
     some = frame.filter(pl.col("text").str.contains(_SIGN))

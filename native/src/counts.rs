@@ -1,0 +1,266 @@
+//! Count the equations of a text: marks first, then the rest line by line.
+
+use crate::chars::{class_at, class_before, WORD};
+use crate::joins::{count_joins, find_byte, find_candidate};
+use crate::lexer::Lexer;
+use crate::regroup::{join_units, multiply_by_of};
+use crate::sides::{find_left_side, find_right_side, is_doubtful, reach_right, read_otherwise};
+use crate::tokens::{is_bare, Kind, Token};
+use crate::units::{convert, has_mixed_units};
+use crate::values::{Evaluator, Verdict};
+use crate::words::means_about;
+use crate::NotMine;
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    pub equations: i64,
+    pub wrong: i64,
+    pub rounded: i64,
+    pub equals_signs: i64,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: Verdict) {
+        self.equations += 1;
+        self.wrong += i64::from(verdict == Verdict::Wrong);
+        self.rounded += i64::from(verdict == Verdict::Rounded);
+    }
+}
+
+/// Reads texts; keeps its buffers from one to the next.
+#[derive(Default)]
+pub struct Reader {
+    tokens: Vec<Token>,
+    evaluator: Evaluator,
+    without_marks: Vec<u8>,
+    without_emphasis: Vec<u8>,
+}
+
+impl Reader {
+    /// Return the counts of a text; `NotMine` where the reader in Python is to be asked.
+    pub fn count(&mut self, text: &[u8]) -> Result<Counts, NotMine> {
+        let mut counts = Counts::default();
+        let mut start = 0;
+        while let Some(sign) = find_candidate(text, start) {
+            let line_start = text[start..sign].iter().rposition(|&byte| is_line_end(byte));
+            let line_start = line_start.map_or(start, |at| start + at + 1);
+            let line_end = find_byte(text, sign, is_line_end).unwrap_or(text.len());
+            self.count_in_line(&text[line_start..line_end], &mut counts)?;
+            start = line_end;
+        }
+        Ok(counts)
+    }
+
+    fn count_in_line(&mut self, line: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
+        if find_mark(line, 0).is_none() {
+            return self.judge_line(line, counts);
+        }
+        let mut rest = std::mem::take(&mut self.without_marks);
+        rest.clear();
+        let mut at = 0;
+        while let Some((start, end)) = find_mark(line, at) {
+            self.judge_mark(&line[start + 2..end - 2], counts)?;
+            rest.extend_from_slice(&line[at..start]);
+            at = end;
+        }
+        rest.extend_from_slice(&line[at..]);
+        let judged = self.judge_line(&rest, counts);
+        self.without_marks = rest;
+        judged
+    }
+
+    /// Count a mark's equations; it counts if each of its sides is wholly an expression.
+    fn judge_mark(&mut self, mark: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
+        let signs = count_joins(mark);
+        if signs == 0 {
+            return Ok(());
+        }
+        counts.equals_signs += signs;
+        self.with_tokens(mark, |evaluator, tokens, line| {
+            let mut sides = tokens.split(|token| token.kind == Kind::Join);
+            if sides.any(|side| reach_right(side, line) != Some(side.len())) {
+                return Ok(());
+            }
+            for_each_join(tokens, |before, join, after, _| {
+                counts.add(evaluator.judge_equation(before, after, join.inexact)?);
+                Ok(())
+            })
+        })
+    }
+
+    /// Count the equations of a line without marks.
+    fn judge_line(&mut self, line: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
+        let signs = count_joins(line);
+        if signs == 0 {
+            return Ok(());
+        }
+        counts.equals_signs += signs;
+        self.with_tokens(line, |evaluator, tokens, line| {
+            for_each_join(tokens, |before, join, after, ends_line| {
+                let verdict = judge_pair(evaluator, before, join, after, ends_line, line)?;
+                verdict.into_iter().for_each(|verdict| counts.add(verdict));
+                Ok(())
+            })
+        })
+    }
+
+    /// Call `judge` with the tokens of a line, and the line as it was cut.
+    fn with_tokens(
+        &mut self,
+        line: &[u8],
+        judge: impl FnOnce(&mut Evaluator, &[Token], &[u8]) -> Result<(), NotMine>,
+    ) -> Result<(), NotMine> {
+        if line.len() >= u32::MAX as usize / 2 {
+            return Err(NotMine);
+        }
+        let line = match remove_emphasis(line, &mut self.without_emphasis)? {
+            true => &self.without_emphasis[..],
+            false => line,
+        };
+        Lexer::read(line, &mut self.tokens)?;
+        join_units(&mut self.tokens, line);
+        multiply_by_of(&mut self.tokens, line);
+        judge(&mut self.evaluator, &self.tokens, line)
+    }
+}
+
+#[inline(always)]
+fn is_line_end(byte: u8) -> bool {
+    (byte == b'\n') | (byte == b'\r')
+}
+
+/// Return where the next of GSM8K's marks `<<a=b>>` stands.
+fn find_mark(line: &[u8], from: usize) -> Option<(usize, usize)> {
+    let mut at = from;
+    loop {
+        at = find_byte(line, at, |byte| byte == b'<')?;
+        if line.get(at + 1) != Some(&b'<') {
+            at += 1;
+            continue;
+        }
+        let end = find_byte(line, at + 2, |byte| (byte == b'<') | (byte == b'>'))?;
+        if line[end..].starts_with(b">>") {
+            return Some((at, end + 2));
+        }
+        at += 1;
+    }
+}
+
+/// Write the line to `plain` with spaces for the stars of `*12*`; return whether there are any.
+fn remove_emphasis(line: &[u8], plain: &mut Vec<u8>) -> Result<bool, NotMine> {
+    let (mut kept, mut at) = (0, 0);
+    plain.clear();
+    while let Some(start) = find_byte(line, at, |byte| byte == b'*') {
+        match match_emphasis(line, start)? {
+            Some(end) => {
+                plain.extend_from_slice(&line[kept..start]);
+                plain.push(b' ');
+                plain.extend_from_slice(&line[start + 1..end - 1]);
+                plain.push(b' ');
+                kept = end;
+                at = end;
+            }
+            None => at = start + 1,
+        }
+    }
+    if kept > 0 {
+        plain.extend_from_slice(&line[kept..]);
+    }
+    Ok(kept > 0)
+}
+
+/// Return where `*12*` ends, if it stands here.
+fn match_emphasis(line: &[u8], start: usize) -> Result<Option<usize>, NotMine> {
+    let mut at = start + 1;
+    at += usize::from(line.get(at) == Some(&b'$'));
+    if !line.get(at).map_or(false, u8::is_ascii_digit) {
+        return Ok(None);
+    }
+    while matches!(line.get(at), Some(b'0'..=b'9' | b',' | b'.')) {
+        at += 1;
+    }
+    at += usize::from(line.get(at) == Some(&b'%'));
+    if line.get(at) != Some(&b'*') {
+        return Ok(None);
+    }
+    let before = if start > 0 { line[start - 1] } else { 0 };
+    let is_inside = matches!(before, b'*' | b')' | b']')
+        || class_before(line, start)? & WORD != 0
+        || line.get(at + 1) == Some(&b'*')
+        || class_at(line, at + 1)? & WORD != 0;
+    Ok((!is_inside).then(|| at + 1))
+}
+
+/// Call `judge` with each join, what stands before and after it, and whether it is the last.
+fn for_each_join(
+    tokens: &[Token],
+    mut judge: impl FnMut(&[Token], &Token, &[Token], bool) -> Result<(), NotMine>,
+) -> Result<(), NotMine> {
+    let is_join = |token: &Token| token.kind == Kind::Join;
+    let (mut start, mut join) = match tokens.iter().position(is_join) {
+        Some(join) => (0, join),
+        None => return Ok(()),
+    };
+    loop {
+        let next = tokens[join + 1..].iter().position(is_join);
+        let end = next.map_or(tokens.len(), |length| join + 1 + length);
+        judge(&tokens[start..join], &tokens[join], &tokens[join + 1..end], next.is_none())?;
+        if next.is_none() {
+            return Ok(());
+        }
+        start = join + 1;
+        join = end;
+    }
+}
+
+/// Return what is said of the equation that a join makes; None where it makes none.
+fn judge_pair(
+    evaluator: &mut Evaluator,
+    before: &[Token],
+    join: &Token,
+    mut after: &[Token],
+    ends_line: bool,
+    line: &[u8],
+) -> Result<Option<Verdict>, NotMine> {
+    let mut inexact = join.inexact;
+    while after.first().map_or(false, |token| means_about(token.written(line))) {
+        after = &after[1..];
+        inexact = true;
+    }
+    let (left, left_is_sure) = match find_left_side(before, line) {
+        Some((start, sure)) => (&before[start..], sure),
+        None => return Ok(None),
+    };
+    let right = match find_right_side(after, line) {
+        Some(end) => &after[..end],
+        None => return Ok(None),
+    };
+    if is_bare(left) && is_bare(right) {
+        return Ok(None);
+    }
+    let verdict = evaluator.judge_equation(left, right, inexact)?;
+    if verdict != Verdict::Wrong {
+        return Ok(Some(verdict));
+    }
+    let other = read_otherwise(before, left, right, ends_line, line, |left, right| match evaluator
+        .judge_equation(left, right, inexact)
+    {
+        Ok(Verdict::Wrong) => None,
+        found => Some(found),
+    });
+    if let Some(found) = other {
+        return found.map(Some);
+    }
+    let is_unit = after.get(right.len()).map_or(false, |token| token.kind == Kind::Word);
+    let with_unit = &after[..right.len() + usize::from(is_unit)];
+    if let Some((left, right)) = convert(left, with_unit, line)? {
+        let verdict = evaluator.judge_equation(&left, &right, inexact)?;
+        if verdict != Verdict::Wrong {
+            return Ok(Some(verdict));
+        }
+    }
+    let is_open = !left_is_sure
+        || has_mixed_units(left, after, line)?
+        || is_doubtful(before, left, after, right, line);
+    Ok((!is_open).then_some(Verdict::Wrong))
+}

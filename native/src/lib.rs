@@ -1,0 +1,85 @@
+//! Count the equations in many texts: the rules of docs/math_usr.md, for all but rare characters
+//! and huge numbers. A text that has those is left to the reader in Python.
+//!
+//! The library has no dependencies. Its one function reads Arrow's string views as Polars hands
+//! them over; all but the reading of these buffers is safe Rust, and a panic does not leave it.
+
+mod chars;
+pub mod counts;
+mod joins;
+mod latex;
+mod lexer;
+mod numbers;
+mod regroup;
+mod sides;
+mod tokens;
+mod units;
+mod values;
+mod views;
+mod words;
+
+use counts::Reader;
+use std::panic::catch_unwind;
+use std::slice;
+use views::{Buffer, View, Views};
+
+/// What is left to the reader in Python.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotMine;
+
+/// Changes with the function below, and with every change of the rules.
+const VERSION: u32 = 1;
+const COLUMNS: usize = 4;
+const NOT_MINE: i64 = -1;
+const OK: i32 = 0;
+const FAILED: i32 = 1;
+
+#[no_mangle]
+pub extern "C" fn calipers_equations_version() -> u32 {
+    VERSION
+}
+
+/// Write the counts of `rows` texts to `counts`, four numbers for each; −1 for one left to Python.
+///
+/// Returns 0, or 1 if nothing of what was written is to be used.
+///
+/// # Safety
+/// `views` points to `rows` views, `buffers` to `buffer_count` addresses and sizes of buffers, and
+/// `counts` to room for four numbers a row that no one else uses meanwhile.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_count_equations(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    counts: *mut i64,
+) -> i32 {
+    if rows == 0 {
+        return OK;
+    }
+    if views.is_null() || counts.is_null() || (buffers.is_null() && buffer_count > 0) {
+        return FAILED;
+    }
+    let buffers: &[Buffer] =
+        if buffer_count > 0 { slice::from_raw_parts(buffers, buffer_count) } else { &[] };
+    let texts = Views { views: slice::from_raw_parts(views, rows), buffers };
+    let counts = slice::from_raw_parts_mut(counts, rows * COLUMNS);
+    match catch_unwind(std::panic::AssertUnwindSafe(|| count_all(&texts, counts))) {
+        Ok(()) => OK,
+        Err(_) => FAILED,
+    }
+}
+
+fn count_all(texts: &Views, counts: &mut [i64]) {
+    let mut reader = Reader::default();
+    for (row, found) in counts.chunks_exact_mut(COLUMNS).enumerate() {
+        let read = texts.get(row).ok_or(NotMine).and_then(|text| reader.count(text));
+        found.copy_from_slice(&match read {
+            Ok(read) => [read.equations, read.wrong, read.rounded, read.equals_signs],
+            Err(NotMine) => [NOT_MINE; COLUMNS],
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+"""Count the equations of many texts with the library that the package may bring along.
+
+`native/` has its source, in Rust without dependencies; docs/decisions/0014-native-equations.md says
+why. It follows the rules of `equations.py` to the letter, and leaves alone what it cannot: huge
+numbers, and characters on which versions of Unicode differ. `CALIPERS_NATIVE=0` switches it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+
+_VERSION = 1  # of the library's rules and function: native/src/lib.rs
+_COLUMNS = 4
+_STRING_VIEWS = b"vu"  # the name of Arrow's layout that the library reads
+_VIEW_BYTES = 16
+# Not *.so: Python would take it for a module.
+LIBRARY = Path(__file__).with_name("equations.native")
+
+
+class _Array(ctypes.Structure):
+    """ArrowArray of Arrow's C data interface."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers")),
+        ("n_children", ctypes.c_int64),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        *((name, ctypes.c_void_p) for name in ("children", "dictionary")),
+        ("release", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("private_data", ctypes.c_void_p),
+    )
+
+
+class _Schema(ctypes.Structure):
+    """ArrowSchema, as far as it is read here."""
+
+    _fields_ = (
+        *((name, ctypes.c_char_p) for name in ("format", "name", "metadata")),
+        *((name, ctypes.c_int64) for name in ("flags", "n_children")),
+        *((name, ctypes.c_void_p) for name in ("children", "dictionary")),
+        ("release", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("private_data", ctypes.c_void_p),
+    )
+
+
+class _Stream(ctypes.Structure):
+    """ArrowArrayStream, as far as it is called here."""
+
+    _fields_ = (
+        ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Schema))),
+        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Array))),
+    )
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+def count_natively(texts: pl.Series) -> Counts | None:
+    """Return the four counts of each text, -1 for those that are left to the reader in Python.
+
+    None where there is no library, where it is switched off, or cannot read the texts.
+    """
+    library = None if os.environ.get("CALIPERS_NATIVE") == "0" else _open_library()
+    if library is None or texts.dtype != pl.String:
+        return None
+    parts = []
+    for array in _export(texts.fill_null("") if texts.null_count() else texts):
+        counts = np.empty((array.length, _COLUMNS), dtype=np.int64)
+        if library.calipers_count_equations(*_describe(array), counts.ctypes.data):
+            return None
+        parts.append(counts)
+    counted = np.concatenate(parts) if parts else np.empty((0, _COLUMNS), dtype=np.int64)
+    return counted if len(counted) == len(texts) else None
+
+
+@cache
+def _open_library() -> ctypes.CDLL | None:
+    """Return the library if the package has one, of these rules, that this machine can load."""
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        version = library.calipers_equations_version
+    except (OSError, AttributeError):
+        return None
+    version.restype = ctypes.c_uint32
+    if version() != _VERSION:
+        return None
+    library.calipers_count_equations.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_size_t) * 2,
+        ctypes.c_void_p,
+    ]
+    library.calipers_count_equations.restype = ctypes.c_int
+    return library
+
+
+def _export(texts: pl.Series) -> Iterator[_Array]:
+    """Yield the chunks of a series as Arrow describes them; none if they are no string views.
+
+    Each is valid until the next is asked for.
+    """
+    capsule = texts.__arrow_c_stream__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get_pointer(capsule, b"arrow_array_stream")
+    stream = _Stream.from_address(address)
+    schema = _Schema()
+    if stream.get_schema(address, ctypes.byref(schema)):
+        return
+    is_known = schema.format == _STRING_VIEWS
+    schema.release(ctypes.addressof(schema))
+    while is_known:
+        array = _Array()
+        if stream.get_next(address, ctypes.byref(array)) or not array.release:
+            return
+        try:
+            yield array
+        finally:
+            array.release(ctypes.addressof(array))
+
+
+def _describe(array: _Array) -> tuple[int, int, ctypes.Array[_Buffer], int]:
+    """Return where the views are, how many, and the same of the buffers that they point to."""
+    # Behind validity and views come the buffers, and last of all their sizes.
+    count = array.n_buffers - 3
+    sizes = (ctypes.c_int64 * count).from_address(array.buffers[count + 2] or 0) if count else ()
+    buffers = (_Buffer * max(count, 1))()
+    for at, size in enumerate(sizes):
+        buffers[at] = _Buffer(array.buffers[at + 2], size)
+    views = (array.buffers[1] or 0) + array.offset * _VIEW_BYTES
+    return views, array.length, buffers, count
