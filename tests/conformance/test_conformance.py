@@ -30,11 +30,15 @@ def test_every_reasoning_metric_has_a_reference() -> None:
     assert declared == set(REFERENCES)
 
 
+@pytest.mark.parametrize("native", ["1", "0"])  # equations: by the library in Rust, if there is one
 @given(groups=data_sets(groups=3, rows=8))
 @examples(80, deadline=None, suppress_health_check=_REUSED_FOLDER)
-def test_polars_agrees_with_plain_python_on_lists(groups: Groups) -> None:
+def test_polars_agrees_with_plain_python_on_lists(native: str, groups: Groups) -> None:
     rows = [row | {"case": number} for number, group in enumerate(groups) for row in group]
-    compare_values(cal.score(rows, by="case", profile="reasoning"), groups, Options())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CALIPERS_NATIVE", native)
+        score = cal.score(rows, by="case", profile="reasoning")
+    compare_values(score, groups, Options())
 
 
 @given(groups=data_sets(groups=3, rows=8))
