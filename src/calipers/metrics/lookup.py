@@ -38,6 +38,8 @@ class _Metrics(Registry[Metric]):
         super().add(name, thing, origin, replace=replace)
 
 
+_WITHOUT = ("checks", "declare")  # these folders declare no metric, and are slow to load
+
 METRICS = _Metrics("metric")
 add_registry(Metric, METRICS)
 
@@ -60,7 +62,7 @@ def _find_declared() -> dict[str, Metric]:
 def _list_modules() -> Iterator[str]:
     """Yield the modules that may declare metrics: those directly in a family's folder."""
     for family in iter_modules(families.__path__, prefix=f"{families.__name__}."):
-        if family.name == f"{families.__name__}.checks":  # declares none, and loads pydantic
+        if family.name.rpartition(".")[2] in _WITHOUT:
             continue
         folder = import_module(family.name).__path__ if family.ispkg else ()
         for module in iter_modules(folder, prefix=f"{family.name}."):

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
-import zstandard
 
 from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
+from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 _PEEK = 1 << 16
 _PIECE = 1 << 20
@@ -31,7 +31,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SHOWN = 200  # characters of what a decompressor says
 
-UNREADABLE = (EOFError, OSError, zlib.error, zstandard.ZstdError)
+UNREADABLE = (EOFError, OSError, zlib.error, ZstdError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +208,11 @@ class _Checked(io.RawIOBase):
 
 
 class _ZstdFrames(io.RawIOBase):
-    """The frames of a zstd stream. Unlike zstandard's own reader it minds one that is cut short."""
+    """The frames of a zstd stream. One that is cut short raises EOFError."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._unpacker = zstandard.ZstdDecompressor()
-        self._frame = self._unpacker.decompressobj()
+        self._frame = ZstdDecompressor()
         self._is_whole = True  # nothing of a frame has been read, or all of it
         self._packed = b""
         self._ready = memoryview(b"")
@@ -241,7 +240,7 @@ class _ZstdFrames(io.RawIOBase):
         self._ready = memoryview(self._frame.decompress(self._packed))
         self._is_whole, self._packed = self._frame.eof, self._frame.unused_data
         if self._is_whole:
-            self._frame = self._unpacker.decompressobj()
+            self._frame = ZstdDecompressor()
 
 
 def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
@@ -28,6 +29,10 @@ class Template:
 
     def split_fields(self) -> list[tuple[str, bool]]:
         """Return the text in pieces, each with whether it names a field."""
+        return list(self._pieces)
+
+    @cached_property
+    def _pieces(self) -> tuple[tuple[str, bool], ...]:
         found: list[tuple[str, bool]] = []
         at = 0
         for match in self._syntax.finditer(self.text):
@@ -37,7 +42,7 @@ class Template:
             found.append((match[1], True) if match[1] else (match[0][0], False))
             at = match.end()
         found.append((self.text[at:], False))
-        return [each for each in found if each[0]]
+        return tuple(each for each in found if each[0])
 
     def fill(self, record: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
         """Return the text filled in for one record; `quote` is applied to the fields' values first.
@@ -47,7 +52,7 @@ class Template:
         """
         return "".join(
             quote(_format_value(record.get(part))) if is_field else part
-            for part, is_field in self.split_fields()
+            for part, is_field in self._pieces
         )
 
 

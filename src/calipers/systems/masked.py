@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from typing import TextIO
 
@@ -36,12 +37,16 @@ class Masked:
 def mask_reply(reply: Reply, mask: Mask) -> Reply:
     """Return a reply without keys; without log probabilities where a key is spread over tokens."""
     spoken = "".join(token for token, _ in reply.logprobs)
+    fields, messages = dict(reply.fields), list(reply.messages)
+    whole = (reply.text, fields, reply.reasoning, spoken, messages)
+    if mask.is_clean(whole):
+        return replace(reply, fields=fields, tool_calls=(), messages=messages, state=None)
     return Reply(
         text=None if reply.text is None else mask.mask_text(reply.text),
-        fields=mask.mask_value(dict(reply.fields)),
+        fields=mask.mask_value(fields),
         reasoning=None if reply.reasoning is None else mask.mask_text(reply.reasoning),
         logprobs=reply.logprobs if mask.mask_text(spoken) == spoken else (),
-        messages=mask.mask_value(list(reply.messages)),
+        messages=mask.mask_value(messages),
     )
 
 

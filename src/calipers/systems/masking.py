@@ -72,6 +72,8 @@ class Mask:
 
     def mask_text(self, text: str) -> str:
         """Return a text without the known keys, otherwise unchanged."""
+        if len(text) < LEAST:
+            return text
         spans: list[Span] = []
         view = _View(text)
         for _ in range(_LEVELS):
@@ -94,11 +96,13 @@ class Mask:
 
     def mask_value(self, value: Any) -> Any:
         """Return a JSON value without keys: its texts, the names of its fields, its numbers."""
-        texts = list(_walk_texts(value))
-        joined = "\n".join(texts)
-        if self.mask_text(joined) == joined and not self._digits:
-            return value
-        return self._mask_each(value)
+        return value if self.is_clean(value) else self._mask_each(value)
+
+    def is_clean(self, value: Any) -> bool:
+        """Say whether a JSON value surely has no keys, by one look at all of its texts."""
+        joined = "\n".join(_walk_texts(value))
+        is_short = len(joined) <= _SEARCHED_FOR_PARTS
+        return is_short and not self._digits and self.mask_text(joined) == joined
 
     def _mask_each(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.declare.batches import map_known
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
@@ -17,7 +18,7 @@ _counts = Feature(
     name="equation_counts",
     reads=("cot",),
     dtype=COUNTS,
-    expression=lambda _: pl.col("cot").map_batches(count_equations_of, return_dtype=COUNTS),
+    expression=lambda _: map_known(pl.col("cot"), count_equations_of, COUNTS),
     stored=False,
     listed=False,
 )

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.normalize import PYTHON_SPACE
+from calipers.metrics.declare.batches import map_known
 from calipers.support.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -37,11 +38,9 @@ _WIDE_LAST = max(space[0] for space in _WIDE)
 def count_tokens(column: str, settings: Settings) -> pl.Expr:
     """Return the number of tokens in each text of `column`."""
     if settings.tokenizer == WHITESPACE:
-        return pl.col(column).map_batches(_count_words, return_dtype=pl.Int64)
+        return map_known(pl.col(column), _count_words, pl.Int64())
     name = settings.tokenizer
-    return pl.col(column).map_batches(
-        lambda texts: _count_model_tokens(texts, name), return_dtype=pl.Int64
-    )
+    return map_known(pl.col(column), lambda texts: _count_model_tokens(texts, name), pl.Int64())
 
 
 def _count_words(texts: pl.Series) -> pl.Series:
@@ -77,12 +76,13 @@ def _find_spaces(data: Array) -> Array:
             np.subtract(piece, low, out=shifted[: len(piece)])  # wraps around below 0
             return np.less_equal(shifted[: len(piece)], high - low, out=out[: len(piece)])
 
-        wide = np.flatnonzero(within(_WIDE_FIRST, _WIDE_LAST, out=flags))
+        found = np.flatnonzero(within(_WIDE_FIRST, _WIDE_LAST, out=flags))
         space = within(ord("\t"), ord("\r"), out=flags)
         space |= within(ord("\x1c"), ord(" "), out=more)
         packed[start // 8 : (start + size + 7) // 8] = np.packbits(space, bitorder="little")
-        leads.append(wide + start)
-    _set(bits, _find_wide_spaces(data, np.concatenate(leads)))
+        leads.append(found + start)
+    if (wide := np.concatenate(leads)).size:
+        _set(bits, _find_wide_spaces(data, wide))
     return bits
 
 

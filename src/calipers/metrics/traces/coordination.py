@@ -9,6 +9,7 @@ from math import inf
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.declare.batches import map_known
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -46,8 +47,8 @@ coordination_centrality = Feature(
     name="coordination_centrality",
     reads=(trace,),
     dtype=pl.Float64(),
-    expression=lambda _: part("agent_interactions").map_batches(
-        find_highest_centrality, return_dtype=pl.Float64
+    expression=lambda _: map_known(
+        part("agent_interactions"), find_highest_centrality, pl.Float64()
     ),
 )
 

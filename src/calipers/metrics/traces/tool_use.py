@@ -9,6 +9,7 @@ from functools import partial
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.declare.batches import map_known
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -21,7 +22,7 @@ _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
 def _path(settings: Settings) -> pl.Expr:
     of_batch = partial(path_convergence_of, start=settings.start, goal=settings.goal)
-    return part("tool_calls").map_batches(of_batch, return_dtype=pl.Float64)
+    return map_known(part("tool_calls"), of_batch, pl.Float64())
 
 
 path_convergence = Feature(
@@ -35,7 +36,8 @@ def _selection(settings: Settings) -> pl.Expr:
         return measure_selection(calls, settings.optimal_tools, own).to_struct(rows.name)
 
     both = pl.struct(part("tool_calls"), OPTIMAL_TOOLS)
-    return both.map_batches(of_batch, return_dtype=_SELECTED)
+    known = pl.when(part("tool_calls").is_not_null()).then(both)
+    return map_known(known, of_batch, _SELECTED)
 
 
 _selected = Feature(

@@ -12,15 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import zstandard
-
 from calipers.records.limits import get_limits
 from calipers.records.logs.parts import parse_json
+from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
-    zstandard.ZstdError,
+    ZstdError,
     NotImplementedError,  # a way of packing that no one knows
     RuntimeError,  # encrypted
     EOFError,
@@ -117,6 +116,15 @@ def _unpack_data(packed: bytes, member: Member) -> bytes:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, max(member.size, 1))
     if member.method != _ZSTD:
         raise NotImplementedError(f"{member.name}: compression method {member.method}")
-    # Not in one go: a frame's own header may claim any size, and that much is set aside.
-    with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as unpacked:
-        return unpacked.read(member.size)
+    return _unpack_frames(packed, member.size)
+
+
+def _unpack_frames(packed: bytes, size: int) -> bytes:
+    """Return what the frames hold, `size` bytes at most, whatever their own headers claim."""
+    pieces = []
+    while packed and size > 0:
+        frame = ZstdDecompressor()
+        pieces.append(frame.decompress(packed, size))
+        size -= len(pieces[-1])
+        packed = frame.unused_data
+    return b"".join(pieces)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_json
-
 from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.completing import list_inputs
@@ -141,6 +139,8 @@ class Log(MadeLines):
 
     def _format_line(self, record: Record) -> bytes:
         """Return the JSON of a record, without what is not wanted."""
+        from pydantic_core import to_json  # noqa: PLC0415 (slow to load)
+
         fields = self._fields
         given = {
             name: value

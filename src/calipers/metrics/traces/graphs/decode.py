@@ -36,6 +36,8 @@ def decode_traces(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
     >>> decode_traces(pl.Series([trace])).struct.field("balance").item()
     1.0
     """
+    if traces.null_count() == len(traces):
+        return pl.repeat(None, len(traces), dtype=DECODED, eager=True).alias(traces.name)
     if traces.dtype == AS_READ:
         parts, odd = _convert_parts(traces.struct.unnest(), traces.is_not_null(), contexts=contexts)
         if odd.any():
