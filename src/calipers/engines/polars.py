@@ -45,7 +45,6 @@ from calipers.engines.totals import (
     add_totals,
     are_counted_alike,
     count_alike,
-    count_values,
     list_housekeeping,
     locate_clustered_ranks,
     locate_described,
@@ -122,8 +121,15 @@ def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
     """Return every group's totals over the whole store, with the spread of its clusters."""
     fits = store.is_local and store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
     held = SortedGroups(store) if plan.sorted_features and fits else None
-    groups, keyed_tables = _sum_first_pass(store, plan, () if held else plan.find_modes)
-    ranks = held or CountedRanks(partial(_tally, store=store), partial(_join_small, store.codes))
+    counted = CountedRanks(
+        partial(_tally, store=store), partial(_join_small, store.codes), store.rows
+    )
+    ranks = held or counted
+    counts = {} if held else counted.declare_first(plan.sorted_features)
+    groups, keyed_tables, found = _sum_first_pass(
+        store, plan, () if held else plan.find_modes, counts
+    )
+    counted.take_first(found)
     located = [(rank.feature, locate_ranks(groups, rank, plan.confidence)) for rank in plan.ranks]
     located += [(feature, locate_described(groups, feature)) for feature in plan.described]
     _add_ranks(groups, ranks, located)
@@ -146,22 +152,23 @@ def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
 
 
 def _sum_first_pass(
-    store: GroupedRows, plan: Plan, modes: Sequence[Aggregate]
-) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame]]:
-    """Return all additive totals of the groups, and the tables of those kept per key."""
+    store: GroupedRows, plan: Plan, modes: Sequence[Aggregate], counts: Mapping[Feature, Count]
+) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame], dict[Feature, pl.DataFrame]]:
+    """Return all additive totals of the groups, the tables of those kept per key, and counts."""
     groups: GroupTotals = {}
     aggregates = merge_aggregates((*list_housekeeping(plan), *plan.aggregates, *modes), plan)
     sums = {each: Sum([GROUP, *each.keys]) for each in aggregates if _is_kept(each)}
     parts: dict[Aggregate, list[list[pl.DataFrame]]] = {
         each: [] for each in aggregates if each not in sums
     }
+    tallies = _start_tallies(counts)
 
     def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         repeated = _keep_repeated(part, TASK)
         shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
         with ThreadPoolExecutor() as pool:
             found = pool.map(partial(_sum_part, plan=plan), shares, aggregates)
-            return [table for tables in found for table in tables]
+            return [*chain.from_iterable(found), *_count_part(part, counts)]
 
     columns = [name for name in plan.schema if name not in plan.having]
     for made in store.map_parts(tables_of, columns):
@@ -172,6 +179,7 @@ def _sum_first_pass(
                 sums[aggregate].add(tables[0])
             else:
                 parts[aggregate].append([store.decode_groups(table) for table in tables])
+        _add_tables(tallies, found)
     keyed_tables = {
         aggregate: store.decode_groups(each.table).sort(GROUP, *aggregate.keys)
         for aggregate, each in sums.items()
@@ -187,7 +195,7 @@ def _sum_first_pass(
             finished = [pool_parts((tables[0] for tables in parts[aggregate]), plan)]
         for table in finished:
             add_totals(groups, table)
-    return groups, keyed_tables
+    return groups, keyed_tables, _finish_tallies(tallies, store)
 
 
 def _is_kept(aggregate: Aggregate) -> bool:
@@ -323,28 +331,43 @@ def _add_ranks(
     if isinstance(ranks, SortedGroups):
         found = chain.from_iterable(ranks.select(*each) for each in wanted.items())
     else:
-        rows = {feature: sum(count_values(groups, feature).values()) for feature in wanted}
-        found = ranks.select(wanted, rows)
+        found = ranks.select(wanted)
     for group, name, value in found:
         groups[group][name] = value
 
 
 def _tally(counts: Mapping[Feature, Count], *, store: GroupedRows) -> dict[Feature, pl.DataFrame]:
     """Return each feature's counts over the whole store."""
-    sums = {feature: Sum([GROUP, BUCKET, KEY]) for feature in counts}
+    tallies = _start_tallies(counts)
+    columns = [GROUP, *(feature.name for feature in counts)]
+    for tables in store.map_parts(partial(_count_part, counts=counts), columns):
+        _add_tables(tallies, tables)
+    return _finish_tallies(tallies, store)
 
-    def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        return [
-            _collect_sorted(
-                count(nw.from_native(part.lazy().with_columns(sort_key(feature)))), BUCKET, KEY
-            )
-            for feature, count in counts.items()
-        ]
 
-    for tables in store.map_parts(tables_of, [GROUP, *(feature.name for feature in counts)]):
-        for each, table in zip(sums.values(), tables, strict=True):
-            each.add(table)
-    return {feature: store.decode_groups(each.table) for feature, each in sums.items()}
+def _start_tallies(counts: Iterable[Feature]) -> dict[Feature, Sum]:
+    return {feature: Sum([GROUP, BUCKET, KEY]) for feature in counts}
+
+
+def _add_tables(tallies: Mapping[Feature, Sum], tables: Iterable[pl.DataFrame]) -> None:
+    for each, table in zip(tallies.values(), tables, strict=True):
+        each.add(table)
+
+
+def _count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
+    """Return each feature's counts over a part."""
+    return [
+        _collect_sorted(
+            count(nw.from_native(part.lazy().with_columns(sort_key(feature)))), BUCKET, KEY
+        )
+        for feature, count in counts.items()
+    ]
+
+
+def _finish_tallies(
+    tallies: Mapping[Feature, Sum], store: GroupedRows
+) -> dict[Feature, pl.DataFrame]:
+    return {feature: store.decode_groups(each.table) for feature, each in tallies.items()}
 
 
 def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:

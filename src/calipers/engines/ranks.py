@@ -8,7 +8,7 @@ cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import narwhals as nw
 import polars as pl
@@ -37,40 +37,37 @@ Position = tuple[str, str, int]
 class CountedRanks:
     """Looks values up by counting; all features together, so that few passes are made."""
 
-    def __init__(self, tally: Tally, join_small: JoinSmall) -> None:
+    def __init__(self, tally: Tally, join_small: JoinSmall, rows: int) -> None:
         self._tally = tally
         self._join = join_small
-        self._first: dict[Feature, pl.DataFrame] = {}  # first counts, which serve any position
+        self._rows = rows  # of the whole table
+        self._first: Mapping[Feature, pl.DataFrame] = {}
+
+    def declare_first(self, features: Iterable[Feature]) -> dict[Feature, Count]:
+        """Return the first count of each feature, which serves any position."""
+        return {each: _Search(each, (), self._rows).count(self._join) for each in features}
+
+    def take_first(self, tables: Mapping[Feature, pl.DataFrame]) -> None:
+        """Take the first counts of all features, before any position is looked up."""
+        self._first = tables
 
     def select(
-        self, wanted: Mapping[Feature, Sequence[Position]], rows: Mapping[Feature, int]
+        self, wanted: Mapping[Feature, Sequence[Position]]
     ) -> Iterator[tuple[str, str, float]]:
-        """Yield each feature's values at some positions, each with its group and name.
-
-        `rows` is how many values a feature has in all.
-        """
+        """Yield each feature's values at some positions, each with its group and name."""
         searches = {
-            feature: _Search(feature, positions, rows[feature])
+            feature: _Search(feature, positions, self._rows)
             for feature, positions in wanted.items()
             if positions
         }
-        first = True
+        for feature, search in searches.items():
+            search.narrow(self._first[feature])
         while due := {each: search for each, search in searches.items() if search.is_open}:
             counts = {feature: search.count(self._join) for feature, search in due.items()}
-            for feature, table in self._count_all(counts, first=first).items():
+            for feature, table in self._tally(counts).items():
                 due[feature].narrow(table)
-            first = False
         for search in searches.values():
             yield from search.found.select(GROUP, _NAME, _FOUND).iter_rows()
-
-    def _count_all(
-        self, counts: Mapping[Feature, Count], *, first: bool
-    ) -> Mapping[Feature, pl.DataFrame]:
-        if not first:
-            return self._tally(counts)
-        new = {feature: count for feature, count in counts.items() if feature not in self._first}
-        self._first |= self._tally(new) if new else {}
-        return {feature: self._first[feature] for feature in counts}
 
 
 class _Search:
