@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
-from scipy.stats import spearmanr
 
 from calipers.comparisons.doctor.facts import CHARS, CORRECT, SCORE, TASK, Facts
 from calipers.comparisons.doctor.findings.kind import FindingKind
@@ -38,6 +37,8 @@ class LengthyJudge(FindingKind):
         )
         if not (np.ptp(score) and np.ptp(chars)):
             return
+        from scipy.stats import spearmanr  # noqa: PLC0415 (slow to load)
+
         found = spearmanr(score, chars)
         if not (found.statistic >= _STRONG and found.pvalue < _LEAST_P):
             return
