@@ -265,7 +265,9 @@ def test_a_right_answer_does_not_decide_a_scenario_by_pass_at_k(observed: list[s
 
 @pytest.mark.parametrize("metric", ["pass_at_2", "pass_hat_2"])
 def test_right_answers_decide_pass_at_k_where_nothing_else_was_to(metric: str) -> None:
-    rows = [{"id": f"t{n}", "run": run_, "correct": n > 1} for n in range(9) for run_ in (1, 2)]
+    rows: list[Row] = [
+        {"id": f"t{n}", "run": run_, "correct": n > 1} for n in range(9) for run_ in (1, 2)
+    ]
     found = gate_of(rows, blocking(**{metric: 50}))
     assert (found.exit_code, found.checks[0].undecided.count) == (0, 0)
     assert gate_of(rows, blocking(**{metric: 90})).exit_code == 1

@@ -82,6 +82,7 @@ def audit(
 ) -> None:
     """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items.
 
+    Of answers to the same task: whether longer ones, or those of the judge's own model, score more.
     Of answers compared in pairs (judge --pairwise): the judge's preference for the answer that
     stands first, for the longer one, and for those of its own model.
     """

@@ -35,14 +35,23 @@ _THREADS = 4  # metrics compared at once
 
 
 def compare_pairs(
-    base: TaskRows, candidate: TaskRows, metrics: Sequence[Metric], options: Options
+    base: TaskRows,
+    candidate: TaskRows,
+    metrics: Sequence[Metric],
+    options: Options,
+    *,
+    flip_signs: bool = True,
 ) -> Pair:
-    """Compare two runs on the tasks that both have."""
+    """Compare two runs on the tasks that both have.
+
+    Without `flip_signs` the p-value of flipped signs is None unless all of them can be enumerated.
+    """
     ours, theirs = (side.rows.select(TASK, "id").unique(TASK) for side in (base, candidate))
     common = ours.join(theirs, on=TASK, how="semi").select(TASK).sort(TASK)
 
     def compare_metric(metric: Metric) -> MetricComparison:
-        return _compare_metric(base, candidate, metric, common, options)
+        flips = SIGN_FLIPS if flip_signs else 0
+        return _compare_metric(base, candidate, metric, common, options, flips)
 
     threads = min(_THREADS, os.cpu_count() or 1)
     found = map_in_order(compare_metric, metrics, threads)
@@ -66,6 +75,7 @@ def _compare_metric(
     metric: Metric,
     common: pl.DataFrame,
     options: Options,
+    sign_flips: int,
 ) -> MetricComparison:
     values = measure_tasks(base, metric)
     others = measure_tasks(candidate, metric)
@@ -83,7 +93,7 @@ def _compare_metric(
         weight=weight,
         confidence=options.confidence,
         seed=options.seed,
-        resamples=count_resamples(options, both.height, SIGN_FLIPS, _FLIPPED_CELLS),
+        resamples=sign_flips and count_resamples(options, both.height, sign_flips, _FLIPPED_CELLS),
         fixed=options.tasks == "fixed",
         clusters=list_clusters(both, base, candidate) if options.cluster else None,
     )

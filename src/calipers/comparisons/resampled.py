@@ -69,13 +69,13 @@ def compare_resampled(
     options: Options,
 ) -> MetricComparison:
     """Return the difference over common tasks, with a bootstrap interval and a permutation test."""
-    counts = [select_counted(side, metric) for side in (base, candidate)]
+    counts = [select_counted(_narrow(side, metric), metric) for side in (base, candidate)]
     for rows in counts:
         common = common.filter(common[TASK].is_in(rows[TASK].implode()))
     if not common.height:
         return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
     codes = number_units(common.sort(TASK), (base, candidate) if options.cluster else ())
-    ours, theirs = (add_codes(rows.select(list(base.plan.schema)), codes) for rows in counts)
+    ours, theirs = (add_codes(rows, codes) for rows in counts)
     units = codes[CODE].n_unique()
     values = [WeightedValues(rows, [metric], units) for rows in (ours, theirs)]
     before, after = (float(each(np.ones((1, units)))[metric.name][0]) for each in values)
@@ -102,6 +102,14 @@ def compare_resampled(
     ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
     sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
     return _bootstrap(found, sides, options, rounding)
+
+
+def _narrow(side: TaskRows, metric: Metric) -> TaskRows:
+    """Return the rows without the columns that only other metrics read: they are copied often."""
+    own = {feature.name for feature in metric.features}
+    others = {feature.name for feature in side.plan.features} - own
+    kept = [name for name in side.plan.schema if name not in others]
+    return replace(side, rows=side.rows.select(kept))
 
 
 def _bootstrap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class CompareOptions:
     flips: Path | None = None
     take_flips: Callable[[pl.DataFrame], object] | None = None  # is given them, of two runs
     to_first: bool = False  # each side with the first alone, instead of all pairs
+    flip_signs: bool = True  # also give the p-value of flipped signs, however many tasks differ
     base_normalize: str | None = None
     margin: float | str | None = None  # how much worse is still acceptable, in the metric's unit
 
@@ -65,7 +67,8 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         raise UsageError("--flips compares two runs", fix="name two files")
     metrics = _choose_metrics(sides, named=bool(options.metrics))
     margins = _read_margins(asked.margin, metrics)
-    of_two = compare_independent if asked.unpaired else compare_pairs
+    paired = partial(compare_pairs, flip_signs=asked.flip_signs)
+    of_two = compare_independent if asked.unpaired else paired
     chosen = [pair for pair in combinations(sides, 2) if not asked.to_first or pair[0] is sides[0]]
     if not asked.unpaired:
         _check_common_tasks(chosen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -30,6 +31,8 @@ from calipers.support.errors import DataError
 MOST = 5_000  # entries; a folder of more is not one of results
 MOST_FOLDERS = 20_000  # that are looked into, should somebody start in a home folder
 RUN = "calipers.run/1"  # the manifest's schema
+_BEGINNING = re.compile(rb'\s*\{\s*"schema":\s*"calipers\.run/1"')
+_HEAD = 128  # bytes of a manifest, as runs write them
 FRESH = 1.0  # seconds for which a listing is taken to hold, or ten times what it took
 _PASSED_BY = ("node_modules", "site-packages", "__pycache__")
 _FIRST_LINE = 1 << 20
@@ -127,7 +130,7 @@ class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
         super().__init__(message, fix="go back to the list of runs")
 
 
-def is_inside(path: Path, root: Path) -> bool:
+def is_inside(path: Path | str, root: Path) -> bool:
     """Say whether a path, its links followed, is in the folder."""
     try:
         found = os.path.realpath(path, strict=True)
@@ -162,7 +165,8 @@ def _walk_entries(root: Path) -> Iterator[Entry]:
 
 
 def _make_entry(root: Path, records: Path, *, folder: Path | None = None) -> Entry:
-    place = (folder or records).relative_to(root).as_posix()
+    base, own = str(root), str(folder or records)
+    place = own[len(base) :].strip(os.sep).replace(os.sep, "/") or "."
     name = root.name if place == "." else place
     digest = blake2b(place.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
     return Entry(id=digest, name=name, records=records, folder=folder)
@@ -170,27 +174,36 @@ def _make_entry(root: Path, records: Path, *, folder: Path | None = None) -> Ent
 
 def is_run_folder(folder: Path, root: Path) -> bool:
     """Say whether a run of ours has made the folder, which is in the root or is it."""
-    manifest, journal = folder / MANIFEST, folder / RECORDS
+    here = str(folder)  # paths as texts: thousands of them are looked at for a list
+    about = _read_stat(f"{here}{os.sep}{MANIFEST}", root)
+    if about is None or not S_ISREG(about.st_mode):
+        return False
+    journal = f"{here}{os.sep}{RECORDS}"
+    outside = _read_stat(journal, root) is None and os.path.exists(journal)  # noqa: PTH110
+    return not outside and _is_of_a_run(
+        f"{here}{os.sep}{MANIFEST}", about.st_mtime_ns, about.st_size
+    )
+
+
+def _read_stat(path: str, root: Path) -> os.stat_result | None:
+    """Return what is known of a file; None where there is none, or a link leads out of the root."""
     try:
-        about = manifest.stat()
+        about = os.lstat(path)
+        if not S_ISLNK(about.st_mode):
+            return about
+        return os.stat(path) if is_inside(path, root) else None  # noqa: PTH116
     except OSError:
-        return False
-    if not (S_ISREG(about.st_mode) and _is_no_link_out(manifest, root)):
-        return False
-    outside = journal.exists() and not _is_no_link_out(journal, root)
-    return not outside and _is_of_a_run(manifest, about.st_mtime_ns, about.st_size)
-
-
-def _is_no_link_out(path: Path, root: Path) -> bool:
-    """Say whether a file of a folder in the root is in it too: following links takes long."""
-    return not path.is_symlink() or is_inside(path, root)
+        return None
 
 
 @lru_cache(maxsize=10_000)
-def _is_of_a_run(manifest: Path, *changed: int) -> bool:
-    """Say whether a manifest is one of ours; read once."""
+def _is_of_a_run(manifest: str, *changed: int) -> bool:
+    """Say whether a manifest is one of ours, which it says at its beginning; read once."""
     del changed
-    found = read_stored(manifest)
+    with suppress(OSError), open(manifest, "rb") as file:  # noqa: PTH123
+        if _BEGINNING.match(file.read(_HEAD)):
+            return True
+    found = read_stored(Path(manifest))
     return found is not None and found.get("schema") == RUN
 
 

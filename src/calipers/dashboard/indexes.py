@@ -28,6 +28,7 @@ from calipers.support.errors import CalipersError, DataError, UsageError
 
 WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 3  # so long for the first records of a large one
+_LARGE = 100_000_000  # bytes of a source that will not be indexed that soon
 _AT_ONCE = 2
 _AGAIN = 2.0  # seconds until a journal that grows is indexed again
 _ANOTHER_TRY = 10.0  # seconds
@@ -70,10 +71,11 @@ class _Job:
         """Say whether it failed some time ago: there may be room on the disk by now."""
         return self.error is not None and monotonic() - self.since > _ANOTHER_TRY
 
-    def wait(self, seconds: float) -> None:
-        """Wait briefly until it is done, or until something of a longer one can be shown."""
+    def wait(self, seconds: float, *, large: bool) -> None:
+        """Wait briefly until it is done; of a large source, until something can be shown."""
         spent = monotonic() - self.since
-        self.done.wait(max(0.0, seconds - spent))
+        if not large:
+            self.done.wait(max(0.0, seconds - spent))
         if not self.done.is_set():
             self.begun.wait(max(0.0, _MOST_WAITS * seconds - spent))
 
@@ -196,7 +198,7 @@ class Indexes:
         if (place / META).exists():
             return self._open_finished(place, entry)
         job = self._start_job(entry, place)
-        job.wait(wait)
+        job.wait(wait, large=entry.size() > _LARGE)
         if job.error is not None:
             raise job.error
         if job.done.is_set():

@@ -197,7 +197,7 @@ def _compare(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
     alike = all(opened.settings == first for opened, _, _ in views)
     options = ViewOptions(on_bad="skip", settings=first if alike else Settings())
     flipped: list[pl.DataFrame] = []
-    asked = CompareOptions(take_flips=flipped.append, to_first=True)
+    asked = CompareOptions(take_flips=flipped.append, to_first=True, flip_signs=False)
     result = compare_data(sides, options, asked)
     return ComparedViews(result, flipped[0] if flipped else pl.DataFrame())
 

@@ -26,8 +26,14 @@ from calipers.records.result_folder import (
     list_suite_parts,
     read_stored,
 )
-from calipers.scores.reading import read_score
+from calipers.scores.reading import keep_metrics, read_score
 from calipers.scores.results import Score
+
+HEADLINE = (
+    *("accuracy", "pass_rate", "final_score", "composite_score"),
+    *("cost_usd", "latency_p95_ms"),
+)
+"""The metrics that a list shows, as far as they are known."""
 
 _SCORES = 500  # that are held; each takes some hundred kilobytes
 _SMALL = 10_000  # manifests and verdicts
@@ -65,6 +71,14 @@ class Run:
         return None if path is None else read_score_at(path)
 
     @cached_property
+    def brief(self) -> Score | None:
+        """The score with the few metrics that a list shows: a list names many runs."""
+        if self.entry.folder is None:
+            return self._kept(self.entry)
+        path = self._find(SCORE)
+        return None if path is None else _read_brief(path, *_read_stamp(path))
+
+    @cached_property
     def gate(self) -> GateResult | None:
         """The verdict with its checks."""
         path = self._find(GATE)
@@ -80,11 +94,11 @@ class Run:
         """What a run lacks that has ended without a verdict: by its score, or by its journal."""
         if self.entry.folder is None or self._verdict is not None or self.running:
             return None
-        if self.score is None:
+        if self.brief is None:
             now = self._follow(self.entry).read_progress()
             return explain_incomplete(self.manifest, now.done, now.errors)
-        errors = sum(group.errors for group in self.score.groups)
-        return explain_incomplete(self.manifest, self.score.records, errors)
+        errors = sum(group.errors for group in self.brief.groups)
+        return explain_incomplete(self.manifest, self.brief.records, errors)
 
     @property
     def verdict(self) -> str:
@@ -114,7 +128,7 @@ class Run:
     @property
     def records(self) -> int | None:
         """How many there are, where that is known without counting."""
-        return None if self.score is None else self.score.records
+        return None if self.brief is None else self.brief.records
 
     @cached_property
     def when(self) -> str:
@@ -128,8 +142,8 @@ class Run:
         kinds = ("systems", "tiers", "judges")
         parts = [part for kind in kinds for part in list_suite_parts(self.manifest, kind)]
         found = [str(part.get("name")) for part in parts]
-        if not found and self.score is not None:
-            found = [format_value(v) for group in self.score.groups for v in group.by.values()]
+        if not found and self.brief is not None:
+            found = [format_value(v) for group in self.brief.groups for v in group.by.values()]
         return list(dict.fromkeys(found))
 
     def list_systems(self) -> dict[str, tuple[str, ...]]:
@@ -163,6 +177,14 @@ def _read_stamp(path: Path) -> tuple[int, int]:
 def _read_score(path: Path, *stamp: int) -> Score | None:
     del stamp
     return read_score(read_stored(path))
+
+
+@lru_cache(maxsize=_SMALL)
+def _read_brief(path: Path, *stamp: int) -> Score | None:
+    """Return a score without most of its metrics; None where there is none."""
+    del stamp
+    found = read_stored(path)
+    return read_score(None if found is None else keep_metrics(found, HEADLINE))
 
 
 @lru_cache(maxsize=_SMALL)

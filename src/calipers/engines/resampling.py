@@ -255,7 +255,7 @@ def _of_tasks(
 
 def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
     feature: Feature = rank.feature
-    known = rows.filter(pl.col(feature.name).is_not_null())
+    known = rows.select(feature.name, CODE).drop_nulls(feature.name)
     known = known.sort(feature.name, CODE, descending=True)
     n = known.height
     share = 1 - rank.percent / 100

@@ -26,7 +26,9 @@ from calipers.judges.drift import measure_drift
 from calipers.judges.measures import measure_mean, measure_share
 from calipers.judges.preferences import audit_preferences, is_pairwise
 from calipers.judges.rubric_items import RubricWeights
+from calipers.judges.scored_bias import measure_scored_bias
 from calipers.judges.table import (
+    CHARS,
     CLUSTER,
     FAILED,
     FLAGGED,
@@ -38,6 +40,7 @@ from calipers.judges.table import (
     RECORD,
     ROUNDING,
     SCORE,
+    SYSTEM,
     WHERE,
     JudgedRecords,
     read_judgments,
@@ -135,7 +138,7 @@ def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterat
         pl.Series(_GROUP, texts if by else ["{}"] * judged.records.height, pl.String),
         pl.int_range(pl.len(), dtype=pl.Int64).alias(RECORD),
     )
-    places = records.select(RECORD, _GROUP, ID, WHERE, CLUSTER)
+    places = records.select(RECORD, _GROUP, ID, WHERE, CLUSTER, SYSTEM, CHARS)
     rows = judged.judgments.join(places, on=RECORD, maintain_order="left")
     parts = rows.partition_by(_GROUP, as_dict=True)
     sizes = records.group_by(_GROUP).agg(pl.len(), pl.col(FAILED).sum()).rows_by_key(_GROUP)
@@ -150,10 +153,7 @@ def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterat
             judged=panel.ids.height,
             flagged=own.filter(FLAGGED)[RECORD].n_unique(),
             clusters=len(set(panel.sampling.clusters.tolist())),
-            judges=tuple(
-                _judge(panel, place, own.filter(pl.col(JUDGE) == name), worst)
-                for place, name in enumerate(panel.judges)
-            ),
+            judges=tuple(_judge(panel, place, own, worst) for place in range(len(panel.judges))),
             agreement=_measure_agreement(panel),
         )
 
@@ -177,7 +177,9 @@ def _make_panel(rows: pl.DataFrame, confidence: float) -> _Panel:
     )
 
 
-def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAudit:
+def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> JudgeAudit:
+    judge = panel.judges[place]
+    rows = every.filter(pl.col(JUDGE) == judge)
     passed, score, items, tolerance = (table[:, place] for table in panel.tables.values())
     apart = score - items
     equal = np.where(np.isnan(apart), np.nan, np.abs(apart) <= tolerance + _ROUNDING)
@@ -188,7 +190,7 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
     if unsummed := rows.height - rows[PROBLEM].null_count():
         no_items = f"the items of {unsummed:,} judgments give no sum"
     return JudgeAudit(
-        judge=panel.judges[place],
+        judge=judge,
         judgments=rows.height,
         flagged=int(rows[FLAGGED].sum()),
         missing=panel.ids.height - rows.height,
@@ -199,6 +201,7 @@ def _judge(panel: _Panel, place: int, rows: pl.DataFrame, worst: int) -> JudgeAu
             "pass_bias": mean(_subtract_others(panel.tables[PASSED], place), empty=others),
             "items_equal": share(equal, empty=no_items),
             "items_difference": mean(apart, empty=no_items),
+            **measure_scored_bias(judge, every, panel.sampling.confidence),
         },
         items=ItemsCheck(
             checked=int(np.count_nonzero(~np.isnan(equal))),

@@ -32,10 +32,12 @@ from calipers.support.errors import DataError, UsageError, nearest
 
 JUDGMENTS, RUBRIC = "judgments", "rubric"
 RECORD, JUDGE, PASSED, SCORE = "record", "judge", "passed", "weighted_score"
+MODEL = "judge_model"
 ITEMS, ROUNDING, PROBLEM = "items", "rounding", "problem"
 FLAGGED = "flagged"
 NAMELESS, REPEATED = "nameless", "repeated"
 ID, WHERE, CLUSTER, FAILED = "id", "_where", "_cluster", "_failed"
+SYSTEM, CHARS = "_system", "_chars"  # whose answer was judged, and how long it is
 MOST_JUDGES = 200  # more are names of something else, and their table would not fit in memory
 
 _NOT_AN_ERROR = ("", "false")
@@ -52,6 +54,7 @@ _COLUMNS: dict[str, pl.DataType] = {
     ITEMS: pl.Float64(),  # what the judge's own items add up to
     ROUNDING: pl.Float64(),  # how far the score may be from that
     PROBLEM: pl.String(),  # why items give no sum
+    MODEL: pl.String(),  # of the judge, else its name
     FLAGGED: pl.Boolean(),  # the text seems to address the judge
 }
 _loads = partial(json.loads, parse_float=Number, parse_int=Number)
@@ -72,7 +75,8 @@ def read_judgments(
     """Return all judgments in the records of `data`; `rubric` overrides one in a record."""
     sources = open_sources(data)
     clusters = () if options.cluster is None else (options.cluster,)
-    fields = dict.fromkeys((ID, "error", JUDGMENTS, *options.by, *clusters, RUBRIC))
+    told = (ID, "error", JUDGMENTS, "model", "answer", RUBRIC)
+    fields = dict.fromkeys((*told, *options.by, *clusters))
     reader = _JudgmentReader(Wanted(tuple(fields), options.map, as_is=(JUDGMENTS,)), rubric)
     for source in sources:
         reader.read(source, skip_bad=options.on_bad == "skip")
@@ -114,7 +118,7 @@ class _JudgmentReader:
 
     def records(self) -> pl.DataFrame:
         """Return a row per record; `judgments` says whether it has a list of them."""
-        nothing = dict.fromkeys((*self._wanted.fields, WHERE), pl.Null())
+        nothing = dict.fromkeys((*self._wanted.fields, WHERE, SYSTEM, CHARS), pl.Null())
         return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
 
     def judgments(self) -> pl.DataFrame:
@@ -137,7 +141,13 @@ class _JudgmentReader:
             self._kept += 1
             kept.append(place)
         where = pl.Series(WHERE, [f"{source}:{number}" for number in batch.numbers], pl.String)
-        records = batch.frame.with_columns(pl.col(JUDGMENTS).is_not_null(), where)
+        records = batch.frame.with_columns(
+            pl.col(JUDGMENTS).is_not_null(),
+            where,
+            pl.col("model").cast(pl.String).alias(SYSTEM),
+            pl.col("answer").cast(pl.String).str.len_chars().cast(pl.Int64).alias(CHARS),
+            pl.lit(None).alias("answer"),  # it is not needed again
+        )
         self._records.append(records[kept])
         self._rows.append(pl.DataFrame(rows, schema=_COLUMNS, orient="row"))
 
@@ -160,6 +170,7 @@ class _JudgmentReader:
                 passed,
                 score,
                 *found,
+                str(judgment.get("model") or known_as),
                 bool(judgment.get("flags")),
             )
 

@@ -30,6 +30,21 @@ _SIGNED = Form(signed=True)
 _DATA = ("judge_1", "judge_2", "on", "measure")
 _FIELDS = ("stderr", "interval", "n", "missing", "reason")
 _OF_JUDGES = ("pass_rate", "mean_score", "bias", "pass_bias")
+_BIASES = {
+    "length_slope": "twice as long",
+    "length_bias": "beyond the others",
+    "own_margin": "own model",
+    "self_preference": "own, beyond the others",
+}
+_OF_BIASES = {
+    "length_slope": "twice as long: what an answer twice as long scores more than another one to "
+    "the same task; it may be the better one",
+    "length_bias": "beyond the others: the same, of what the judge gives beyond other judges",
+    "own_margin": "own model: what answers of the judge's own family of models score more than "
+    "others to the same task; they may be the better ones",
+    "self_preference": "own, beyond the others: the same, of what the judge gives beyond other "
+    "judges; what all of them favour stays unseen",
+}
 
 
 def make_audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:
@@ -55,6 +70,8 @@ def tabulate_audit(
     if not group.judges:
         return
     yield _tabulate_judges(group)
+    if any(judge.measures[name].value is not None for judge in group.judges for name in _BIASES):
+        yield _tabulate_biases(group)
     if _has_items(group):
         yield _tabulate_items(group)
     if any(judge.items.worst for judge in group.judges):
@@ -92,6 +109,31 @@ def _tabulate_judges(group: AuditGroup) -> Table:
     )
     heads = (name.replace("_", " ") for name in _OF_JUDGES)
     return Table(title="judges", columns=_make_columns("judge", "n", "missing", *heads), rows=rows)
+
+
+def _tabulate_biases(group: AuditGroup) -> Table:
+    """Return what length and the judge's own model move the scores by."""
+    judges = group.judges
+    shown = [n for n in _BIASES if any(j.measures[n].value is not None for j in judges)]
+    forms = {
+        name: choose_form((judge.measures[name] for judge in judges), signed=True) for name in shown
+    }
+    rows = tuple(
+        Row(
+            cells=(
+                _name(judge.judge),
+                *(estimate_cell(judge.measures[name], forms[name]) for name in shown),
+            )
+        )
+        for judge in judges
+    )
+    told = ((_name(judge.judge), _BIASES[n], judge.measures[n]) for judge in judges for n in shown)
+    return Table(
+        title="scores by length and by whose answer it is, within a task",
+        columns=_make_columns("judge", *(_BIASES[name] for name in shown)),
+        rows=rows,
+        notes=(*(_OF_BIASES[name] for name in shown), *explain_nulls(told)),
+    )
 
 
 def _has_items(group: AuditGroup) -> bool:
@@ -239,7 +281,7 @@ def _list_notes(group: AuditGroup) -> Iterator[str]:
     found: list[tuple[str, str, Any]] = [
         (_join_names(judges), f"{name} of {on}" if on else name, measured)
         for judges, on, name, measured in _list_measures(group)
-        if _has_items(group) or not name.startswith("items_")
+        if name not in _BIASES and (_has_items(group) or not name.startswith("items_"))
     ]
     yield from explain_nulls(found)
     unbounded = dict.fromkeys(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +14,8 @@ from calipers.support.stored import read_number, read_stored
 
 Json = Mapping[str, Any]
 
+_OF_SCORE = ("schema", "seed", "settings", "inputs")  # what a score in brief keeps
+_OF_GROUP = ("by", "records", "errors", "truncated", "failures")
 _MEASURED = {each.name for each in fields(Measured)} - {"extras"}
 
 
@@ -24,6 +26,22 @@ def read_score(found: Json | None) -> Score | None:
     restore_own(found.get("own_metrics"))
     score = read_stored(Score, found, _score)
     return score if score is not None and _is_known(score) else None
+
+
+def keep_metrics(found: Json, names: Collection[str]) -> Json:
+    """Return a parsed `score.json` with these metrics of its groups, and little beside them."""
+    try:
+        groups = [
+            {**_pick(each, _OF_GROUP), "metrics": _pick(each["metrics"], names)}
+            for each in found["groups"]
+        ]
+    except (KeyError, TypeError, AttributeError):  # damaged: whoever reads it says so
+        return found
+    return {**_pick(found, _OF_SCORE), "groups": groups}
+
+
+def _pick(found: Json, names: Collection[str]) -> dict[str, Any]:
+    return {name: each for name, each in found.items() if name in names}
 
 
 def _is_known(score: Score) -> bool:

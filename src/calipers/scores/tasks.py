@@ -105,7 +105,8 @@ def read_tasks(
             fix="name the field that identifies tasks: --map id=NAME; compare and rank also take "
             "records as independent samples: --unpaired",
         )
-    in_order = rows.sort(GROUP, TASK, maintain_order=True)
+    order = (TASK,) if rows[GROUP].n_unique() <= 1 else (GROUP, TASK)
+    in_order = rows.sort(*order, maintain_order=True)
     return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped, numbered=numbered)
 
 

@@ -16,16 +16,19 @@ _BLOCK = 8  # flips that one random byte decides
 _BLOCKS_AT_ONCE = 64  # bounds memory: 640 kB of bytes for 10,000 resamples
 
 
-def permute_signs(differences: Floats, *, seed: int, resamples: int) -> float:
+def permute_signs(differences: Floats, *, seed: int, resamples: int) -> float | None:
     """Return the two-sided p of the sum of differences under random flips of their signs.
 
     Fisher's (1935) randomisation test: exact up to 16 flips, from seeded resamples above, where
-    (count + 1) / (resamples + 1) keeps the level: Phipson & Smyth (2010).
+    (count + 1) / (resamples + 1) keeps the level: Phipson & Smyth (2010). None where these would
+    be needed and `resamples` is 0.
     """
     moved = differences[differences != 0]
     observed = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
     if moved.size <= EXACT:
         return float(np.mean(np.abs(_sum_signed(moved)) >= observed))
+    if not resamples:
+        return None
     rng = np.random.default_rng(seed)
     sums = np.zeros(resamples)
     blocks = np.pad(moved, (0, -moved.size % _BLOCK)).reshape(-1, _BLOCK)

@@ -65,7 +65,7 @@ def test_json_is_the_contract(panel: Path, tmp_path: Path) -> None:
         list(group)
         == "by records errors judged flagged clusters judgments items judges agreement".split()
     )
-    names = "judge judgments missing flagged pass_rate mean_score bias pass_bias items_equal items_difference items"
+    names = "judge judgments missing flagged pass_rate mean_score bias pass_bias items_equal items_difference length_slope length_bias own_margin self_preference items"
     assert list(group["judges"][0]) == names.split()
     assert (
         list(group["judges"][0]["bias"])
@@ -100,7 +100,7 @@ def test_csv_has_a_row_per_measure(panel: Path) -> None:
         if (row["judge_1"], row["judge_2"], row["measure"]) == ("a", "b", "cohen_kappa")
     ]
     assert (kappa["on"], kappa["missing"]) == ("passed", "")
-    assert len(rows) == 3 * 6 + 5 + 3 * 3
+    assert len(rows) == 3 * 10 + 5 + 3 * 3
 
 
 HOSTILE = "\x1b[2J\x1b[31mevil | `<script>` [x](http://x)\n" + "long" * 100

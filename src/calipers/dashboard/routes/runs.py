@@ -14,7 +14,7 @@ from calipers.dashboard.filters import NONE, Filter, Query, format_value
 from calipers.dashboard.grouping import add_groups, count_pooled, has_few_values
 from calipers.dashboard.index import Index
 from calipers.dashboard.routes.shared import make_filter_form, make_nav
-from calipers.dashboard.run import Run
+from calipers.dashboard.run import HEADLINE, Run
 from calipers.dashboard.site import SiteHere, encode_pairs, get_query, locate_task
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
@@ -25,16 +25,6 @@ from calipers.scores.results import Group, Score
 
 LISTED = 100  # runs on a page
 _ALSO_GROUPS = ("run", "correct", "passed")
-_HEADLINE = (
-    "accuracy",
-    "pass_rate",
-    "final_score",
-    "composite_score",
-    "cost_usd",
-    "latency_p95_ms",
-)
-
-
 router = APIRouter()
 
 
@@ -50,7 +40,7 @@ def list_runs(site: SiteHere, q: str = "", verdict: str = "", page: int = 1) -> 
     asked = {name: text for name, text in (("q", q), ("verdict", verdict)) if text}
     return site.render(
         "runs.html",
-        found=[(run, _choose_headline(run.score)) for run in meant[first : first + LISTED]],
+        found=[(run, _choose_headline(run.brief)) for run in meant[first : first + LISTED]],
         q=q,
         verdict=verdict,
         every=len(every),
@@ -134,7 +124,7 @@ def _choose_headline(score: Score | None) -> list[dict[str, Any]]:
     """Return the few numbers that a list has room for, of the first groups."""
     if score is None:
         return []
-    names = [name for name in _HEADLINE if any(_has_value(g, name) for g in score.groups)][:3]
+    names = [name for name in HEADLINE if any(_has_value(g, name) for g in score.groups)][:3]
     return [
         {
             "name": name,
