@@ -84,17 +84,18 @@ def read_members(path: Path, members: list[Member]) -> Iterator[Any]:
         DAMAGE: It cannot be unpacked.
     """
     limits = get_limits()
+    unpacker = zstandard.ZstdDecompressor()
     with path.open("rb") as file:
         for member in members:
             where = f"{path}: {member.name}"
             if member.size > limits.record_bytes:
                 raise limits.record_too_large(where)
-            data = _unpack(file, member)
+            data = _unpack(file, member, unpacker)
             limits.check_record(data, where)
             yield parse_json(data, where)
 
 
-def _unpack(file: IO[bytes], member: Member) -> bytes:
+def _unpack(file: IO[bytes], member: Member, unpacker: zstandard.ZstdDecompressor) -> bytes:
     if member.flags & _ENCRYPTED:
         raise RuntimeError(f"{member.name} is encrypted")
     file.seek(member.offset)
@@ -103,13 +104,13 @@ def _unpack(file: IO[bytes], member: Member) -> bytes:
         raise zipfile.BadZipFile(f"no member where {member.name} should be")
     names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     packed = file.read(names + member.packed)[names:]
-    data = _unpack_data(packed, member)
+    data = _unpack_data(packed, member, unpacker)
     if zlib.crc32(data) != member.checksum:
         raise zipfile.BadZipFile(f"wrong checksum of {member.name}")
     return data
 
 
-def _unpack_data(packed: bytes, member: Member) -> bytes:
+def _unpack_data(packed: bytes, member: Member, unpacker: zstandard.ZstdDecompressor) -> bytes:
     """Return what is packed, no more of it than the directory says."""
     if member.method == zipfile.ZIP_STORED:
         return packed
@@ -117,6 +118,10 @@ def _unpack_data(packed: bytes, member: Member) -> bytes:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, max(member.size, 1))
     if member.method != _ZSTD:
         raise NotImplementedError(f"{member.name}: compression method {member.method}")
-    # Not in one go: a frame's own header may claim any size, and that much is set aside.
-    with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as unpacked:
+    # In one go only where its header claims no more than the directory: so much is set aside.
+    if zstandard.frame_content_size(packed) <= member.size:
+        data = unpacker.decompress(packed, max_output_size=max(member.size, 1))
+        if len(data) == member.size:
+            return data
+    with unpacker.stream_reader(packed, read_across_frames=True) as unpacked:
         return unpacked.read(member.size)
