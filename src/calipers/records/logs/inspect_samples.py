@@ -53,7 +53,9 @@ class SampleReader:
         self._scorers = [(str(each.get("name")), str(each.get("scorer"))) for each in found]
         self._known_scores = {name for each in self._scorers for name in each}
         self._parts = self._choose(wanted)
-        self._wanted = wanted
+        self._metadata = (
+            None if wanted is None else {name.removeprefix("metadata_") for name in wanted}
+        )
 
     def read(self, sample: Sample) -> Record:
         """Return the record of a sample."""
@@ -88,10 +90,11 @@ class SampleReader:
 
     def _read_metadata(self, sample: Sample) -> Record:
         found = as_mapping(sample.get("metadata"))
+        if not found:
+            return {}
         named = {name: read_text(found[name]) for name in _NAMED if name in found}
-        if self._wanted is not None:
-            plain = (name.removeprefix("metadata_") for name in self._wanted)
-            found = {name: found[name] for name in plain if name in found}
+        if self._metadata is not None:
+            found = {name: each for name, each in found.items() if name in self._metadata}
         return {**named, **keep_extra(found, used=_NAMED)}
 
     def _identify(self, sample: Sample) -> Record:
@@ -132,6 +135,8 @@ class SampleReader:
         """Return what the models used, without what scorers did."""
         output = as_mapping(sample.get("output"))
         used = as_mapping(sample.get("model_usage")) or {"": output.get("usage")}
+        if not any(used.values()):
+            return {}
         counts = {model: _read_counts(each) for model, each in used.items()}
         for model, graded in self._list_graded(sample):
             own = counts.get(model)
@@ -224,7 +229,8 @@ def _to_milliseconds(seconds: Any) -> float | None:
 
 
 def _read_counts(used: Any) -> dict[str, float | None]:
-    return {ours: as_number(as_mapping(used).get(theirs)) for ours, theirs in _COUNTS.items()}
+    found = as_mapping(used)
+    return {ours: as_number(found.get(theirs)) for ours, theirs in _COUNTS.items()}
 
 
 def _trace(sample: Sample) -> Record:

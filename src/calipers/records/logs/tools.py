@@ -20,13 +20,15 @@ def list_calls(messages: Iterable[Any]) -> list[dict[str, Any]]:
     [{'tool_name': 'add', 'args': {'a': 2}, 'success': True}]
     """
     known = list(list_objects(list(messages)))
-    failed = {str(each.get("tool_call_id")) for each in known if _has_failed(each)}
-    return [
-        made
+    calls = [
+        as_mapping(call)
         for each in known
         for call in (*as_list(each.get("tool_calls")), *_list_used(each.get("content")))
-        if (made := _read_call(as_mapping(call), failed)) is not None
     ]
+    if not calls:
+        return []
+    failed = {str(each.get("tool_call_id")) for each in known if _has_failed(each)}
+    return [made for call in calls if (made := _read_call(call, failed)) is not None]
 
 
 def drop_texts(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,6 +39,8 @@ def drop_texts(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list_used(content: Any) -> list[Any]:
     """Return the parts of a message that use a tool, as Anthropic has them."""
+    if not isinstance(content, list):
+        return []
     return [each for each in list_objects(content) if each.get("type") == "tool_use"]
 
 
