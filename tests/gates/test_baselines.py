@@ -214,3 +214,20 @@ def test_the_policy_can_name_the_baseline(tmp_path: Path) -> None:
     assert cal.gate(runs(8, 2), policy=path).passed
     assert cal.gate(runs(7, 3), policy=path).verdict == "inconclusive"
     assert cal.gate(runs(0, 10), policy=path).verdict == "fail"
+
+
+def test_a_baseline_that_is_not_required_may_be_missing_at_first(tmp_path: Path) -> None:
+    path, base = tmp_path / "policy.yaml", tmp_path / "base.json"
+    path.write_text(
+        "baseline: {file: base.json, required: false, margins: {pass_rate: 0}}\n"
+        "thresholds: {blocking: {pass_rate: 50}}\n",
+        encoding="utf-8",
+    )
+    first = cal.gate(runs(8, 2), policy=path, save_baseline=base)
+    assert [check.level for check in first.checks] == ["blocking"]
+    assert cal.gate(runs(8, 2), policy=path).passed
+    assert cal.gate(runs(6, 4), policy=path).verdict == "inconclusive"
+    base.unlink()
+    assert cal.gate(runs(6, 4), policy=path).passed
+    alone = {"baseline": {"required": False, "margins": {"pass_rate": 0}}}
+    assert not cal.gate(runs(8, 2), policy=alone).passed, "nothing was checked"

@@ -24,19 +24,23 @@ _MANY = 0.1  # of the tasks: so many may not be absent from a run that passes
 def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
     """Return the baseline to compare the run with: the one asked for, otherwise the policy's.
 
-    Raises UsageError where the policy or an option needs one, and none is named.
+    None where there is none yet and the policy does not require one. Raises UsageError where the
+    policy or an option needs one, and none is named.
     """
     written = policy.find(Baseline)
     if asked.against is not None:
         return asked.against
+    is_required = written is not None and written.required
     if written is not None and written.file is not None:
-        return Path(written.file)
+        path = Path(written.file)
+        return path if is_required or path.exists() else None
     if asked.ratchet:
         raise UsageError("--ratchet needs a baseline to raise", fix="name it: --against FILE")
-    if written is not None and asked.save_baseline is None:
+    if is_required and asked.save_baseline is None:
         raise UsageError(
             "the policy compares runs with a baseline, but none is given",
-            fix=f"--against FILE, or baseline: {{file: …}} in the policy; {RECORD_FIRST}",
+            fix="--against FILE, or baseline: {file: …} in the policy, or required: false there; "
+            f"{RECORD_FIRST}",
         )
     return None
 

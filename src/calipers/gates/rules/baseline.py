@@ -54,6 +54,11 @@ class Baseline(RuleKind, StrictModel):
     file: str | None = Field(
         default=None, description="The recorded run, beside the policy; --against goes before it."
     )
+    required: bool = Field(
+        default=True,
+        description="false: compare where a baseline is given, and decide by the other rules where "
+        "there is none yet.",
+    )
     margins: Margins = Field(
         default_factory=dict,
         description="By metric; without any, every recorded metric, with none.",
