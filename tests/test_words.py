@@ -1,4 +1,4 @@
-"""Functions are verbs in the imperative, and their docstrings begin with one.
+"""Functions are verbs in the imperative, their docstrings begin with one; a class has its name alone.
 
 A name or docstring that fails here begins with a word that is not in `VERBS`: reword it, or add
 the verb. A function that is rightly a noun (a hook of another library, the name of a statistic)
@@ -8,6 +8,7 @@ goes into `NOUNS`.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -51,20 +52,33 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
+def parse_package() -> dict[Path, ast.Module]:
+    """Return each file of the package, and of its types, by its place."""
+    paths = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
+    return {
+        path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in paths
+    }
+
+
+@cache
 def list_functions() -> list[tuple[str, FUNCTIONS, bool]]:
     """Return where each function is, the function, and whether it stands in a module itself."""
-    found: list[tuple[str, FUNCTIONS, bool]] = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE)
-        if "starter" in place.parts:  # files for users, who call their functions as they like
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found += [
-            (f"{place}:{node.lineno}: {node.name}", node, node in tree.body)
-            for node in ast.walk(tree)
-            if isinstance(node, FUNCTIONS) and not is_property(node)
-        ]
-    return found
+    return [
+        (f"{place}:{node.lineno}: {node.name}", node, node in tree.body)
+        for place, tree in parse_package().items()
+        # Files for users have functions that are called as users like.
+        if place.suffix == ".py" and "starter" not in place.parts
+        for node in walk_statements(tree)
+        if isinstance(node, FUNCTIONS) and not is_property(node)
+    ]
+
+
+def walk_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements within; expressions, which are most of a file, hold no function."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for each in getattr(node, name, ()):
+            yield each
+            yield from walk_statements(each)
 
 
 def is_property(node: FUNCTIONS) -> bool:
@@ -92,3 +106,13 @@ def test_docstrings_begin_with_a_verb() -> None:
         if (text := ast.get_docstring(node)) and text.split()[0].strip(",.;:").lower() not in VERBS
     ]
     assert not wrong, f"docstrings that begin with no verb of tests/test_words.py: {wrong}"
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for place, tree in parse_package().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{place}:{node.lineno}")
+    shared = [f"{name}: {' and '.join(found)}" for name, found in places.items() if len(found) > 1]
+    assert not shared, "rename all but one:\n" + "\n".join(shared)

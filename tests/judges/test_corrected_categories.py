@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calipers
-from tests.judges.test_licences import CALIBRATED, calibrated, gate, records
+from tests.judges.licensing import CALIBRATED, calibrated, gate, records
 
 Row = dict[str, Any]
 
