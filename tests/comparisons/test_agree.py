@@ -1,4 +1,4 @@
-"""Agreement from data: three shapes of ratings, what is refused, what is printed."""
+"""Agreement from data: three shapes of ratings, levels and clusters, what is printed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +18,10 @@ from hypothesis import strategies as st
 import calipers as cal
 from calipers.cli import app
 from calipers.statistics.influence import Estimate
-from tests import commands
+from tests.comparisons.ratings_at_hand import JUDGED, LONG, WIDE, run, wide
 from tests.files import write_lines
-from tests.shared_data import FOLDER, expected, needs_shared_data
 
-WIDE: list[dict[str, Any]] = [
-    {"id": "q1", "human": "good", "judge": "good", "other": "good"},
-    {"id": "q2", "human": "bad", "judge": "good", "other": "bad"},
-    {"id": "q3", "human": "bad", "judge": "bad", "other": None},
-    {"id": "q4", "human": "good", "judge": "good", "other": "bad"},
-]
-JUDGED: list[dict[str, Any]] = [
-    {
-        "id": f"q{number}",
-        "judgments": [
-            {"judge": "j1", "passed": a > 2, "weighted_score": a / 5, "scores": {"clear": a}},
-            {"judge": "j2", "passed": b > 2, "weighted_score": b / 5, "scores": {"clear": b}},
-        ],
-    }
-    for number, (a, b) in enumerate([(1, 2), (5, 4), (3, 3), (2, 2), (4, 5), (1, 1)])
-]
-LONG = [
-    {"task": record["id"], "run": 1, "by": judgment["judge"], "mark": judgment["scores"]["clear"]}
-    for record in JUDGED
-    for judgment in record["judgments"]
-]
 LONG_OPTIONS: dict[str, Any] = {"rater_field": "by", "value": "mark", "unit": ["task", "run"]}
-
 TABLE = """
 4 units, 3 raters, 11 ratings
 
@@ -58,21 +34,12 @@ TABLE = """
    krippendorff_alpha_nominal     0.33 [−0.71, 0.92]   delta_z       4
 """
 
-
-run, refused = partial(commands.run, "agree"), partial(commands.refused, "agree")
-
-
-@pytest.fixture
-def wide(tmp_path: Path) -> Path:
-    return write_lines(tmp_path / "wide.jsonl", WIDE)
+__all__ = ["wide"]
 
 
 def of_pair(agreement: cal.Agreement, first: str, second: str) -> Mapping[str, Estimate]:
     [pair] = [pair for pair in agreement.pairs if pair.raters == (first, second)]
     return pair.measures
-
-
-# --- three shapes ---
 
 
 def test_a_column_per_rater() -> None:
@@ -181,9 +148,6 @@ def test_whatever_the_ratings_the_output_is_strict_json(rows: list[dict[str, Any
     assert all((m.value is None) == (m.reason is not None) for m in found.measures.values())
 
 
-# --- levels, clusters, confidence ---
-
-
 @pytest.mark.parametrize(
     ("level", "alphas", "correlations"),
     [("nominal", 1, []), ("ordinal", 2, ["spearman", "kendall_tau_b"]), ("interval", 3, None)],
@@ -218,115 +182,6 @@ def test_more_confidence_is_a_wider_interval() -> None:
         assert found.low is not None
         assert sure.low is not None
         assert sure.low < found.low
-
-
-# --- what is refused ---
-
-
-def test_units_are_never_pooled(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "r.jsonl", [*WIDE, {**WIDE[0], "run": 2}])
-    told = refused(path, "--raters", "human,judge", "--unit", "id")
-    assert told == (
-        "error: more than one row is the unit id=q1\n"
-        "  a unit is one rated thing, never several pooled or averaged: "
-        "name every field that identifies units, as in --unit task,run\n"
-    )
-    path = write_lines(tmp_path / "l.jsonl", [*LONG, {**LONG[0], "run": 2}])
-    long = ("--rater-field", "by", "--value", "mark")
-    assert "error: j1 rates the unit task=q0 twice\n" in refused(path, *long, "--unit", "task")
-    assert run(path, *long, "--unit", "task,run").exit_code == 0
-    twice = {"id": "x", "judgments": JUDGED[0]["judgments"][:1] * 2}
-    path = write_lines(tmp_path / "j.jsonl", [*JUDGED, twice])
-    assert "error: j1 rates record 7 twice\n" in refused(path)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--raters", "human"], "--raters human: agreement is between different raters"),
-        (["--raters", "human,human"], "--raters human,human: agreement is between different"),
-        (["--raters", "human,jugde"], "--raters: no record has jugde\n  did you mean judge?"),
-        (["--raters", "human,judge", "--unit", "nr"], "--unit: no record has nr"),
-        (
-            ["--raters", "human,judge", "--cluster", "idd"],
-            "--cluster: no record has idd\n  did you",
-        ),
-        (["--raters", "human,judge", "--unit", "other"], "1 of 4 records have no other"),
-        (
-            ["--raters", "human,judge", "--confidence", "95"],
-            "--confidence 95: must be above 0 and below 1",
-        ),
-        (["--raters", "human,judge", "--value", "x"], "no ratings: no record has"),
-        ([], "no ratings: no record has judgments"),
-        (["--rater-field", "judge"], "--rater-field needs --value and --unit"),
-        (
-            ["--rater-field", "jduge", "--value", "human", "--unit", "id"],
-            "--rater-field: no record has jduge\n  did you mean judge?",
-        ),
-        (
-            ["--rater-field", "other", "--value", "human", "--unit", "id"],
-            "1 records have no other",
-        ),
-        (
-            ["--rater-field", "judge", "--value", "human", "--unit", "id", "--raters", "good,god"],
-            "--raters: no rating is by god\n  did you mean good?",
-        ),
-    ],
-)
-def test_mistakes(options: list[str], told: str, wide: Path) -> None:
-    assert f"error: {told}" in refused(wide, *options)
-
-
-@pytest.mark.parametrize(
-    ("record", "options", "told"),
-    [
-        ({"judgments": "none"}, [], 'r.jsonl:1: judgments: "none" is not JSON'),
-        ({"judgments": {"judge": "j"}}, [], 'judgments: {"judge": "j"} is not a list of judgments'),
-        ({"judgments": [{"passed": True}]}, [], 'judgments: [{"passed": true}] is not a list'),
-        ({"judgments": [{"judge": "j", "scores": 3}]}, [], "judgments: [{"),
-        (
-            {"judgments": [{"judge": "j", "passed": True}]},
-            [],
-            "--value weighted_score: no judgment",
-        ),
-        (
-            {"judgments": [{"judge": "j", "scores": {"clear": 1}}]},
-            ["--value", "scores.claer"],
-            "--value scores.claer: no judgment has it\n  did you mean scores.clear?",
-        ),
-        ({"judgments": [{"judge": "j", "weighted_score": 1}]}, [], "j is the only rater"),
-        ({"a": "Infinity", "b": 1}, ["--raters", "a,b"], "a: Infinity is not a finite number"),
-    ],
-)
-def test_ratings_that_cannot_be_read(
-    record: dict[str, Any], options: list[str], told: str, tmp_path: Path
-) -> None:
-    said = refused(write_lines(tmp_path / "r.jsonl", [record]), *options)
-    assert said.startswith("error: ")
-    assert told in said
-
-
-def test_judgments_in_a_cell_that_is_no_json(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text("id,judgments\n1,[1\n")
-    assert 'r.csv:1: judgments: "[1" is not JSON\n' in refused(path)
-
-
-def test_an_unknown_level_in_python() -> None:
-    with pytest.raises(cal.UsageError, match="no such level"):
-        cal.agree(JUDGED, level="ratio")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("text", ["", "human,judge\n"])
-def test_nothing_to_measure(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "empty.csv"
-    path.write_text(text)
-    result = run(path, "--raters", "human,judge")
-    assert result.exit_code == 3
-    assert f"empty: no records in {path}" in result.stderr
-
-
-# --- what is printed ---
 
 
 def test_the_table(wide: Path) -> None:
@@ -394,85 +249,3 @@ def test_output_goes_to_the_file_named(output_format: str, wide: Path, tmp_path:
     ]
     if output_format == "markdown":
         assert "| cohen_kappa | 0.50 [−0.86, 0.98] |" in written
-
-
-# --- real raters ---
-
-PANDALM = FOLDER / "judge" / "pandalm_3humans_2judges.jsonl"
-SCYLLA = FOLDER / "judge" / "scylla_three_judges.jsonl"
-SCYLLA_JUDGES = ("claude-opus-4-6", "claude-sonnet-4-6", "claude-haiku-4-5")  # numbers 1, 2, 3
-
-
-@needs_shared_data
-def test_three_people_compare_answers() -> None:
-    people = ["annotator1", "annotator2", "annotator3"]
-    found = cal.agree(PANDALM, raters=people, level="nominal")
-    figures = expected()["judge"]["pandalm_3humans_2judges.jsonl"]
-    for pair in found.pairs:
-        numbers = "".join(name[-1] for name in pair.raters)
-        kappa = pair.measures["cohen_kappa"]
-        assert kappa.value == pytest.approx(figures[f"kappa_{numbers}"], rel=1e-12)
-        # What the authors published over all 999 rows, of which the file holds 500.
-        assert kappa.low is not None
-        assert kappa.high is not None
-        assert kappa.low < figures["published_full_set"][f"kappa_{numbers}"] < kappa.high
-    assert found.measures["fleiss_kappa"].value == pytest.approx(figures["fleiss"], rel=1e-12)
-    alpha = found.measures["krippendorff_alpha_nominal"].value
-    assert alpha == pytest.approx(figures["krippendorff_nominal"], rel=1e-12)
-
-
-@needs_shared_data
-def test_three_judges_mark_runs() -> None:
-    found = cal.agree(
-        SCYLLA,
-        raters=SCYLLA_JUDGES,
-        rater_field="judge",
-        value="score",
-        unit=["task", "tier", "subtest", "run"],
-    )
-    figures = expected()["judge"]["scylla_three_judges.jsonl"]
-    assert (found.units, found.ratings) == (720, 2138)
-    alpha = found.measures["krippendorff_alpha_interval"].value
-    assert alpha == pytest.approx(figures["krippendorff_interval"], rel=1e-12)
-    for pair in found.pairs:
-        expect = figures["-".join(str(SCYLLA_JUDGES.index(name) + 1) for name in pair.raters)]
-        assert pair.n == expect["n"]
-        assert pair.measures["spearman"].value == pytest.approx(expect["spearman"], rel=1e-9)
-        assert pair.measures["pearson"].value == pytest.approx(expect["pearson"], rel=1e-9)
-
-
-def alpha_of_scylla(rows: pl.DataFrame, *unit: str, cluster: Sequence[str] = ()) -> Estimate:
-    """The judges' interval alpha; ratings of what `unit` does not tell apart are averaged."""
-    pooled = rows.group_by(*unit, "judge").agg(pl.col("score").mean())
-    found = cal.agree(pooled, rater_field="judge", value="score", unit=unit, cluster=cluster)
-    return found.measures["krippendorff_alpha_interval"]
-
-
-@needs_shared_data
-def test_the_figures_of_the_documentation() -> None:
-    """What docs/agreement.md says of units that are pooled, of tasks apart, and of clusters."""
-    lines = SCYLLA.read_text(encoding="utf-8").split("\n")
-    rows = pl.DataFrame([json.loads(line) for line in lines if line], infer_schema_length=None)
-    run = ("task", "tier", "subtest", "run")
-    assert alpha_of_scylla(rows, *run).value == pytest.approx(0.094, abs=5e-4)
-    assert alpha_of_scylla(rows, *run[1:]).value == pytest.approx(0.135, abs=5e-4)
-    assert alpha_of_scylla(rows, *run[:3]).value == pytest.approx(0.180, abs=5e-4)
-    assert alpha_of_scylla(rows, "tier").value == pytest.approx(-0.270, abs=5e-4)
-    apart = [alpha_of_scylla(task, *run).value for _, task in sorted(rows.group_by("task"))]
-    assert apart == [pytest.approx(0.870, abs=5e-4), pytest.approx(-0.003, abs=5e-4)]
-    clustered = alpha_of_scylla(rows, *run, cluster=run[:3])
-    assert (clustered.low, clustered.high) == pytest.approx((-0.038, 0.222), abs=5e-4)
-
-
-@needs_shared_data
-def test_two_people_label_refusals() -> None:
-    path = FOLDER / "scenarios" / "xstest_refusals.jsonl"
-    rows = cal.read(path)
-    for figures in expected()["scenarios"]["xstest_refusals.jsonl"]:
-        found = cal.agree(
-            rows.filter(pl.col("model") == figures["model"]),
-            raters=["annotation_1", "annotation_2"],
-        )
-        share, kappa = found.measures["percent_agreement"], found.measures["fleiss_kappa"]
-        assert share.value == pytest.approx(figures["annotator_agreement"], rel=1e-12)
-        assert kappa.value == pytest.approx(figures["fleiss_kappa"], rel=1e-12)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calipers
-from tests.judges.licensing import CALIBRATED, calibrated, gate, records
+from tests.judges.licences_at_hand import CALIBRATED, calibrated, gate, records
 
 Row = dict[str, Any]
 

@@ -13,7 +13,15 @@ import calipers
 from calipers.cli import app
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
-from tests.judges.licensing import CALIBRATED, POLICY, Row, calibrated, check, judgment, records
+from tests.judges.licences_at_hand import (
+    CALIBRATED,
+    POLICY,
+    Row,
+    calibrated,
+    check,
+    judgment,
+    records,
+)
 
 
 def test_a_gate_may_decide_on_what_is_corrected(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import calipers
-from tests.judges.licensing import (
+from tests.judges.licences_at_hand import (
     CALIBRATED,
     POLICY,
     Row,

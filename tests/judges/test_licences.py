@@ -14,7 +14,7 @@ from calipers.metrics.judged.who import list_judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
 from tests.engines_at_hand import ENGINES_AT_LENGTH
-from tests.judges.licensing import (
+from tests.judges.licences_at_hand import (
     CALIBRATED,
     POLICY,
     Row,

@@ -1,167 +1,21 @@
-"""CSV, Parquet, frames and lists: their own types become the record's, or the row is named."""
+"""Tables with types: their columns become the record's fields, or the row is named."""
 
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import json
 import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-import zstandard
 
 import calipers as cal
-from calipers.records.sources import Wanted, open_sources
+from tests.records.tables_at_hand import keys, message
 
 pd = pytest.importorskip("pandas")
-pa = pytest.importorskip("pyarrow")
-
-HEADER = "id,answer,target,prob_correct,correct,latency_ms\n"
-
-
-def csv(path: Path, body: str, header: str = HEADER) -> Path:
-    path.write_text(header + body, encoding="utf-8", newline="")
-    return path
-
-
-def message(data: Any, **options: Any) -> str:
-    with pytest.raises(cal.DataError) as refused:
-        cal.score(data, **options)
-    assert refused.value.fix
-    return refused.value.message
-
-
-def keys(score: cal.Score, name: str) -> list[Any]:
-    return [group.by[name] for group in score.groups]
-
-
-# --- CSV ---
-
-
-def test_cells_take_the_records_types(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", "1,18.50,18.5,0.5,,10\n2,007,8, 1 ,TRUE,NaN\n3,a,a,,0,1e3\n")
-    read = cal.read(path)
-    assert read["id"].to_list() == ["1", "2", "3"]
-    assert read["answer"].to_list() == ["18.50", "007", "a"]
-    assert read["prob_correct"].to_list() == [0.5, 1.0, None]
-    assert read["correct"].to_list() == [None, True, False]
-    assert read["latency_ms"].to_list() == [10.0, None, 1000.0]
-
-
-def test_quoted_cells_hold_line_breaks_commas_and_quotes(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", '1,"a\nb","say ""x"", y",,,\n2,"","",,,\n')
-    read = cal.read(path)
-    assert read["answer"].to_list() == ["a\nb", ""]
-    assert read["target"].to_list() == ['say "x", y', ""]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        HEADER.replace("\n", "\r\n") + "1,4,4,0.5,,10\r\n2,4,5,0.5,,20\r\n",
-        "\ufeff" + HEADER + "1,4,4,0.5,,10\n2,4,5,0.5,,20",
-        HEADER + "\n1,4,4,0.5,,10\n\n\n2,4,5,0.5,,20\n,,,,,\n\n",
-    ],
-    ids=["crlf", "byte order mark", "blank lines"],
-)
-def test_what_stands_around_the_cells_does_not_matter(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(content, encoding="utf-8", newline="")
-    score = cal.score(path)
-    assert score.records == 2
-    assert score.groups[0].metrics["accuracy"].value == 0.5
-    assert score.groups[0].metrics["latency_mean_ms"].value == 15.0
-
-
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        ("1,4,4,1.5,,", "prob_correct: 1.5 is outside [0, 1]"),
-        ("1,4,4,zero,,", 'prob_correct: "zero" is not a number'),
-        ("1,4,4,,maybe,", 'correct: "maybe" is not true or false'),
-        ("1,4,4,,,-1", "latency_ms: -1 is negative"),
-        ("1,4,4,,,inf", "latency_ms: inf is not a finite number"),
-        ("1,4,4,,,1e999", "latency_ms: 1e999 is not a finite number"),
-    ],
-)
-def test_a_bad_cell_names_file_row_and_field(row: str, problem: str, tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", f'0,"a\nb",a,,,\n{row}\n2,4,4,,,\n')
-    assert message(path) == f"{path}:2: {problem}"
-    score = cal.score(path, on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
-    assert (score.records, score.inputs[0].skipped) == (2, 1)
-    bad = json.loads((tmp_path / "bad.jsonl").read_text())
-    assert (bad["source"], bad["row"], bad["problem"]) == (str(path), 2, problem)
-    assert json.loads(bad["content"])["id"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        (b'1,"a\nb",a,,,\n2,3,3,0.5,,1,9\n', "2: 7 cells where the header has 6"),
-        (b"1,a,a,,,\n2,\xff,4,,,\n", "2: answer: invalid UTF-8"),
-        (b'1,a,a,,,\n2,"a,4,,,\n3,a,a,,,\n', "2: not CSV: unexpected end of data"),
-    ],
-    ids=["too many cells", "invalid UTF-8", "a quote that never ends"],
-)
-def test_a_broken_row_is_named(body: bytes, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(HEADER.encode() + body)
-    assert message(path) == f"{path}:{problem}"
-    path.write_bytes(gzip.compress(HEADER.encode() + body))
-    assert message(path) == f"{path}:{problem}"
-
-
-def test_cells_missing_at_the_end_of_a_row_are_null(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", "1,2,2,0.5,,1\n2,3,3\n")
-    metrics = cal.score(path).groups[0].metrics
-    assert (metrics["accuracy"].n, metrics["accuracy"].value) == (2, 1.0)
-    assert (metrics["latency_mean_ms"].n, metrics["latency_mean_ms"].missing) == (1, 1)
-
-
-def test_an_empty_cell_in_quotes_is_null_where_no_text_can_be(tmp_path: Path) -> None:
-    header = "id,answer,target,latency_ms,correct,violations,tags\n"
-    path = csv(
-        tmp_path / "a.csv", '"1","","4","","","",""\n"2","4","4"," ","true","[]"," "\n', header
-    )
-    metrics = cal.score(path, metrics=["accuracy", "latency_mean_ms", "sce"]).groups[0].metrics
-    assert (metrics["accuracy"].n, metrics["accuracy"].value) == (2, 0.5)
-    assert (metrics["latency_mean_ms"].n, metrics["latency_mean_ms"].missing) == (0, 2)
-    assert metrics["sce"].n == 2  # of a text, quotes without anything between are one
-
-
-@pytest.mark.parametrize("content", ["", "\n\n", HEADER])
-def test_a_csv_without_records_has_none(content: str, tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", content, header="")
-    score = cal.score(path, by="model")
-    assert (score.records, score.exit_code) == (0, 3)
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_packed_csv(pack: Any, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    body = HEADER + "".join(f"{number},4,4,,,\n" for number in range(2000))
-    path.write_bytes(pack(body.encode()))
-    assert cal.score(path).records == 2000
-    path.write_bytes(pack(body.encode())[:-20])
-    assert message(path).startswith(f"{path}: the compressed data is damaged or cut short")
-
-
-@pytest.mark.parametrize("name", ["a[1].csv", "a[1].parquet", "a*.csv", "lake[x]/p.parquet"])
-def test_names_that_look_like_patterns_are_names(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    frame = pl.DataFrame({"id": ["1"], "answer": ["4"], "target": ["4"]})
-    frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)
-    assert cal.score(path).records == 1
-    assert cal.score(path if path.parent == tmp_path else path.parent).records == 1
-
-
-# --- tables with types ---
 
 
 def frames(columns: dict[str, Any], tmp_path: Path) -> list[Any]:
@@ -302,9 +156,6 @@ def test_a_table_with_none_of_the_fields_still_has_its_records() -> None:
         cal.score(table)
 
 
-# --- fields to group by ---
-
-
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
@@ -346,146 +197,3 @@ def test_numbers_of_different_files_fall_into_the_same_groups(tmp_path: Path) ->
 @pytest.mark.parametrize("value", [math.inf, dt.timedelta(days=1), b"x"])
 def test_what_cannot_be_a_group_is_refused(value: object) -> None:
     assert message(pl.DataFrame({"mine": [value]}), by="mine").startswith("<table>:1: mine: ")
-
-
-# --- folders ---
-
-
-def test_folders_of_key_and_value_become_columns(tmp_path: Path) -> None:
-    for model, seed, answer in [("a", 9, 1), ("a", 10, 2), ("b", 9, 1)]:
-        folder = tmp_path / "lake" / f"model={model}" / f"seed={seed}"
-        folder.mkdir(parents=True)
-        pl.DataFrame({"answer": [answer], "target": ["1"]}).write_parquet(folder / "p.parquet")
-    score = cal.score(tmp_path / "lake", by=["model", "seed"])
-    found = [(*group.by.values(), group.metrics["accuracy"].value) for group in score.groups]
-    assert found == [("a", 9, 1.0), ("a", 10, 0.0), ("b", 9, 1.0)]
-    assert score.to_dict()["inputs"] == [
-        {"path": str(tmp_path / "lake"), "rows": 3, "sha256": None}
-    ]
-
-
-def test_parts_may_differ_in_columns_and_types(tmp_path: Path) -> None:
-    pl.DataFrame({"id": ["1"], "answer": [4], "target": ["4"], "latency_ms": [5]}).write_parquet(
-        tmp_path / "a.parquet"
-    )
-    pl.DataFrame(
-        {"id": ["2", "3"], "answer": ["x", None], "target": ["4"] * 2, "error": [None, "boom"]}
-    ).write_parquet(tmp_path / "b.parquet")
-    pl.DataFrame({"id": ["4"], "answer": ["4"], "latency_ms": [5.5]}).write_parquet(
-        tmp_path / "c.parquet"
-    )
-    group = cal.score(tmp_path).groups[0]
-    assert (group.records, group.errors) == (4, 1)
-    assert group.metrics["accuracy"].value == 0.5
-    assert group.metrics["latency_mean_ms"].value == 5.25
-
-
-def test_what_writers_hide_in_a_folder_is_no_part(tmp_path: Path) -> None:
-    for name in ("a.parquet", "_temporary/b.parquet", ".staging/c.parquet", "_d.parquet"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        pl.DataFrame({"id": [name]}).write_parquet(path)
-    (tmp_path / "_SUCCESS").touch()
-    assert cal.score(tmp_path, metrics=["accuracy"]).records == 1
-
-
-def test_a_bad_row_in_a_folder_names_its_part(tmp_path: Path) -> None:
-    for number, latencies in enumerate([[1.0, 2.0], [3.0, -1.0, -2.0], [4.0]]):
-        pl.DataFrame({"latency_ms": latencies}).write_parquet(tmp_path / f"{number}.parquet")
-    assert message(tmp_path) == f"{tmp_path / '1.parquet'}:2: latency_ms: -1.0 is negative"
-    score = cal.score(tmp_path, on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
-    bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
-    assert [row["row"] for row in bad] == [2, 3]
-    assert (score.inputs[0].rows, score.inputs[0].skipped) == (4, 2)
-
-
-def test_a_folder_without_parts_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("{}\n")
-    assert message(tmp_path) == f"{tmp_path}: a folder without Parquet parts"
-
-
-# --- in memory ---
-
-
-def test_values_of_numpy_in_a_list_of_dicts() -> None:
-    row = {
-        "id": np.int64(7),
-        "correct": np.bool_(1),
-        "latency_ms": np.float32(1.5),
-        "seed": np.int32(3),
-        "flag": np.bool_(0),
-    }
-    score = cal.score([row, {"id": "8", "latency_ms": np.float64("nan")}], by=["seed", "flag"])
-    assert score.groups[0].by == {"seed": 3, "flag": False}
-    assert score.groups[0].metrics["accuracy"].value == 1.0
-    assert score.groups[1].metrics["latency_mean_ms"].missing == 1
-
-
-def test_nested_values_in_a_list_of_dicts() -> None:
-    rows = [{"tags": ["a"], "trace": {"tool_calls": []}, "mine": {"x": 1}, "answer": "1"}]
-    read = cal.read(rows).row(0, named=True)
-    assert json.loads(read["tags"]) == ["a"]
-    assert json.loads(read["trace"]) == {"tool_calls": []}
-    assert json.loads(read["mine"]) == {"x": 1}
-    assert keys(cal.score(rows, by="tags"), "tags") == ['["a"]']
-
-
-@pytest.mark.parametrize(
-    ("rows", "problem"),
-    [
-        ([{"answer": "a"}, ["b"]], "<records>:2: not a dict"),
-        (["a.jsonl", {"answer": "a"}], "<records>:1: not a dict"),
-        (b"abc", "<records>:1: not a dict"),
-    ],
-)
-def test_what_is_no_row_is_named(rows: Any, problem: str) -> None:
-    assert message(rows) == problem
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pd.DataFrame({"answer": ["1", 2]}),
-        pd.DataFrame([["1", "2"]], columns=["answer", "answer"]),
-        pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["answer", "answer"]),
-    ],
-    ids=["types mixed", "pandas, a name twice", "Arrow, a name twice"],
-)
-def test_a_table_that_cannot_be_read_is_a_clear_error(table: Any) -> None:
-    assert message(table).startswith("<table>: cannot be read: ")
-
-
-@pytest.mark.parametrize("data", [None, 5, {"answer": "a"}])
-def test_what_is_no_data_is_a_usage_error(data: Any) -> None:
-    with pytest.raises(cal.UsageError):
-        cal.score(data)
-
-
-def test_pandas_types_of_its_own() -> None:
-    frame = pd.DataFrame(
-        {
-            "model": pd.Categorical(["a", "b", None]),
-            "correct": pd.array([True, None, False], dtype="boolean"),
-            "prompt_tokens": pd.array([1, None, 3], dtype="Int64"),
-            "answer": pd.array(["x", None, "y"], dtype="string"),
-        },
-        index=[7, 8, 9],
-    )
-    score = cal.score(frame, by="model")
-    assert keys(score, "model") == ["a", "b", None]
-    assert [group.metrics["accuracy"].value for group in score.groups] == [1.0, None, 0.0]
-    assert [group.metrics["prompt_tokens_mean"].n for group in score.groups] == [1, 0, 1]
-
-
-def test_a_generator_of_rows_is_a_list_of_rows() -> None:
-    assert cal.score({"answer": str(number)} for number in range(4)).records == 4
-
-
-def test_rows_keep_their_numbers_when_bad_ones_are_left_out() -> None:
-    rows = [{"prob_correct": share} for share in (0.5, 2.0, 0.7)]
-    for data in (rows, pl.DataFrame(rows)):
-        [source] = open_sources(data)
-        [batch] = (chunk.exact() for chunk in source.chunks(Wanted(("prob_correct",))))
-        assert [bad.row for bad in batch.bad] == [2]
-        assert list(batch.numbers) == [1, 3]
-        assert batch.frame["prob_correct"].to_list() == [0.5, 0.7]

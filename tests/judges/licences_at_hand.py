@@ -16,8 +16,6 @@ Row = dict[str, Any]
 
 
 POLICY: Row = {"thresholds": {"blocking": {"pass_rate": 30}}}
-
-
 CALIBRATED = {"judges": {"calibrations": ["calibration.json"]}}
 
 
