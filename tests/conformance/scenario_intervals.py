@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from scipy import stats
 
-from tests.conformance.interval_reference import (
+from tests.conformance.interval_derivatives import _derivatives
+from tests.conformance.interval_errors import (
     NOTHING,
     Asked,
     Bounds,
@@ -20,20 +21,16 @@ from tests.conformance.interval_reference import (
     _cluster,
     _clusters,
     _degrees,
-    _derivatives,
     _inflation,
     _kish,
     _known,
-    _logit_t,
-    _order_statistics,
-    _score_bounds,
     _shares,
     _slack,
     _student,
     _sums,
     _variance,
-    _wilson,
 )
+from tests.conformance.interval_means import _logit_t, _order_statistics, _score_bounds, _wilson
 from tests.conformance.scenarios_reference import (
     QUALITIES,
     Options,

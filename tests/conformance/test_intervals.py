@@ -19,13 +19,8 @@ from calipers.engines import reading, store
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
 from calipers.scores.results import Measured
-from tests.conformance.interval_reference import (
-    METHODS,
-    Asked,
-    Bounds,
-    UncertainError,
-    possible_intervals,
-)
+from tests.conformance.interval_errors import Asked, Bounds, UncertainError
+from tests.conformance.interval_reference import METHODS, possible_intervals
 from tests.conformance.reference import REFERENCES, Options
 from tests.conformance.strategies import data_sets
 from tests.conformance.test_conformance import compare_values

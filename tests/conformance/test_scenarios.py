@@ -22,7 +22,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.records.sources import Wanted
 from calipers.records.tables import Rows
 from calipers.scores.results import Measured
-from tests.conformance.interval_reference import Asked, Bounds
+from tests.conformance.interval_errors import Asked, Bounds
 from tests.conformance.scenario_intervals import METHODS, interval
 from tests.conformance.scenarios_reference import REFERENCES, Options, Record
 from tests.engines_at_hand import needs_spark
