@@ -25,13 +25,20 @@ _BAD = "bad"
 
 @dataclass(frozen=True, slots=True)
 class JudgedRubric:
-    """Criteria, what each weighs, and what their weighted sum is divided by."""
+    """What a judge is asked of which texts, and how its scores of the criteria make one."""
 
     name: str
     says: str
     spec: str
-    weights: Mapping[str, float]
-    over: float
+    question: str
+    reads: Mapping[str, str]  # what the judge is told that a text is, and the field it is in
+    criteria: Mapping[str, tuple[float, str]]  # what each weighs, and what the judge is told of it
+    over: float  # what the weighted sum is divided by
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """What each criterion weighs."""
+        return {name: weight for name, (weight, _) in self.criteria.items()}
 
     def score(self, criteria: Mapping[str, Sequence[Any]]) -> float | None:
         """Return the score from all judges' scores of each criterion; None if one has none."""
@@ -50,35 +57,47 @@ class JudgedRubric:
         return f"mean(({parts}) / {self.over:g}), each criterion the mean of the judges"
 
 
-technical_accuracy = JudgedRubric(
-    name="technical_accuracy",
-    says="How right a review is about its paper, by judges.",
-    spec="P 2.1",
-    weights={
-        "factual_correctness": 0.5,
-        "methodology_understanding": 0.3,
-        "domain_knowledge": 0.2,
-    },
-    over=5.0,
+RUBRICS = (
+    JudgedRubric(
+        name="technical_accuracy",
+        says="How right a review is about its paper, by judges.",
+        spec="P 2.1",
+        question="Evaluate the technical accuracy of this review of a paper.",
+        reads={"paper": "input", "review": "answer"},
+        criteria={
+            "factual_correctness": (0.5, "Claims supported by paper content"),
+            "methodology_understanding": (0.3, "Proper grasp of experimental approach"),
+            "domain_knowledge": (0.2, "Appropriate use of technical terminology"),
+        },
+        over=5.0,
+    ),
+    JudgedRubric(
+        name="constructiveness",
+        says="How far a review helps its authors, by judges.",
+        spec="P 2.2",
+        question="Evaluate the constructiveness of this academic review.",
+        reads={"review": "answer"},
+        criteria={
+            "actionable_feedback": (1.0, "Specific improvement suggestions"),
+            "balanced_critique": (1.0, "Both strengths and weaknesses addressed"),
+            "improvement_guidance": (1.0, "Clear next steps for authors"),
+        },
+        over=15.0,
+    ),
+    JudgedRubric(
+        name="planning_rationality",
+        says="How sensibly an agent planned and decided, by judges.",
+        spec="P 2.3",
+        question="Evaluate the planning rationality of this agent execution.",
+        reads={"execution summary": "trace"},
+        criteria={
+            "logical_flow": (0.3, "Coherent step-by-step progression"),
+            "decision_quality": (0.5, "Appropriate choices at decision points"),
+            "resource_efficiency": (0.2, "Optimal use of available tools/agents"),
+        },
+        over=5.0,
+    ),
 )
-
-constructiveness = JudgedRubric(
-    name="constructiveness",
-    says="How far a review helps its authors, by judges.",
-    spec="P 2.2",
-    weights={"actionable_feedback": 1.0, "balanced_critique": 1.0, "improvement_guidance": 1.0},
-    over=15.0,
-)
-
-planning_rationality = JudgedRubric(
-    name="planning_rationality",
-    says="How sensibly an agent planned and decided, by judges.",
-    spec="P 2.3",
-    weights={"logical_flow": 0.3, "decision_quality": 0.5, "resource_efficiency": 0.2},
-    over=5.0,
-)
-
-RUBRICS = (technical_accuracy, constructiveness, planning_rationality)
 
 _JUDGED = pl.Struct({**{rubric.name: pl.Float64() for rubric in RUBRICS}, _BAD: pl.Boolean()})
 
