@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.judges.rubrics import Criterion, Reads, read_rubric
-from calipers.metrics import METRICS, catalogue, metric_named
+from calipers.metrics import METRICS, catalogue, metric_named, metrics_of
 from calipers.records.logs.log import READERS
 from calipers.support import plugins
 from calipers.support.errors import UsageError
@@ -35,6 +36,12 @@ def test_a_registered_metric_is_one_of_the_catalogue() -> None:
     measured = cal.score(RECORDS).groups[0].metrics["tone_mean"]
     assert (measured.value, measured.interval) == (0.625, "logit t")
     assert "tone_mean" not in cal.score([{"answer": "a"}]).groups[0].metrics
+
+
+def test_a_metric_may_be_of_any_document_or_paper() -> None:
+    paper = replace(declared(), spec="Doe et al. 2030, section 4", profiles=("reasoning",))
+    cal.register(paper)
+    assert metrics_of("reasoning")[-1] == paper
 
 
 def test_the_same_definition_may_come_again_and_another_may_not() -> None:

@@ -21,6 +21,7 @@ from calipers.support.errors import UsageError, nearest
 from calipers.support.registry import Registry, add_registry
 
 _DOCUMENTS = "ZTSP"  # of the profiles, in their order
+_SECTION = re.compile(rf"[{_DOCUMENTS}] [0-9.]+$")
 OF_CONFIDENCE = {"brier": declare_brier, "ece": declare_ece, "auroc": declare_auroc}
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
@@ -78,10 +79,10 @@ def _walk_values(values: Iterable[object]) -> Iterator[object]:
 
 def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:
     """Return a metric's place in its document, or in this one; without one, after its family."""
-    if metric.spec is None:
+    places = [place for place in (metric.spec or "").split(", ") if _SECTION.match(place)]
+    if not places:
         family = PROFILES.index(metric.profiles[0]) if metric.profiles else len(PROFILES)
         return family, [inf]
-    places = metric.spec.split(", ")
     own = (place for place in places if document and place.startswith(document))
     letter, _, section = next(own, places[0]).partition(" ")
     return _DOCUMENTS.index(letter), [float(number) for number in section.split(".") if number]
