@@ -10,6 +10,7 @@ from benchmarks.calls import measure_calls, measure_small_work
 from benchmarks.cluster import measure_cluster
 from benchmarks.columns import measure_parquet
 from benchmarks.comparing import measure_comparing
+from benchmarks.equations import of_equations
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure
 from benchmarks.growth import measure_growth
@@ -17,7 +18,7 @@ from benchmarks.logs import of_logs
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.reporting import measure_report
 from benchmarks.running import of_running, of_running_longer
-from benchmarks.scoring import against_python, against_reading, of_equations, of_repeats
+from benchmarks.scoring import against_python, against_reading, of_repeats
 from benchmarks.semantic import of_semantic
 from benchmarks.similarity import of_similarity
 from benchmarks.startup import of_help
@@ -55,7 +56,12 @@ BENCHMARKS = {
         "A standalone cluster of separate processes, one round. By the clock, executors beyond the "
         "machine's cores add nothing; the busiest executor's processor time bounds a real cluster.",
     ),
-    "equations": Benchmark(of_equations, "Equations"),
+    "equations": Benchmark(
+        of_equations,
+        "Equations",
+        "With and without `math_usr`, which reads every chain of thought. The real texts are GSM8K "
+        "chains, repeated. Where Rust is missing, the package is built without the library.",
+    ),
     "repeats": Benchmark(of_repeats, "Intervals"),
     "bootstrap": Benchmark(of_resampling, "Intervals"),
     "intervals": Benchmark(of_intervals, "Intervals"),

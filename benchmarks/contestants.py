@@ -33,6 +33,14 @@ def calipers() -> Work:
     return work
 
 
+def calipers_without_library() -> Work:
+    """The same without the native library, as where the package was built without Rust."""
+    import os  # noqa: PLC0415
+
+    os.environ["CALIPERS_NATIVE"] = "0"
+    return calipers()
+
+
 def polars_read() -> Work:
     """Read the file with Polars, and no more."""
     import polars as pl  # noqa: PLC0415
@@ -367,6 +375,7 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
     entry.__name__: entry
     for entry in (
         calipers,
+        calipers_without_library,
         polars_read,
         plain_python,
         lean_python,

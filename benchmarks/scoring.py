@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.contest import ROOT, by_turns, contestant, largest_difference
+from benchmarks.contest import by_turns, contestant, largest_difference
 from benchmarks.figures import Bar, Figure, versus
 from benchmarks.workload import Setup
 
@@ -31,7 +31,6 @@ METRICS = (  # Z 2 to Z 6
 SAME = Bar(1e-9)
 FASTER_THAN_PLAIN_PYTHON = Bar(4, at_least=True)
 OF_READING = Bar(3)
-EQUATION_SHARE = 50  # one row in so many: the plain reference takes about a millisecond for each
 
 
 def against_python(setup: Setup) -> Iterator[Figure]:
@@ -80,51 +79,6 @@ def against_reading(setup: Setup) -> Iterator[Figure]:
         binding=setup.is_full,
         detail=f"{versus(ours, reading)}, {_size(path)}",
     )
-
-
-def of_equations(setup: Setup) -> Iterator[Figure]:
-    path = setup.file("plain", ".jsonl")
-    runs = by_turns(
-        setup.rounds,
-        without=contestant("calipers", path, *METRICS),
-        with_math_usr=contestant("calipers", path, *METRICS, "math_usr"),
-    )
-    costly, base = runs["with_math_usr"], runs["without"]
-    yield Figure(
-        name="no “=” in the cots: with math_usr / without",
-        value=costly.seconds / base.seconds,
-        detail=versus(costly, base),
-    )
-    path = setup.file("equations", ".jsonl", max(setup.rows // EQUATION_SHARE, 1))
-    has_reference = Path(ROOT, "tests", "conformance", "reference.py").exists()
-    peer = "reference_equations" if has_reference else "plain_python"
-    runs = by_turns(
-        setup.rounds,
-        peer=contestant(peer, path),
-        without=contestant("calipers", path, *METRICS),
-        with_math_usr=contestant("calipers", path, *METRICS, "math_usr"),
-        math_usr=contestant("calipers", path, "math_usr"),
-    )
-    alone, reference = runs["math_usr"], runs["peer"]
-    costly, base = runs["with_math_usr"], runs["without"]
-    yield Figure(
-        name="equations in the cots: with math_usr / without",
-        value=costly.seconds / base.seconds,
-        detail=f"{versus(costly, base)}, {_size(path)}",
-    )
-    yield Figure(
-        name=f"equations in the cots: {peer} / math_usr",
-        value=reference.seconds / alone.seconds,
-        detail=versus(reference, alone),
-    )
-    if has_reference:
-        yield Figure(
-            name="numbers: math_usr - its reference",
-            value=largest_difference(alone.values, reference.values),
-            unit="",
-            bar=SAME,
-            detail="the largest relative difference",
-        )
 
 
 def of_repeats(setup: Setup) -> Iterator[Figure]:

@@ -5,7 +5,7 @@ use crate::chars::{
     skip_space, DIGIT, ENDS_WORD, IN_WORD, LETTER, LOWER, SPACE, UPPER, WORD,
 };
 use crate::joins::match_join;
-use crate::numbers::{match_mixed, match_number, match_vulgar};
+use crate::numbers::{match_mixed, match_number, match_vulgar, read_number};
 use crate::tokens::{Kind, Text, Token};
 use crate::words::{is_unit_letter, NOT_UNITS};
 use crate::NotMine;
@@ -50,6 +50,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
+    #[inline]
     pub fn add(&mut self, kind: Kind, text: Text, start: usize, end: usize) -> usize {
         self.tokens.push(Token::new(kind, text, start, end));
         end
@@ -135,7 +136,7 @@ impl<'a> Lexer<'a> {
             '÷' => self.add_operator(at, end, Text::Divide),
             '⁄' => self.add_operator(at, end, Text::FractionSlash),
             '½' | '¼' | '¾' | '⅓' | '⅔' | '⅕' => match match_vulgar(self.line, at)? {
-                Some(token) => self.add_number(token, false),
+                Some(token) => self.add_mixed(token),
                 None => self.read_word(at, end),
             },
             _ if class & SPACE != 0 => self.skip(end, money),
@@ -146,19 +147,27 @@ impl<'a> Lexer<'a> {
 
     fn read_number(&mut self, at: usize, money: bool) -> Result<usize, NotMine> {
         if let Some(token) = match_mixed(self.line, at)? {
-            return self.add_number(token, false);
+            return self.add_mixed(token);
         }
-        if let Some(token) = match_number(self.line, at)? {
-            return self.add_number(token, money);
+        if let Some(end) = match_number(self.line, at)? {
+            return self.add_number(at, end, money);
         }
         match match_vulgar(self.line, at)? {
-            Some(token) => self.add_number(token, false),
+            Some(token) => self.add_mixed(token),
             None => self.add_break(at, at + 1),
         }
     }
 
-    fn add_number(&mut self, mut token: Token, money: bool) -> Result<usize, NotMine> {
-        token.money = money;
+    fn add_number(&mut self, at: usize, end: usize, money: bool) -> Result<usize, NotMine> {
+        self.add(Kind::Number, Text::InLine, at, end);
+        if let Some(token) = self.tokens.last_mut() {
+            token.money = money;
+            read_number(self.line, token)?;
+        }
+        Ok(end)
+    }
+
+    fn add_mixed(&mut self, token: Token) -> Result<usize, NotMine> {
         self.tokens.push(token);
         Ok(token.end as usize)
     }
@@ -175,7 +184,7 @@ impl<'a> Lexer<'a> {
             return self.add_ellipsis(at, end);
         }
         match match_number(self.line, at)? {
-            Some(token) => self.add_number(token, money),
+            Some(end) => self.add_number(at, end, money),
             None => self.add_break(at, at + 1),
         }
     }

@@ -8,8 +8,8 @@ use crate::NotMine;
 
 const MOST_DIGITS: usize = 18; // more do not fit 64 bits
 
-/// Return the number that the digits here, or the point before them, begin.
-pub fn match_number(line: &[u8], at: usize) -> Result<Option<Token>, NotMine> {
+/// Return where the number ends that the digits here, or the point before them, begin.
+pub fn match_number(line: &[u8], at: usize) -> Result<Option<usize>, NotMine> {
     if !may_start_number(line, at)? {
         return Ok(None);
     }
@@ -25,7 +25,7 @@ pub fn match_number(line: &[u8], at: usize) -> Result<Option<Token>, NotMine> {
     if end.is_none() && (length > 0 || is_digit_at(line, at + 1)) {
         end = finish_number(line, digits);
     }
-    end.map(|end| read_number(line, at, end)).transpose()
+    Ok(end)
 }
 
 fn may_start_number(line: &[u8], at: usize) -> Result<bool, NotMine> {
@@ -93,21 +93,23 @@ fn finish_number(line: &[u8], at: usize) -> Option<usize> {
     (!goes_on).then_some(end)
 }
 
-fn read_number(line: &[u8], start: usize, end: usize) -> Result<Token, NotMine> {
-    let mut token = Token::new(Kind::Number, Text::InLine, start, end);
-    let (mut digits, mut in_fraction) = (0, false);
-    for &byte in &line[start..end] {
+/// Read the digits of a number into its token.
+pub fn read_number(line: &[u8], token: &mut Token) -> Result<(), NotMine> {
+    let (mut value, mut digits, mut significant, mut decimals) = (0_i64, 0, 0, 0);
+    let mut denominator = 1_i64;
+    let mut in_fraction = false;
+    for &byte in &line[token.start as usize..token.end as usize] {
         match byte {
             b'0'..=b'9' => {
                 digits += 1;
                 if digits > MOST_DIGITS {
                     return Err(NotMine);
                 }
-                token.numerator = token.numerator * 10 + i64::from(byte - b'0');
-                token.digits += u8::from(token.numerator > 0);
+                value = value * 10 + i64::from(byte - b'0');
+                significant += u8::from(value > 0);
                 if in_fraction {
-                    token.decimals += 1;
-                    token.denominator *= 10;
+                    decimals += 1;
+                    denominator *= 10;
                 }
             }
             b'.' => in_fraction = true,
@@ -115,7 +117,11 @@ fn read_number(line: &[u8], start: usize, end: usize) -> Result<Token, NotMine> 
             _ => {}
         }
     }
-    Ok(token)
+    token.numerator = value;
+    token.denominator = denominator;
+    token.digits = significant;
+    token.decimals = decimals;
+    Ok(())
 }
 
 fn read_digits(digits: &[u8]) -> Result<i64, NotMine> {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning.equation_columns import count_equations_of
+from calipers.metrics.reasoning.equation_columns import _count_in_columns, count_equations_of
 from calipers.metrics.reasoning.equations import count_equations, find_equations
 from tests.conformance.equations_reference import equations as reference
 from tests.examples import examples
@@ -263,11 +263,10 @@ Counted = dict[str, int] | None
 
 
 def count_each_way(texts: Sequence[str | None]) -> Iterator[list[Counted]]:
-    """Yield the counts with the native library, if the package has it, and without."""
-    for native in ("1", "0"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CALIPERS_NATIVE", native)
-            yield count_equations_of(pl.Series("cot", texts, dtype=pl.String)).to_list()
+    """Yield the counts by the native library, if the package has it, and by columns."""
+    series = pl.Series("cot", texts, dtype=pl.String)
+    yield count_equations_of(series).to_list()
+    yield _count_in_columns(series).to_list()
 
 
 def _counted(texts: Sequence[str | None]) -> list[Counted]:

@@ -184,6 +184,13 @@ def test_columns_of_any_layout() -> None:
         assert found.to_list() == expected
 
 
+def test_many_texts_that_are_left() -> None:
+    """More of them than the exact reader is given: they go through regular expressions."""
+    texts = [f"{odd} says that {number} + 4 = 7 apples" for number in range(500) for odd in "٣é"]
+    found = count_equations_of(pl.Series("cot", texts)).to_list()
+    assert found == [count_equations(text)._asdict() for text in texts]
+
+
 def test_other_columns_are_left_to_python() -> None:
     assert count_natively(pl.Series([None, None])) is None
     assert count_natively(pl.Series([1, 2])) is None

@@ -1,9 +1,12 @@
 r"""Count the equations of many texts at once.
 
+Where the package was built with Rust, the native library does (`native_equations.py`). Else, and for
+what it leaves:
+
 Most equations that people and models write are short and right: `She has 16 - 3 = 13 eggs left.`
 Regular expressions over columns find those of which the exact reader (`equations.py`) would say
 "right" too, and integer arithmetic proves it. A line with a sign that is not settled so goes to the
-exact reader, each distinct line once. Tests hold both ways together on real and drawn texts.
+exact reader, each distinct line once. Tests hold all ways together on real and drawn texts.
 """
 
 from __future__ import annotations
@@ -13,7 +16,12 @@ from collections.abc import Callable
 import polars as pl
 
 from calipers.metrics.reasoning.equation_sides import NO_UNIT, SPELLED_OUT
-from calipers.metrics.reasoning.equations import EquationCounts, count_in_line, count_in_mark
+from calipers.metrics.reasoning.equations import (
+    EquationCounts,
+    count_equations,
+    count_in_line,
+    count_in_mark,
+)
 from calipers.metrics.reasoning.native_equations import count_natively
 
 COUNTS = pl.Struct(dict.fromkeys(EquationCounts._fields, pl.Int64()))
@@ -61,6 +69,7 @@ _EQUAL = 5e-7
 _SAME = 1e-13
 _TELLING = 1e8
 _NEAR = 0.999  # of a unit; what is nearer to its end is left to exact arithmetic
+_FEW_BYTES = 20_000  # of texts which the exact reader has read before the columns are set up
 _PRINTED = 9  # bytes; a longer number may be a printed float
 
 
@@ -68,18 +77,25 @@ def count_equations_of(texts: pl.Series) -> pl.Series:
     """Return a struct of `EquationCounts` for each text; null where there is no text."""
     counts = count_natively(texts)
     if counts is None:
-        return _count_in_columns(texts)
+        return _count_in_python(texts)
     left = counts[:, 0] < 0
     if left.any():
-        rest = _count_in_columns(texts.filter(pl.Series(left))).struct.unnest()
-        counts[left] = rest.to_numpy()
-    frame = pl.from_numpy(counts, schema=list(EquationCounts._fields))
-    struct = frame.to_struct(texts.name)
-    return struct if not texts.null_count() else struct.set(texts.is_null(), None)
+        rest = _count_in_python(texts.filter(pl.Series(left)))
+        counts[left] = rest.struct.unnest().to_numpy()
+    found = pl.from_numpy(counts, schema=list(EquationCounts._fields)).to_struct(texts.name)
+    return found.set(texts.is_null(), None) if texts.null_count() else found
+
+
+def _count_in_python(texts: pl.Series) -> pl.Series:
+    """Return the same without the native library."""
+    if texts.dtype != pl.String or (texts.str.len_bytes().sum() or 0) > _FEW_BYTES:
+        return _count_in_columns(texts)
+    counts = [None if text is None else count_equations(text)._asdict() for text in texts]
+    return pl.Series(texts.name, counts, dtype=COUNTS)
 
 
 def _count_in_columns(texts: pl.Series) -> pl.Series:
-    """Return the same without the library."""
+    """Return the same with regular expressions over columns."""
     names = EquationCounts._fields
     frame = pl.DataFrame({"text": texts.rename("text")}).with_row_index("place")
     some = frame.filter(pl.col("text").str.contains(_SIGN))
