@@ -39,8 +39,7 @@ FEW = {"sorted": 10**9, "digit by digit": 0, "a digit, then at once": 3, "at onc
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way to a rank, whatever the number of rows."""
     if request.param != "sorted":
-        for name in ("RANKED_ROWS", "DESCRIBED_ROWS"):
-            monkeypatch.setattr(polars, name, -1)
+        monkeypatch.setattr(polars, "RANKED_ROWS", -1)
     monkeypatch.setattr(ranks, "_FEW", FEW[request.param])
 
 
@@ -128,7 +127,7 @@ def test_a_group_without_values_has_no_rank() -> None:
 
 
 def test_ranks_over_the_parts_of_a_store_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calipers.engines.store.PARTS", 6)
+    monkeypatch.setattr("calipers.engines.spilling.SPILL_BYTES", 60_000)
     chance = random.Random(9)
     groups: Groups = {
         model: [chance.choice([chance.gauss(0, 1e3), 7.0]) for _ in range(size)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines import store as store_module
+from calipers.engines import spilling
 from calipers.engines.plan import Plan
 from calipers.engines.polars import sum_store
 from calipers.engines.store import Store
@@ -53,9 +54,9 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
 
 
 @pytest.fixture(autouse=True)
-def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many parts as are needed to see that there are several."""
-    monkeypatch.setattr(store_module, "PARTS", 6)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small that rows spread by task are in several."""
+    monkeypatch.setattr(spilling, "SPILL_BYTES", 60_000)
 
 
 def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
@@ -70,7 +71,7 @@ def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.D
         expected = sum_store(_filled(held, batches), PLAN)
         found = sum_store(_filled(spilled, batches), PLAN)
         assert len(list(held.parts())) == 1
-        assert len(list(spilled.parts())) == (1 if held_bytes == 4 * 10**6 else store_module.PARTS)
+        assert (len(list(spilled.parts())) > 1) == (held_bytes < 4 * 10**6)
     _assert_same(found, expected)
 
 
@@ -102,8 +103,17 @@ def test_every_row_comes_back_once(batches: list[pl.DataFrame]) -> None:
     assert_frame_equal(pl.concat(again), pl.concat(parts))
 
 
-def test_all_rows_of_a_task_are_in_one_part_and_in_order(batches: list[pl.DataFrame]) -> None:
-    with Store(PLAN.schema, held_bytes=1) as store:
+def _runs_side_by_side(batches: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    rows = pl.concat(batches).sort(TASK, maintain_order=True)
+    return list(rows.iter_slices(BATCH - 1))  # so that tasks go on in the next batch
+
+
+@pytest.mark.parametrize("arrange", [list, _runs_side_by_side], ids=["far apart", "side by side"])
+def test_all_rows_of_a_task_are_in_one_part_and_in_order(
+    arrange: Callable[[list[pl.DataFrame]], list[pl.DataFrame]], batches: list[pl.DataFrame]
+) -> None:
+    batches = arrange(batches)
+    with Store(PLAN.schema, held_bytes=40_000) as store:
         parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
     seen: set[int] = set()
     everything = pl.concat(batches)
@@ -112,10 +122,27 @@ def test_all_rows_of_a_task_are_in_one_part_and_in_order(batches: list[pl.DataFr
         assert not tasks & seen
         seen |= tasks
         assert_frame_equal(
-            part.filter(pl.col(TASK).is_not_null()),
-            everything.filter(pl.col(TASK).is_in(list(tasks))),
+            part.filter(pl.col(TASK).is_not_null()).sort(TASK, maintain_order=True),
+            everything.filter(pl.col(TASK).is_in(list(tasks))).sort(TASK, maintain_order=True),
         )
     assert seen == set(everything[TASK].drop_nulls())
+
+
+def test_rows_stay_where_they_came_if_the_runs_of_a_task_are_side_by_side(
+    batches: list[pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilling.SpilledRows, "_spread", lambda _: pytest.fail("spread"))
+    with Store(PLAN.schema, held_bytes=40_000) as store:
+        parts = list(_filled(store, _runs_side_by_side(batches)).parts([TASK]))
+    assert len(parts) > 1
+    assert sum(part.height for part in parts) == ROWS
+
+
+def test_tasks_are_looked_at_some_at_a_time(
+    batches: list[pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilling, "_LOOKED_AT", ROWS // 4)
+    test_all_rows_of_a_task_are_in_one_part_and_in_order(list, batches)
 
 
 def test_some_columns_of_each_part(batches: list[pl.DataFrame]) -> None:

@@ -313,7 +313,12 @@ class Plan:
             return {}
         empty = frozenset(each.name for each in records if each.null_count() == records.height)
         if empty not in self._constants:
-            self._constants[empty] = self._evaluate_nulls(records, empty)
+            nulls = {
+                feature.name: pl.lit(None, dtype=feature.dtype)
+                for feature in self.features
+                if not empty.isdisjoint(feature.null_without)
+            }
+            self._constants[empty] = self._evaluate_nulls(records, empty) | nulls
         return self._constants[empty]
 
     @cached_property

@@ -24,10 +24,10 @@ from calipers.engines.per_task import (
     sort_runs,
     sum_tasks,
 )
-from calipers.engines.plan import IDENTITY, Plan, sort_key
+from calipers.engines.plan import Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Count, CountedRanks, Position
 from calipers.engines.reading import MeasuredRows, read_rows
-from calipers.engines.sorted_groups import DESCRIBED_ROWS, RANKED_ROWS, SortedGroups
+from calipers.engines.sorted_groups import RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_effects,
     add_spreads,
@@ -37,6 +37,7 @@ from calipers.engines.spreads import (
     sum_clusters,
 )
 from calipers.engines.store import GroupedRows, decode_groups, encode_groups
+from calipers.engines.tasks import Tasks, has_few_values
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -45,6 +46,7 @@ from calipers.engines.totals import (
     add_totals,
     are_counted_alike,
     count_alike,
+    count_alike_rows,
     list_housekeeping,
     locate_clustered_ranks,
     locate_described,
@@ -119,8 +121,8 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
 
 def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
     """Return every group's totals over the whole store, with the spread of its clusters."""
-    fits = store.is_local and store.rows <= (DESCRIBED_ROWS if plan.described else RANKED_ROWS)
-    held = SortedGroups(store) if plan.sorted_features and fits else None
+    fits = store.is_local and store.rows <= RANKED_ROWS
+    held = SortedGroups(store, plan.described) if plan.sorted_features and fits else None
     counted = CountedRanks(
         partial(_tally, store=store), partial(_join_small, store.codes), store.rows
     )
@@ -164,10 +166,9 @@ def _sum_first_pass(
     tallies = _start_tallies(counts)
 
     def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        repeated = _keep_repeated(part, TASK)
-        shares = [_share(part, repeated, aggregate) for aggregate in aggregates]
+        tasks = Tasks(part)
         with ThreadPoolExecutor() as pool:
-            found = pool.map(partial(_sum_part, plan=plan), shares, aggregates)
+            found = pool.map(partial(_sum_part, tasks, plan=plan), aggregates)
             return [*chain.from_iterable(found), *_count_part(part, counts)]
 
     columns = [name for name in plan.schema if name not in plan.having]
@@ -203,22 +204,6 @@ def _is_kept(aggregate: Aggregate) -> bool:
     return bool(aggregate.keys) and TASK not in aggregate.keys
 
 
-def _share(part: pl.DataFrame, repeated: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    """Return the rows that can count; a task or call that occurs once is never repeated."""
-    if TASK not in aggregate.keys or aggregate.every_task:
-        return part
-    if IDENTITY not in aggregate.keys:
-        return repeated
-    return _keep_repeated(repeated, IDENTITY)
-
-
-def _keep_repeated(rows: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Return the rows whose key occurs twice or more; a quick check first."""
-    if rows[key].n_unique() == rows.height:
-        return rows.clear()
-    return rows.filter(pl.col(key).is_duplicated())
-
-
 def _count_tables(aggregate: Aggregate, plan: Plan) -> int:
     """Return how many tables `_sum_part` makes."""
     if TASK not in aggregate.keys:
@@ -229,24 +214,49 @@ def _count_tables(aggregate: Aggregate, plan: Plan) -> int:
     )
 
 
-def _sum_part(part: pl.DataFrame, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
+def _sum_part(tasks: Tasks, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """Return a part's tables; finished if the key is a task, which is whole within its part."""
-    table = _collect_sorted(sum_keys(nw.from_native(part.lazy()), aggregate), *aggregate.keys)
     if TASK not in aggregate.keys:
-        return [table]
+        return [_sum_by_keys(tasks.part, aggregate)]
+    alike = bool(aggregate.tasks) and are_counted_alike(aggregate, plan)
+    if alike and not aggregate.finish and has_few_values(aggregate):
+        return [sum_tables(_count_tasks(tasks, aggregate), [GROUP, *aggregate.totals])]
+    table = _sum_by_keys(tasks.select(aggregate), aggregate)
     tables = _apply_each(table, aggregate.finish)
-    if aggregate.tasks and are_counted_alike(aggregate, plan):
-        counted = count_alike(nw.from_native(table.lazy()), aggregate)
-        return [*tables, _collect_sorted(counted, *aggregate.totals)]
+    if alike:
+        return [*tables, _count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
-        tasks = _collect_sorted(values.step(nw.from_native(table.lazy())))
+        each = _collect_sorted(values.step(nw.from_native(table.lazy())))
         if plan.cluster is not None:
-            clusters = part.group_by(TASK).agg(pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK)))
-            tasks = tasks.join(clusters, on=TASK, maintain_order="left")
+            clusters = tasks.part.group_by(TASK).agg(
+                pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK))
+            )
+            each = each.join(clusters, on=TASK, maintain_order="left")
         steps = (per_cluster,) if plan.cluster is not None else (per_cluster, per_group)
-        tables.append(_apply_steps(tasks, *steps))
+        tables.append(_apply_steps(each, *steps))
     return tables
+
+
+def _sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """Return totals per group and key; a key that is the same in all rows is quickly told."""
+    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
+    if len(keys) == 1 and rows.height and rows[keys[0]].min() == rows[keys[0]].max():
+        only = pl.lit(rows[keys[0]].max(), dtype=rows.schema[keys[0]]).alias(keys[0])
+        return _collect_sorted(sum_keys(frame, replace(aggregate, keys=()))).with_columns(only)
+    return _collect_sorted(sum_keys(frame, aggregate), *keys)
+
+
+def _count_tasks(tasks: Tasks, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
+    """Yield tasks of equal totals, counted: those of several rows, and those of one."""
+    yield _count_alike(_sum_by_keys(tasks.repeated, aggregate), aggregate)
+    if aggregate.every_task:
+        yield count_alike_rows(tasks.single, aggregate)
+
+
+def _count_alike(table: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    counted = count_alike(nw.from_native(table.lazy()), aggregate)
+    return _collect_sorted(counted, *aggregate.totals)
 
 
 def _sum_tasks(
@@ -299,7 +309,7 @@ def _sum_clusters(
         return join_table(rows, encode_groups(table, codes), on)
 
     def clusters_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        rows = _keep_repeated(part, TASK) if cluster == TASK else part
+        rows = Tasks(part).repeated if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
         if not rows.height:
             return []
@@ -377,8 +387,7 @@ def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:
 def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
     """Return the table in the order of its keys, so that sums over it are reproducible.
 
-    It is sorted once it is there: before that, Polars would sum its groups in no order at all, and
-    those of adjacent rows several times as slowly.
+    It is sorted once it is there: before that, Polars would sum its groups in no order at all.
     """
     native: pl.LazyFrame = frame.to_native()
     columns = native.collect_schema()

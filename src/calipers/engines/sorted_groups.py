@@ -5,44 +5,55 @@ For as many rows as fit in memory. Beyond that, and on a cluster, `ranks` counts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from calipers.engines.store import GroupedRows
 from calipers.metrics.declare.declaration import GROUP, Feature
 
-RANKED_ROWS = 2_000_000  # beyond that, counting finds a rank in less memory
-DESCRIBED_ROWS = 20_000_000  # to count every value for its mode would take more
+RANKED_ROWS = 20_000_000  # beyond that, counting finds a rank in less memory
 
 Floats = npt.NDArray[np.float64]
 
 
 class SortedGroups:
-    """All rows put in order by group once, and each feature then within its groups."""
+    """Each feature's values by group, and there in order as far as is asked for.
 
-    def __init__(self, store: GroupedRows) -> None:
+    `modes` are the features whose most frequent values will be.
+    """
+
+    def __init__(self, store: GroupedRows, modes: Iterable[Feature] = ()) -> None:
         self._store = store
-        codes = pl.concat(part[GROUP] for part in store.parts([GROUP])).to_numpy()
-        counts = np.bincount(codes)
-        if len(counts) <= 2**16:
-            codes = codes.astype(np.uint16)  # so few are sorted by counting
-        self._order = np.argsort(codes, kind="stable")
-        self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self._sorted: dict[Feature, Floats] = {}
+        codes = [part[GROUP].to_numpy() for part in store.parts([GROUP])]
+        self._orders = [_order_codes(each) for each in codes]
+        self._counts = [np.bincount(each, minlength=len(store.groups)) for each in codes]
+        self._starts = np.concatenate(([0], np.cumsum(np.sum(self._counts, axis=0))))
+        self._modes = frozenset(modes)
+        self._gathered: dict[Feature, Floats] = {}
 
-    def sort_values(self, feature: Feature) -> Floats:
-        """Return the values group by group in ascending order, rows without a value last."""
-        if feature not in self._sorted:
-            column = pl.concat(part[feature.name] for part in self._store.parts([feature.name]))
-            values = column.to_numpy()[self._order]
-            for start, end in pairwise(self._starts):
+    def _gather(self, feature: Feature) -> Floats:
+        """Return the values group by group; in order if modes are asked for."""
+        if feature not in self._gathered:
+            values = np.empty(self._starts[-1])
+            places = self._starts[:-1].copy()
+            parts = self._store.parts([feature.name])
+            for part, order, counts in zip(parts, self._orders, self._counts, strict=True):
+                column = part[feature.name].to_numpy()
+                column = column if order is None else column[order]
+                taken = 0
+                for code in np.flatnonzero(counts):
+                    place, count = places[code], counts[code]
+                    values[place : place + count] = column[taken : taken + count]
+                    taken += count
+                places += counts
+            for start, end in pairwise(self._starts) if feature in self._modes else ():
                 values[start:end].sort()
-            self._sorted = {feature: values}  # the last one: it is often asked for again
-        return self._sorted[feature]
+            self._gathered = {feature: values}  # the last one: it is often asked for again
+        return self._gathered[feature]
 
     def select(
         self, feature: Feature, positions: Sequence[tuple[str, str, int]]
@@ -50,13 +61,19 @@ class SortedGroups:
         """Yield the values at positions, from 1, each with its group and name."""
         if not positions:
             return
-        values = self.sort_values(feature)
-        for group, name, position in positions:
-            yield group, name, float(values[self._starts[self._store.encode(group)] + position - 1])
+        values = self._gather(feature)
+        for group, asked in groupby(sorted(positions), key=itemgetter(0)):
+            code = self._store.encode(group)
+            own = values[self._starts[code] : self._starts[code + 1]]
+            found = [(name, position - 1) for _, name, position in asked]
+            if feature not in self._modes:
+                own.partition([place for _, place in found])
+            for name, place in found:
+                yield group, name, float(own[place])
 
     def find_modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
         """Yield each group's most frequent value, the smallest of equals."""
-        values = self.sort_values(feature)
+        values = self._gather(feature)
         fresh = np.ones(len(values), bool)  # where a run of equal values begins
         fresh[1:] = values[1:] != values[:-1]
         fresh[self._starts[:-1][self._starts[:-1] < len(values)]] = True
@@ -71,3 +88,11 @@ class SortedGroups:
         for code, group in enumerate(self._store.groups):
             if most[code]:
                 yield group, float(values[begins[first_winner[code]]])
+
+
+def _order_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
+    """Return the order of a part's groups; None if they are in order."""
+    if (codes[1:] >= codes[:-1]).all():
+        return None
+    few = codes.max() < 2**16  # so few are sorted by counting
+    return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")

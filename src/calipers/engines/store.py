@@ -1,28 +1,29 @@
 """The compact table of a whole run, in parts that each fit in memory.
 
-Small tables stay in memory as one part. Beyond a limit, rows go to temporary files, spread over
-parts by task, so that all runs of a task are in the same part and memory stays flat. Groups are
-small numbers in it: tables are grouped by them many times. Columns without a value take no room.
+Small tables stay in memory as one part. Beyond a limit, rows go to temporary files (`spilling`), so
+that memory stays flat. Groups are small numbers in it, and a part is in their order: tables are
+grouped by them many times, and groups of adjacent rows are summed several times as fast. Columns
+without a value take no room.
 """
 
 from __future__ import annotations
 
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import polars as pl
 
+from calipers.engines import spilling
 from calipers.engines.codes import Codes
+from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
-SPILL_BYTES = 96 << 20  # so much at a time once the rows no longer fit
-PARTS = 48
+_FEW_GROUPS = 64  # so many pieces of each table are put together one by one
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
 """Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
@@ -83,21 +84,10 @@ def decode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
 
 def drop_empty_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the columns in which none has a value; group and task stay."""
+    nulls = zip(rows.columns, rows.null_count().row(0), strict=True)
     return rows.select(
-        each.name for each in rows if each.name in (GROUP, TASK) or each.null_count() < rows.height
+        name for name, count in nulls if name in (GROUP, TASK) or count < rows.height
     )
-
-
-def split_by_task(rows: pl.DataFrame, parts: int) -> dict[int, pl.DataFrame]:
-    """Return the rows spread over parts, by number: all rows of a task in the same one.
-
-    Rows without an id are tasks of their own: any part will do.
-    """
-    part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % parts
-    shares = rows.with_columns(part.alias("_part")).partition_by(
-        "_part", as_dict=True, include_key=False
-    )
-    return {int(number): share for (number,), share in shares.items()}
 
 
 def complete_columns(
@@ -125,8 +115,7 @@ class Store(GroupedRows):
         self._held: list[pl.DataFrame] = []
         self._held_size = 0.0
         self._held_bytes = held_bytes
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._written: list[list[str]] = []  # the columns of the files with each number
+        self._spilled: SpilledRows | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -137,8 +126,8 @@ class Store(GroupedRows):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._spilled is not None:
+            self._spilled.remove()
 
     @property
     def columns(self) -> list[str]:
@@ -148,60 +137,71 @@ class Store(GroupedRows):
     @property
     def is_held(self) -> bool:
         """Whether all rows are in memory, as one part."""
-        return self._folder is None
+        return self._spilled is None
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
         rows = self.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
-        rows = drop_empty_columns(rows)
+        rows = drop_empty_columns(rows).sort(GROUP, maintain_order=True)  # quick while it is small
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
-        if self._held_size > (self._held_bytes if self._folder is None else SPILL_BYTES):
+        if self._held_size > self._held_bytes:
             self._spill()
 
     def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
+        """Write what is held, but for tasks that may go on in the rows to come."""
+        self._held_bytes = min(
+            self._held_bytes, spilling.SPILL_BYTES
+        )  # they no longer fit: less at a time
+        self._spilled = self._spilled or SpilledRows()
+        waiting: list[pl.DataFrame] = []
         while self._held:
-            rows = pl.concat(self._pop_held(), how="diagonal")
-            for number, share in split_by_task(rows, PARTS).items():
-                folder = Path(self._folder.name, f"{number:02}")
-                folder.mkdir(exist_ok=True)
-                share.write_ipc(folder / f"{len(self._written):06}.arrow")
-            self._written.append(rows.columns)
-        self._held_size = 0.0
+            rows, waiting = split_finished([*waiting, *self._pop_held()])
+            self._spilled.add(_merge_groups(rows))
+        self._held = waiting
+        self._held_size = sum(each.estimated_size() for each in waiting)
 
     def _pop_held(self) -> Iterator[pl.DataFrame]:
         size = 0.0
-        while self._held and size < SPILL_BYTES:
+        while self._held and size < spilling.SPILL_BYTES:
             rows = self._held.pop(0)
             size += rows.estimated_size()
             yield rows
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield each part, from memory or from its files."""
+        """Yield each part, from memory or from its files, its rows in the order of groups."""
         names = list(columns or self._schema)
-        if self._folder is None:
+        if self._spilled is None:
             if len(self._held) != 1:
                 known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
-                self._held = [pl.concat([known, *self._held], how="diagonal").rechunk()]
+                self._held = [_merge_groups([known, *self._held])]
             yield complete_columns(self._held[0], names, self._schema)
             return
         if self._held:
-            self._spill()
-        for folder in sorted(Path(self._folder.name).iterdir()):
-            yield self._concat(
-                (self._read(file, names) for file in sorted(folder.iterdir())), names
-            )
+            self._spilled.add(_merge_groups(self._held))
+            self._held = []
+        for tables in self._spilled.parts([GROUP, *names]):
+            yield complete_columns(_merge_groups(tables), names, self._schema)
 
-    def _read(self, file: Path, names: Sequence[str]) -> pl.DataFrame:
-        known = self._written[int(file.stem)]
-        return pl.read_ipc(file, columns=[name for name in known if name in (GROUP, *names)])
 
-    def _concat(self, tables: Iterable[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
-        """Return all rows with all these columns, each in one piece of memory."""
-        whole = pl.concat(tables, how="diagonal")
-        return complete_columns(whole, names, self._schema).rechunk()
+def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of tables that are in the order of groups in that order, in one piece."""
+    if len(tables) == 1:
+        return tables[0].with_columns(pl.col(GROUP).set_sorted())
+    codes = [table[GROUP].to_numpy() for table in tables]
+    last = max((int(each[-1]) for each in codes if len(each)), default=0)
+    if last >= _FEW_GROUPS:
+        return pl.concat(tables, how="diagonal").rechunk().sort(GROUP, maintain_order=True)
+    bounds = [np.searchsorted(each, np.arange(last + 2)).tolist() for each in codes]
+    pieces = [
+        table[start:end]
+        for code in range(last + 1)
+        for table, bound in zip(tables, bounds, strict=True)
+        for start, end in [(bound[code], bound[code + 1])]
+        if start < end
+    ]
+    merged = pl.concat(pieces or tables, how="diagonal").rechunk()
+    return merged.with_columns(pl.col(GROUP).set_sorted())

@@ -17,7 +17,8 @@ from pyspark import TaskContext
 
 from calipers.engines.batches import MeasuredBatch, measure_chunk
 from calipers.engines.plan import Plan, name_presence
-from calipers.engines.store import SPILL_BYTES, drop_empty_columns, split_by_task
+from calipers.engines.spilling import SPILL_BYTES, split_by_task
+from calipers.engines.store import drop_empty_columns
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.sources import BadRow
 from calipers.records.spark.session import pack, to_batches, unpack

@@ -21,30 +21,40 @@ PYTHON_SPACE = (
 )
 
 _NUMBER = r"^[+-]?(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)$"
-_MAYBE_RESPELLED = r"[.,]|^\+|^-?0"  # what a number in its one spelling mostly lacks
+_NORMAL = r"^(?:0|[1-9][0-9]*|[a-z]+)$"  # what most short answers are, and stay
+_LEADING = r"^-?[.0]"  # what may lack a zero before its point, or has some too many
 _KEY_CHARS = 64
 
 
 def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
     """Return the texts as they are compared."""
-    texts = texts.str.strip_chars(PYTHON_SPACE).str.to_lowercase()
-    if settings.normalize == "text":
-        return texts
-    rows = texts.str.contains(_MAYBE_RESPELLED).arg_true()
-    rows = rows.filter(texts.gather(rows).str.contains(_NUMBER))
-    return texts.scatter(rows, _unify_numbers(texts.gather(rows))) if len(rows) else texts
+    rows = (~texts.str.contains(_NORMAL)).arg_true()
+    others = texts.gather(rows).str.strip_chars(PYTHON_SPACE).str.to_lowercase()
+    if settings.normalize != "text":
+        others = _replace_at(others.str.contains(_NUMBER), others, _unify_numbers)
+    return texts.clone().scatter(rows, others) if len(rows) else texts
 
 
 def _unify_numbers(numbers: pl.Series) -> pl.Series:
     """Return one spelling per value: no plus, no commas, no redundant zeros, no minus zero."""
-    return (
-        numbers.str.replace_all(",", "", literal=True)
-        .str.strip_prefix("+")
-        .str.replace(r"^(-?)\.", "${1}0.")
-        .str.replace(r"^(-?)0+([0-9])", "${1}${2}")
-        .str.replace(r"\.0*$|(\.[0-9]*[1-9])0+$", "${1}")
-        .str.replace(r"^-0$", "0")
-    )
+    numbers = numbers.str.replace_all(",", "", literal=True).str.strip_prefix("+")
+    numbers = _replace_at(numbers.str.contains(_LEADING), numbers, _unify_leading_zeros)
+    has_point = numbers.str.contains(".", literal=True)
+    shorter = numbers.str.strip_chars_end("0").str.strip_chars_end(".")
+    numbers = shorter.zip_with(has_point, numbers)
+    return numbers.set(numbers == "-0", "0")
+
+
+def _unify_leading_zeros(numbers: pl.Series) -> pl.Series:
+    return numbers.str.replace(r"^(-?)\.", "${1}0.").str.replace(r"^(-?)0+([0-9])", "${1}${2}")
+
+
+def _replace_at(
+    where: pl.Series, texts: pl.Series, change: Callable[[pl.Series], pl.Series]
+) -> pl.Series:
+    """Return the texts with those changed for which `where` is true."""
+    rows = where.arg_true()
+    return texts.scatter(rows, change(texts.gather(rows))) if len(rows) else texts
 
 
 def _declare_normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:

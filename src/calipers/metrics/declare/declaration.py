@@ -74,6 +74,7 @@ class Feature:
     stored: bool = True  # whether aggregates need it, or only other features
     listed: bool = True  # whether `--per-sample` writes it
     shown: str | None = None  # under which name, if not its own
+    null_without: tuple[str, ...] = ()  # fields without which a row has no value
     numbers: tuple[str, ...] = ()  # fields of the user's own that are read as numbers for it
     of_record: Callable[[Mapping[str, Any]], Any] | None = None  # a function of all the fields
 

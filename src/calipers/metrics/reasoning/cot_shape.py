@@ -125,6 +125,7 @@ ra_ratio = Feature(
     reads=("answer", cot_tokens),
     dtype=pl.Float64(),
     expression=_ratio,
+    null_without=("cot",),
 )
 
 cot_tokens_mean = mean(

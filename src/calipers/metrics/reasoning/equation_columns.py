@@ -1,7 +1,7 @@
 r"""Count the equations of many texts at once.
 
-Where the package was built with Rust, the native library does (`native_equations.py`). Else, and for
-what it leaves:
+Where the package was built with Rust, the native library does (`native_equations.py`). Else, and
+for what it leaves:
 
 Most equations that people and models write are short and right: `She has 16 - 3 = 13 eggs left.`
 Regular expressions over columns find those of which the exact reader (`equations.py`) would say

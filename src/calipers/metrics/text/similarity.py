@@ -47,6 +47,7 @@ chosen_reference = Feature(
     reads=TEXTS,
     dtype=_CHOSEN,
     expression=_choose,
+    null_without=("reference",),
     stored=False,
     listed=False,
 )
@@ -74,6 +75,7 @@ scored = Feature(
     reads=("answer", chosen_reference),
     dtype=_SEMANTIC,
     expression=_score,
+    null_without=("reference",),
     stored=False,
     listed=False,
 )
@@ -105,6 +107,7 @@ def _declare_similarity(
         expression=lambda _: pl.struct("answer", chosen_reference.name).map_batches(
             of_batch, return_dtype=pl.Float64
         ),
+        null_without=("reference",),
     )
 
 

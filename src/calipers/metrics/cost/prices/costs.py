@@ -37,13 +37,12 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
     are not. `cache_unpriced` says that there are tokens of the cache, and no price for them.
     """
     is_open = pl.col("cost_usd").is_null() & pl.all_horizontal(pl.col(_NEEDED).is_not_null())
-    if not calls.select(is_open.any()).item():  # costs of 10 million runs are often all recorded
-        no = pl.lit(value=False)
-        unpriced = pl.lit(None, pl.String).alias("unpriced")
-        flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
-        return calls.select("cost_usd", *flags, unpriced)
     calls = calls.with_columns(pl.when(is_open).then("model").alias("unpriced"))
     found = dict(_find_tariffs(calls["unpriced"].drop_nulls().unique(), prices))
+    if not found:  # costs of 10 million runs are often all recorded
+        no = pl.lit(value=False)
+        flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
+        return calls.select("cost_usd", *flags, "unpriced")
     steps = max((len(tariff) for tariff, _ in found.values()), default=0)
     table = pl.DataFrame(
         [
