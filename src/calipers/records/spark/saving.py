@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from calipers.records.spark.session import find_last_line, start_session
+from calipers.records.spark.failures import SPARK_ERRORS, find_last_line
+from calipers.records.spark.session import start_session
 from calipers.support.errors import DataError, UsageError
 
 
@@ -23,7 +23,7 @@ def refuse_table(name: str, option: str) -> None:
     try:
         has_schema = not schema or "`" in schema or catalog.databaseExists(schema)
         taken = has_schema and catalog.tableExists(name)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise UsageError(
             f"{option} table:{name}: {find_last_line(error)}",
             fix="name it as the session knows it: table:CATALOG.SCHEMA.NAME",
@@ -49,7 +49,7 @@ def save_rows(rows: DataFrame, name: str, *, expected: int, option: str) -> None
     try:
         rows.write.saveAsTable(name)
         saved = rows.sparkSession.table(name).count()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DataError(
             f"{option} table:{name}: Spark cannot write it: {find_last_line(error)}",
             fix="check that the session may create tables there",
