@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from calipers.engines.batches import number_rows
 from calipers.engines.outcome import Sinks
 from calipers.engines.spark.cells import SAMPLES, PartitionSummary, name_partition
-from calipers.records.spark.saving import make_frame, save_rows, conform_schema
+from calipers.records.spark.saving import conform_schema, make_frame, save_rows
 from calipers.records.spark.session import to_batches, unpack
 from calipers.support.errors import DataError
 
