@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PATIENCE_S = 60.0
 
 
-def measure_processes(session: int) -> Counter[str]:
+def measure_processes(session: int) -> dict[str, float]:
     """Return the processor seconds of a session's processes so far, by program."""
-    found: Counter[str] = Counter()
+    found = {"JVM": 0.0, "Python": 0.0}
     for each in Path("/proc").iterdir():
         try:
             stat = (each / "stat").read_text() if each.name.isdecimal() else ""
@@ -51,7 +50,10 @@ def main() -> None:
     measured = score(path, by="model", engine="spark")
     seconds = time.perf_counter() - started
     after = [measure_processes(each) for each in sessions]
-    *executors, driver = (dict(late - early) for early, late in zip(before, after, strict=True))
+    *executors, driver = (
+        {name: late[name] - early[name] for name in late}
+        for early, late in zip(before, after, strict=True)
+    )
     executor_list = store.executorList(False)  # noqa: FBT003 (it is Java's)
     report: dict[str, Any] = {
         "seconds": seconds,

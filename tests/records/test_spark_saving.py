@@ -109,8 +109,8 @@ def test_only_spark_writes_tables(tmp_path: Path) -> None:
 
 def test_types_that_spark_lacks_are_replaced() -> None:
     nested = pl.Struct({"n": pl.List(pl.UInt32()), "text": pl.Null()})
-    suited = saving.suit_schema(pl.Schema({"a": pl.UInt64(), "b": nested, "c": pl.Float64()}))
-    assert suited == {
+    conformed = saving.conform_schema(pl.Schema({"a": pl.UInt64(), "b": nested, "c": pl.Float64()}))
+    assert conformed == {
         "a": pl.Int64(),
         "b": pl.Struct({"n": pl.List(pl.Int64()), "text": pl.String()}),
         "c": pl.Float64(),

@@ -10,7 +10,6 @@ from functools import reduce
 from typing import Any
 
 import polars as pl
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from calipers.engines.outcome import ROWS as COUNT
@@ -37,7 +36,8 @@ from calipers.engines.store import GroupedRows
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sources import BadRow, Source, Wanted
-from calipers.records.spark.session import find_last_line, send_loaded_files
+from calipers.records.spark.failures import SPARK_ERRORS, explain_executors, find_last_line
+from calipers.records.spark.session import send_loaded_files
 from calipers.records.spark.table import SparkSource, move_to_spark
 from calipers.records.tables import Rows
 from calipers.support.errors import DataError
@@ -53,11 +53,14 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
 
 @contextmanager
 def explain_failures() -> Iterator[None]:
-    """Raise DataError, with the line that matters, where Spark gives up inside the block."""
+    """Raise DataError, with the line that matters, where Spark gives up inside the block.
+
+    UsageError where the executors lack what the work needs.
+    """
     try:
         yield
-    except PySparkException as error:
-        raise DataError(
+    except SPARK_ERRORS as error:
+        raise explain_executors(error) or DataError(
             f"Spark gave up: {find_last_line(error)}",
             fix="try --engine polars on a part of the data to see the row in question",
         ) from error

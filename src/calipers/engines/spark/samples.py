@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from calipers.engines.batches import number_rows
 from calipers.engines.outcome import Sinks
 from calipers.engines.spark.cells import SAMPLES, PartitionSummary, name_partition
-from calipers.records.spark.saving import make_frame, save_rows, suit_schema
+from calipers.records.spark.saving import conform_schema, make_frame, save_rows
 from calipers.records.spark.session import to_batches, unpack
 from calipers.support.errors import DataError
 
@@ -21,7 +21,7 @@ _OPTION = "--per-sample"
 
 
 def stream_samples(measured: DataFrame, sinks: Sinks, expected: int) -> None:
-    """Hand per-sample values to the sinks, part by part.
+    """Give per-sample values to the sinks, part by part.
 
     Raises:
         DataError: Fewer or more rows arrived than were measured.
@@ -42,7 +42,7 @@ def stream_samples(measured: DataFrame, sinks: Sinks, expected: int) -> None:
 def save_samples(
     measured: DataFrame, found: Sequence[PartitionSummary], schemas: Iterable[Any], name: str
 ) -> None:
-    """Let workers write per-sample values to a new table; `schemas` are tables without rows.
+    """Save per-sample values, by the workers, as a new table; `schemas` are tables without rows.
 
     Raises:
         DataError: Spark cannot write it, or another number of rows than was measured.
@@ -50,7 +50,7 @@ def save_samples(
     empty = [unpack(piece) for piece in schemas]
     if not empty:  # no record, which the score says
         return
-    common = suit_schema(pl.concat(empty, how="vertical_relaxed").schema)
+    common = conform_schema(pl.concat(empty, how="vertical_relaxed").schema)
     ends = accumulate(each.rows for each in found)
     before = {each.partition: end - each.rows for each, end in zip(found, ends, strict=True)}
     cells = measured.filter(f"kind = '{SAMPLES}'").select("place", "piece")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from calipers.records.spark.session import find_last_line, start_session
+from calipers.records.spark.failures import SPARK_ERRORS, find_last_line
+from calipers.records.spark.session import start_session
 from calipers.support.errors import DataError, UsageError
 
 
@@ -23,7 +23,7 @@ def refuse_table(name: str, option: str) -> None:
     try:
         has_schema = not schema or "`" in schema or catalog.databaseExists(schema)
         taken = has_schema and catalog.tableExists(name)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise UsageError(
             f"{option} table:{name}: {find_last_line(error)}",
             fix="name it as the session knows it: table:CATALOG.SCHEMA.NAME",
@@ -49,7 +49,7 @@ def save_rows(rows: DataFrame, name: str, *, expected: int, option: str) -> None
     try:
         rows.write.saveAsTable(name)
         saved = rows.sparkSession.table(name).count()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise DataError(
             f"{option} table:{name}: Spark cannot write it: {find_last_line(error)}",
             fix="check that the session may create tables there",
@@ -70,21 +70,21 @@ def save_parquet(path: Path, name: str, *, option: str) -> None:
 
 def make_frame(rows: pl.DataFrame) -> DataFrame:
     """Return rows as a data frame of the session's, in types that Spark has."""
-    suited = rows.cast(suit_schema(rows.schema))
-    table = suited.to_arrow(compat_level=pl.CompatLevel.oldest())
+    conformed = rows.cast(conform_schema(rows.schema))
+    table = conformed.to_arrow(compat_level=pl.CompatLevel.oldest())
     return start_session().createDataFrame(table)
 
 
-def suit_schema(schema: pl.Schema) -> pl.Schema:
+def conform_schema(schema: pl.Schema) -> pl.Schema:
     """Return the schema in types that Spark has: no unsigned numbers, no column without a type."""
-    return pl.Schema({name: _suit(dtype) for name, dtype in schema.items()})
+    return pl.Schema({name: _conform(dtype) for name, dtype in schema.items()})
 
 
-def _suit(dtype: pl.DataType) -> pl.DataType:
+def _conform(dtype: pl.DataType) -> pl.DataType:
     if isinstance(dtype, pl.List):
-        return pl.List(_suit(dtype.inner))  # type: ignore[arg-type]
+        return pl.List(_conform(dtype.inner))  # type: ignore[arg-type]
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({each.name: _suit(each.dtype) for each in dtype.fields})  # type: ignore[arg-type]
+        return pl.Struct({each.name: _conform(each.dtype) for each in dtype.fields})  # type: ignore[arg-type]
     if dtype.is_unsigned_integer():
         return pl.Int64()
     return pl.String() if dtype in (pl.Null, pl.Categorical, pl.Enum) else dtype

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from calipers.records.spark.failures import find_last_line
 from calipers.records.spark.master import get_master, is_remote
 from calipers.support.errors import UsageError, require_extra
 from calipers.support.plugins import list_loaded
@@ -24,6 +25,7 @@ _DEFAULTS = {  # unless the user has set them
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
 }
 _QUICK = "-XX:TieredStopAtLevel=1"  # a driver plans little: compiling that well takes longer
+_EXECUTORS_PYTHON = "spark.pyspark.python"
 PIECE = "piece"
 
 
@@ -75,6 +77,8 @@ def _open(master: str | None) -> SparkSession:
     for name, value in _DEFAULTS.items():
         if not chosen.contains(name):
             session.conf.set(name, value)
+    if (python := chosen.get(_EXECUTORS_PYTHON)) is not None:  # which only spark-submit has read
+        session.sparkContext.pythonExec = python
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -98,13 +102,6 @@ def send_loaded_files() -> None:
     """Make functions of plug-in files available to workers, which cannot import the files."""
     for module in list_loaded():
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-
-def find_last_line(error: Exception) -> str:
-    """Return the essence of a long message of Java's, within which our own errors are."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if line.startswith("calipers.")]
-    return (named or lines or [type(error).__name__])[-1][:300]
 
 
 def pack(table: pl.DataFrame) -> bytes:

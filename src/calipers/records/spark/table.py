@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from calipers.records.batch import Chunk, Decoded, Source, Wanted
@@ -22,7 +21,8 @@ from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJs
 from calipers.records.lakehouse import DeltaTable
 from calipers.records.parquet_folder import ParquetFolder
 from calipers.records.rows import find_scalar_types
-from calipers.records.spark.session import collect_parts, find_last_line, start_session
+from calipers.records.spark.failures import SPARK_ERRORS, explain_executors, find_last_line
+from calipers.records.spark.session import collect_parts, start_session
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import DataError, UsageError
 
@@ -85,8 +85,8 @@ class SparkSource(ABC):
         try:
             for rows in collect_parts(self.select(wanted)):
                 yield make(rows)
-        except PySparkException as error:
-            raise DataError(
+        except SPARK_ERRORS as error:
+            raise explain_executors(error) or DataError(
                 f"{self.name}: Spark cannot read it: {find_last_line(error)}",
                 fix="check that its files are whole and can be read by the cluster",
             ) from error
