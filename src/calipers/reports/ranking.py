@@ -187,7 +187,7 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
     if not strengths:
         return {}
     form = choose_form(strengths, signed=True)
-    rate = Form(percent=True, decimals=3)
+    rate = Form(decimals=3)
     won = [Cell(value=each.win_rate, form=rate) for each in strengths]
     found = {Column(name="win_rate", heading="won"): won}
     if ranked.metric == _BRADLEY_TERRY:
