@@ -147,7 +147,7 @@ def test_the_texts_tell_what_is_seen() -> None:
         assert f"{group.grade}, median {found['median']:.3f}, 20 runs" in composite
     scatter = told["cost_pass_rate"].splitlines()
     assert "Cost of a run against pass rate, by tier" in scatter
-    assert "Bars are 95% intervals." in scatter
+    assert "Bars are 95 % intervals." in scatter
     assert {"T0", "T1", "T2", "mean cost of a run (USD)", "pass rate"} <= set(scatter)
 
 

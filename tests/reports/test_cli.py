@@ -135,7 +135,7 @@ def test_a_bundle_needs_a_folder(data: Path, tmp_path: Path) -> None:
 def test_a_run_leaves_a_report_with_its_verdict(ran: SuiteFolder) -> None:
     page = page_of((ran.results / "report.html").read_text(encoding="utf-8"))
     assert "Fail" in page.text
-    assert "50 %, required ≥ 90 %" in page.text
+    assert "0.5, required ≥ 0.9" in page.text
     assert "four (solver.py:answer)" in page.text
 
 

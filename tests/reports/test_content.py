@@ -14,10 +14,13 @@ import pytest
 import calipers as cal
 from calipers.gates.early import Early, Standing
 from calipers.gates.reading import read_gate
+from calipers.reports.documents import make_document
 from calipers.reports.figures import choose_form, format_figure, split_figure
+from calipers.reports.gate import as_fractions
 from calipers.reports.headline import make_headline
 from calipers.reports.recommendations import tabulate_recommendations
-from calipers.reports.scores import list_shown
+from calipers.reports.scores import as_percentages, list_shown
+from calipers.reports.table import Cell, Table
 from tests.reports.pages_at_hand import page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
@@ -66,7 +69,7 @@ def test_the_order_is_that_of_a_person_with_two_minutes(html: str) -> None:
     text = page_of(html).text
     assert text.index("Fail") < text.index("accuracy")
     assert "accuracy (alpha):" in text
-    assert "required ≥ 99 %" in text
+    assert "required ≥ 0.99" in text
 
 
 def test_the_checks_stand_there_with_their_reasons(made: cal.Report, html: str) -> None:
@@ -76,7 +79,26 @@ def test_the_checks_stand_there_with_their_reasons(made: cal.Report, html: str) 
     for check in made.gate.checks:
         assert check.name in text
         if check.reason:
-            assert re.sub(r"\s+", " ", check.reason.removeprefix(f"{check.verdict}: ")) in text
+            reason = as_fractions(check.reason.removeprefix(f"{check.verdict}: "))
+            assert re.sub(r"\s+", " ", reason) in text
+
+
+def test_ratios_are_fractions_on_the_whole_page(made: cal.Report, html: str) -> None:
+    for text in (page_of(html).text, made.to_markdown()):
+        assert "required ≥ 0.99" in text
+        assert not re.findall(
+            r"\d %(?! interval| of the calls|\n)", text.partition("Definitions")[0]
+        )
+
+
+def test_a_score_beside_a_gate_is_in_percent_as_the_gate_is(made: cal.Report) -> None:
+    shown = as_percentages(make_document(made.score))
+    rows = [row for each in shown if isinstance(each, Table) for row in each.rows]
+    for name, percent in (("accuracy", True), ("latency_p95_ms", False)):
+        cells = next(
+            row.cells for row in rows if any(cell == Cell(value=name) for cell in row.cells)
+        )
+        assert any("%" in cell.shown for cell in cells if isinstance(cell, Cell)) == percent
 
 
 def test_every_metric_leads_to_its_definition(html: str) -> None:

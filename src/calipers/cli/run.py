@@ -192,12 +192,16 @@ def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -
 
 
 def _show(result: RunResult) -> None:
-    from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
+    from calipers.reports.documents import make_document  # noqa: PLC0415 (loads renderers)
     from calipers.reports.figures import strip_controls  # noqa: PLC0415
+    from calipers.reports.scores import as_percentages  # noqa: PLC0415
+    from calipers.reports.terminal import show_document  # noqa: PLC0415
 
     for part in (result.score, result.gate):
         if part is not None:
-            show(part, open_console())
+            document = make_document(part)
+            beside = part is result.score and result.gate is not None  # one form on one page
+            show_document(as_percentages(document) if beside else document, open_console())
             click.echo()
     if result.better is not None:
         click.echo(f"{strip_controls(result.better.says)}\n")

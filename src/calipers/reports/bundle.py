@@ -50,7 +50,7 @@ def _list_tables(report: Report) -> Iterator[tuple[str, Document, str]]:
     """Yield the name of each table, what people see of it, and its data as CSV."""
     score = report.score
     if report.gate is not None:
-        checks = tabulate_checks(report.gate.checks, "Checks")
+        checks = tabulate_checks(report.gate.checks, "Checks", percent=False)
         yield "checks", (checks,), render_csv((checks,))
     if report.ranking is not None:
         ranked = report.ranking.metrics[0]

@@ -239,10 +239,18 @@ def _list_notes(pair: Pair, shown: Sequence[str], confidence: float) -> Iterator
     for name, metric in metrics.items():
         if metric.weights is not None:
             yield f"{name}: {_describe_weights(metric.weights, _choose_form(metric))}"
-    for name, metric in metrics.items():
-        if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence:
-            seen = format_figure(metric.detectable)
+    unseen = {
+        name: metric.detectable
+        for name, metric in metrics.items()
+        if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence
+    }
+    if len(unseen) == 1:
+        for name, least in unseen.items():
+            seen = format_figure(least)
             yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
+    elif unseen:
+        named = ", ".join(f"{name} {least:.2g}" for name, least in unseen.items())
+        yield f"smaller differences than these would mostly go unseen here (power 0.8): {named}"
 
 
 def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:

@@ -81,11 +81,12 @@ def _fields_table(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
         )
         for each in file.fields
     )
+    hinted = any(each.map_to for each in file.fields)
     columns = (
         Column(name="column", kind="key", where="people"),
         Column(name="read as", kind="text", where="people"),
         Column(name="records", where="people"),
-        Column(name="hint", heading="", kind="text", where="people"),
+        Column(name="hint", heading="", kind="text", where="people" if hinted else "data"),
     )
     return Table(title=file.path, lead=lead, columns=columns, rows=rows, notes=notes)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from calipers.gates.reasons import format_value
@@ -25,6 +27,7 @@ _WORDS = {"pass": "passed", "fail": "failed", "warn": "warned", "inconclusive": 
 _CHANGED = ("added", "removed", "broken", "mended")
 _NAMED = 10  # scenarios on a line
 _MOST_DECIMALS = 7
+_PERCENTAGE = re.compile(r"(\d[\d,]*(?:\.\d+)?) %(?! interval)")
 _COLUMNS = (
     Column(name="shown_verdict", heading="verdict", kind="tag", where="people"),
     Column(name="name", heading="check", kind="key"),
@@ -42,16 +45,33 @@ _COLUMNS = (
 _RISK = Column(name="risk", kind="text", where="people")
 
 
-def make_gate_document(result: GateResult) -> Document:
-    """Return the verdict, the checks with their reasons, and what else there is to know."""
+def make_gate_document(result: GateResult, *, percent: bool = True) -> Document:
+    """Return the verdict, the checks with their reasons, and what else there is to know.
+
+    Ratios are written in percent, or as fractions, as the scores beside them are.
+    """
+    further = gate_further(result)
     return (
         Line(text=gate_summary(result), kind="verdict", tone=result.verdict),
-        tabulate_checks(result.checks),
-        *make_lines(list(gate_further(result)), "note"),
+        tabulate_checks(result.checks, percent=percent),
+        *make_lines([each if percent else as_fractions(each) for each in further], "note"),
     )
 
 
-def tabulate_checks(checks: Sequence[Check], title: str = "") -> Table:
+def as_fractions(text: str) -> str:
+    """Return a reason with its percentages as fractions; the level of an interval stays.
+
+    >>> as_fractions("54.9 %, required ≥ 80 %; the 95 % interval includes the threshold")
+    '0.549, required ≥ 0.8; the 95 % interval includes the threshold'
+    """
+    return _PERCENTAGE.sub(_make_fraction, text)
+
+
+def _make_fraction(found: re.Match[str]) -> str:
+    return f"{Decimal(found[1].replace(',', '')).scaleb(-2).normalize():f}"
+
+
+def tabulate_checks(checks: Sequence[Check], title: str = "", *, percent: bool = True) -> Table:
     """Return a row per check, under the name of its group; risks only if there are any."""
     fields = list(checks[0].by) if checks else []
     risky = any(check.risk for check in checks)
@@ -59,11 +79,11 @@ def tabulate_checks(checks: Sequence[Check], title: str = "") -> Table:
     return Table(
         title=title,
         columns=(*by, *_COLUMNS, *((_RISK,) if risky else ())),
-        rows=tuple(_make_row(check, risky=risky) for check in checks),
+        rows=tuple(_make_row(check, risky=risky, percent=percent) for check in checks),
     )
 
 
-def _make_row(check: Check, *, risky: bool) -> Row:
+def _make_row(check: Check, *, risky: bool, percent: bool) -> Row:
     threshold, value = check.threshold, check.to_dict()["value"]
     cells = (
         *check.by.values(),
@@ -71,20 +91,20 @@ def _make_row(check: Check, *, risky: bool) -> Row:
         check.name,
         check.level,
         check.verdict,
-        Cell(value=value, low=check.low, high=check.high, text=check_value(check)),
+        Cell(value=value, low=check.low, high=check.high, text=check_value(check, percent=percent)),
         check.n,
         check.missing,
         None if threshold is None else threshold.operator,
-        Cell(value=threshold and threshold.value, text=_format_required(check)),
+        Cell(value=threshold and threshold.value, text=_format_required(check, percent=percent)),
         f"{check.level}{check.label}",
-        Cell(value=check.reason, text=_explain(check)),
+        Cell(value=check.reason, text=_explain(check, percent=percent)),
         " ".join(check.failing.first),
         *([Cell(text=check.risk or "")] if risky else []),
     )
     return Row(cells=cells, tone=check.verdict, section=group_name(check.by) if check.by else "")
 
 
-def check_value(check: Check) -> str:
+def check_value(check: Check, *, percent: bool = True) -> str:
     """Return `94.2 % [91.7, 96.0]`, or only the value where no interval is known.
 
     There are as many digits as the interval allows, or as show on which side of the threshold the
@@ -94,32 +114,34 @@ def check_value(check: Check) -> str:
         return NOTHING
     scale, threshold = check.threshold.scale, check.threshold
     if check.low is None and check.high is None:
-        return format_value(check.value, scale, threshold)
-    factor = 100 if scale.is_ratio else 1
+        shown = format_value(check.value, scale, threshold)
+        return shown if percent else as_fractions(shown)
+    in_percent = percent and scale.is_ratio
+    factor = 100 if in_percent else 1
     value, low, high = (
         None if each is None else factor * each for each in (check.value, check.low, check.high)
     )
     assert value is not None
-    decimals = max(
-        count_decimals(value, low, high), int(scale.is_ratio)
-    )  # reasons have one of percent
+    fewest = 0 if not scale.is_ratio else 1 if in_percent else 3  # as reasons have
+    decimals = max(count_decimals(value, low, high), fewest)
     while decimals < _MOST_DECIMALS and (
         threshold.is_met(round(value, decimals) / factor) != threshold.is_met(check.value)
     ):
         decimals += 1
     shown, reach = split_figure(value, low, high, Form(brackets=True, decimals=decimals))
-    unit = "%" if scale.is_ratio else scale.unit
+    unit = "%" if in_percent else scale.unit
     return f"{shown} {unit} {reach}" if unit else f"{shown} {reach}"
 
 
-def _format_required(check: Check) -> str:
+def _format_required(check: Check, *, percent: bool) -> str:
     """Return the threshold as written; that of a baseline is rounded like values."""
     threshold = check.threshold
     if threshold is None:
         return NOTHING
-    if check.change is None:
-        return str(threshold)
-    return f"{threshold.operator} {format_value(threshold.value, threshold.scale)}"
+    written = str(threshold)
+    if check.change is not None:
+        written = f"{threshold.operator} {format_value(threshold.value, threshold.scale)}"
+    return written if percent else as_fractions(written)
 
 
 def gate_summary(result: GateResult) -> str:
@@ -133,19 +155,23 @@ def gate_summary(result: GateResult) -> str:
     return f"{told}; {of}" if told else of
 
 
-def check_reason(check: Check) -> str:
+def check_reason(check: Check, *, percent: bool = True) -> str:
     """Return why a check is not plainly green, and what the policy says it is for."""
     said = f" ({strip_controls(check.description)})" if check.description else ""
     reason = strip_controls(check.reason).removeprefix(
         f"{check.verdict}: "
     )  # which stands before it
-    return f"{reason}{said}"
+    return f"{reason if percent else as_fractions(reason)}{said}"
 
 
-def _explain(check: Check) -> str:
+def _explain(check: Check, *, percent: bool) -> str:
     """Return the reason, and the scenarios behind it, unless the check is itself a scenario."""
     failing = "" if check.level == "required" else _list_as("failing", check.failing)
-    return "; ".join(filter(None, (check_reason(check), failing))) if check.reason else ""
+    return (
+        "; ".join(filter(None, (check_reason(check, percent=percent), failing)))
+        if check.reason
+        else ""
+    )
 
 
 def _list_as(word: str, ids: Ids) -> str:

@@ -15,7 +15,7 @@ from calipers.reports.figures import (
     join_some,
     strip_controls,
 )
-from calipers.reports.gate import gate_further, gate_summary
+from calipers.reports.gate import as_fractions, gate_further, gate_summary
 from calipers.reports.ranking import MAIN, describe_best, make_sentence
 from calipers.reports.remarks import list_frontier
 from calipers.reports.tiers import describe_tiers, select_groups
@@ -86,12 +86,12 @@ def _list_unranked(report: Report) -> Iterator[str]:
 
 def _list_checks(gate: GateResult) -> Iterator[str]:
     """Yield why the gate decided so, blocking checks first."""
-    yield from gate_further(gate)
+    yield from map(as_fractions, gate_further(gate))
     for verdict in ("fail", "inconclusive", "warn"):
         for check in gate.checks:
             if check.verdict == verdict and check.reason:
                 of = f" ({group_name(check.by)})" if check.by else ""
-                yield f"{check.name}{of}: {check.reason}"
+                yield f"{check.name}{of}: {as_fractions(check.reason)}"
 
 
 def _list_tiers(score: Score) -> Iterator[str]:

@@ -187,7 +187,7 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
     if not strengths:
         return {}
     form = choose_form(strengths, signed=True)
-    rate = Form(percent=True, decimals=3)
+    rate = Form(decimals=3)
     won = [Cell(value=each.win_rate, form=rate) for each in strengths]
     found = {Column(name="win_rate", heading="won"): won}
     if ranked.metric == _BRADLEY_TERRY:
@@ -246,10 +246,10 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
         )
         rows.append(Row(cells=(each.name, *cells)))
     sizes = set(counts.values())
-    tasks = count_things(sizes.pop(), "task") if len(sizes) == 1 else "tasks"
+    size = f", {count_things(sizes.pop(), 'task')} each" if len(sizes) == 1 else ""
     return Table(
         title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
-        lead=f"a column per {strip_controls(ranked.tasks_by)}, {tasks} each; JSON has intervals",
+        lead=f"a column per {strip_controls(ranked.tasks_by)}{size}; JSON has intervals",
         columns=columns,
         rows=tuple(rows),
     )

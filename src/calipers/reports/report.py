@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
+from calipers.reports.gate import make_gate_document
 from calipers.reports.headline import make_headline
-from calipers.reports.markdown import escape_cell, render_table
+from calipers.reports.markdown import escape_cell, render_markdown, render_table
 from calipers.reports.ranking import order_groups
 from calipers.reports.recommendations import tabulate_recommendations
 from calipers.reports.remarks import list_warnings, tabulate_failures
 from calipers.reports.scores import is_wide, list_shown, tabulate_score
-from calipers.reports.table import Column, Row, Table
+from calipers.reports.table import Column, Row, Table, make_lines
 from calipers.reports.tasks import tabulate_hardest
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def render_report(report: Report) -> str:
     lines += [f"**{told.word}**: {escape_cell(told.summary)}", ""]
     lines += [f"- {escape_cell(each)}" for each in told.reasons[:_REASONS]]
     if report.gate is not None:
-        lines += ["", report.gate.to_markdown().rstrip()]
+        checks = make_gate_document(report.gate, percent=False)  # as the scores beside them
+        notices = make_lines(report.gate.notices, "note")
+        lines += ["", render_markdown((*checks, *notices)).rstrip()]
     lines.append("")
     facts = report.facts.items()
     lines += [f"- {word}: {escape_cell(value)}" for word, value in facts]

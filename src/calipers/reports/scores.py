@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from calipers.metrics import metric_named
+from calipers.metrics import catalogue, metric_named
 from calipers.metrics.cost.tiers import TIER
+from calipers.metrics.thresholds import read_scale
 from calipers.reports.figures import Form, choose_form, group_name
 from calipers.reports.remarks import (
     UNBOUNDED,
@@ -194,6 +195,29 @@ def _make_tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:
             if tier in tiers.uplift_intervals and select_groups([at[1]], tiers):
                 found = tiers.uplift_intervals[tier]
                 yield _make_row(at, Cell(value="uplift"), estimate_cell(found), found, where="data")
+
+
+def as_percentages(document: Document) -> Document:
+    """Return the document of a score with ratios in percent, as a gate writes them."""
+    return tuple(
+        replace(each, rows=tuple(map(_use_percent, each.rows))) if isinstance(each, Table) else each
+        for each in document
+    )
+
+
+def _use_percent(row: Row) -> Row:
+    names = (cell.value if isinstance(cell, Cell) else cell for cell in row.cells)
+    known = catalogue()
+    metric = next((known[name] for name in names if isinstance(name, str) and name in known), None)
+    if metric is None or not read_scale(metric).is_ratio:
+        return row
+    cells = (
+        replace(cell, form=replace(cell.form, percent=True))
+        if isinstance(cell, Cell) and isinstance(cell.value, float)
+        else cell
+        for cell in row.cells
+    )
+    return replace(row, cells=tuple(cells))
 
 
 def is_wide(score: Score) -> bool:

@@ -45,6 +45,15 @@ class Side:
         filters = ", ".join(each.value for each in self.query.filters)
         return f"{self.run.name}: {filters}" if filters else self.run.name
 
+    @property
+    def system(self) -> str | None:
+        """The model that all of its records are of, if they name one alone."""
+        index = self.opened.index
+        if self.query.filters or "model" not in index.columns or not index.rows:
+            return None
+        found = index.read_column("model")[0] if index.count_distinct("model") == 1 else None
+        return None if found is None else str(found)
+
     def locate(self, row: int) -> str:
         """Return the address of one of its records."""
         return f"/runs/{self.run.id}/samples/{row}{self.query.rows.to_url()}"
@@ -66,7 +75,15 @@ class Side:
 
 
 def name_sides(sides: Sequence[Side]) -> list[tuple[Opened, Query, str]]:
-    """Return what to measure; systems of one run are called by what tells them apart."""
+    """Return what to measure; systems are called by what tells them apart.
+
+    Runs of one model each are called by their models, unless two are of the same.
+    """
+    models = [side.system for side in sides]
+    if None not in models and len(set(models)) == len(sides) > 1:
+        return [
+            (side.opened, side.query, str(model)) for side, model in zip(sides, models, strict=True)
+        ]
     alone = len({side.run.id for side in sides}) == 1 < len(sides)
     found = []
     for side in sides:

@@ -118,7 +118,7 @@ def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing
         "share:Q",
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(
-            format=".0%",
+            format=".2~f",
             tickCount=3,
             grid=False,
             title="share of runs" if first else None,
@@ -136,7 +136,7 @@ def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing
                 alt.Tooltip("from:Q", title="from"),
                 alt.Tooltip("to:Q", title="to"),
                 alt.Tooltip("runs:Q", title="runs"),
-                alt.Tooltip("share:Q", title="share", format=".1%"),
+                alt.Tooltip("share:Q", title="share", format=".3~f"),
             ],
         )
     )

@@ -75,11 +75,11 @@ def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
         across=across,
         up=up,
         x_axis=_make_axis(across),
-        y_axis=alt.Axis(format="%", title=aim.name, tickCount=7),
+        y_axis=alt.Axis(format=".3~f", title=aim.name, tickCount=7),
         tooltip=(
             alt.Tooltip("full_name:N", title="group"),
             alt.Tooltip("x:Q", title="mean cost (USD)", format=".4~g"),
-            alt.Tooltip("y:Q", title=aim.name, format=".1%"),
+            alt.Tooltip("y:Q", title=aim.name, format=".3~f"),
             alt.Tooltip("note:N", title="cost of a pass"),
         ),
     )
@@ -153,7 +153,7 @@ def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) 
     yield _FRONT.format(does=aim.does)
     bare = [point.full_name for point in points if point.y_low == point.y_high]
     lacking = f"; too few tasks for one: {join_names(bare)}" if bare else ""
-    yield f"Bars are {100 * score.settings['confidence']:g}% intervals{lacking}."
+    yield f"Bars are {100 * score.settings['confidence']:g} % intervals{lacking}."
     alone = [group for group in score.groups if _is_of_one_task(group, aim.metric)]
     if alone:
         names = join_names([name_group(group, with_series=True) for group in alone])

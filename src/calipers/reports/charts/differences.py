@@ -110,5 +110,5 @@ def _draw(rows: Sequence[dict[str, Any]]) -> Drawing:
 
 
 def _list_notes(compared: Compared) -> Iterator[str]:
-    yield f"Bars are {100 * compared.confidence:g}% intervals. Only shares are drawn."
+    yield f"Bars are {100 * compared.confidence:g} % intervals. Only shares are drawn."
     yield "Colours follow the tests, adjusted for all metrics and pairs (Holm)."

@@ -90,7 +90,7 @@ def _draw_panel(
     numbers = "~s" if span[0] >= 1 else "~g"  # 10k, and 0.2 rather than 200m
     axis = alt.Axis(title=unit, format=numbers, tickCount=6, grid=False, labels=last, ticks=last)
     x = alt.X("left:Q", scale=scale, axis=axis)
-    y = alt.Y("share:Q", axis=alt.Axis(title=None, format=".0%", tickCount=2, grid=False))
+    y = alt.Y("share:Q", axis=alt.Axis(title=None, format=".2~f", tickCount=2, grid=False))
     drawn = (
         make_chart(bars)
         .mark_rect(color=PALETTE[0], opacity=0.8)
@@ -103,7 +103,7 @@ def _draw_panel(
                 alt.Tooltip("from:Q", title="from", format=",~g"),
                 alt.Tooltip("to:Q", title="to", format=",~g"),
                 alt.Tooltip("calls:Q", title="calls", format=","),
-                alt.Tooltip("share:Q", title="share", format=".1%"),
+                alt.Tooltip("share:Q", title="share", format=".3~f"),
             ],
         )
     )

@@ -120,7 +120,7 @@ def _find_domain(lines: Sequence[_Line], within: tuple[float, float]) -> list[fl
 
 
 def _list_notes(score: Score, known: int, name: str) -> Iterator[str]:
-    yield f"Bars are {100 * score.settings['confidence']:g}% intervals."
+    yield f"Bars are {100 * score.settings['confidence']:g} % intervals."
     if known > _MOST:
         yield f"The first {_MOST} of {known} groups."
     without = [group_name(group.by) for group in score.groups if _get_value(group, name) is None]

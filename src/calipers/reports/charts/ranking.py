@@ -97,7 +97,7 @@ def _drawn(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Drawing:
 
 def _notes(ranked: MetricRanking) -> Iterator[str]:
     yield (
-        f"Bars are {100 * ranked.confidence:g}% intervals that hold for all systems at once; "
+        f"Bars are {100 * ranked.confidence:g} % intervals that hold for all systems at once; "
         "systems that share a letter cannot be told apart."
     )
     if len(ranked.systems) > _MOST:

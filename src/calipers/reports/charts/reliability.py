@@ -54,8 +54,8 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
     ]
     scale = alt.Scale(domain=[0, 1], nice=False)
     values = [0, 0.25, 0.5, 0.75, 1]
-    x_axis = alt.Axis(values=values, format=".0%", title="stated confidence" if last else None)
-    y_axis = alt.Axis(values=values, format=".0%", title="right" if first else None)
+    x_axis = alt.Axis(values=values, format=".2~f", title="stated confidence" if last else None)
+    y_axis = alt.Axis(values=values, format=".2~f", title="right" if first else None)
     x = alt.X("confidence:Q", scale=scale, axis=x_axis)
     y = alt.Y("accuracy:Q", scale=scale, axis=y_axis)
     ideal = make_chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}]).mark_line(
@@ -66,8 +66,8 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
     size = alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[25, 260]), legend=None)
     hover = [
         alt.Tooltip("bin:N", title="confidence above, up to"),
-        alt.Tooltip("confidence:Q", title="mean confidence", format=".1%"),
-        alt.Tooltip("accuracy:Q", title="right", format=".1%"),
+        alt.Tooltip("confidence:Q", title="mean confidence", format=".3~f"),
+        alt.Tooltip("accuracy:Q", title="right", format=".3~f"),
         alt.Tooltip("n:Q", title="answers", format=","),
     ]
     return alt.layer(
@@ -90,7 +90,7 @@ def _make_title(group: Group) -> alt.TitleParams:
 def _list_notes(score: Score, known: int) -> Iterator[str]:
     yield _HOW_TO_READ
     yield (
-        f"Bars are {100 * score.settings['confidence']:g}% intervals that take answers for "
+        f"Bars are {100 * score.settings['confidence']:g} % intervals that take answers for "
         "independent."
     )
     if known > _MOST_PANELS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -50,7 +50,7 @@ def make_environment(*others: BaseLoader) -> Environment:
     )
     made.filters |= {
         "bar": make_bar,
-        "check_reason": check_reason,
+        "check_reason": partial(check_reason, percent=False),  # as the scores of a page
         "clipped": clip_text,
         "figure": format_figure,
         "group_name": group_name,
@@ -65,7 +65,6 @@ def make_environment(*others: BaseLoader) -> Environment:
             tabulate_audit,
             tabulate_preferences,
             tabulate_calibration,
-            tabulate_checks,
             tabulate_failures,
             tabulate_hardest,
             tabulate_recommendations,
@@ -88,6 +87,7 @@ def make_environment(*others: BaseLoader) -> Environment:
         "metric_named": metric_named,
         "scale_of": choose_scale,
         "shared_form": choose_form,
+        "tabulate_checks": partial(tabulate_checks, percent=False),
         "tier_groups": select_groups,
     }
     return made
