@@ -34,7 +34,7 @@ test-native:  ## The unit tests of native/, where Rust is at hand
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
-test-servers: $(VENV)/.test $(VENV)-servers/.installed  ## Suites against model servers as people run them; these have an environment of their own
+test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.installed  ## Suites against model servers as people run them, in environments of their own; llama.cpp is compiled
 	$(BIN)/pytest tests/systems/test_real_servers.py -m long
 
 test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (3 GB in all)
@@ -106,6 +106,11 @@ $(VENV)-servers/.installed: Makefile
 	$(VENV)-servers/bin/pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.70,<2'
 	touch $@
 
+$(VENV)-servers-llama/.installed: Makefile
+	$(PYTHON) -m venv $(VENV)-servers-llama
+	$(VENV)-servers-llama/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.36,<0.4' 'gguf>=0.19,<1'
+	touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	$(BIN)/pip install --quiet --disable-pip-version-check 'duckdb>=1.2,<3' 'scipy>=1.14,<2'
 	touch $@
@@ -136,5 +141,5 @@ $(VENV)-package/.installed: Makefile
 	touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-logs-* $(VENV)-docs $(VENV)-package build \
+	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-servers-llama $(VENV)-logs-* $(VENV)-docs $(VENV)-package build \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

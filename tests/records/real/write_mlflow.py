@@ -3,13 +3,11 @@
 import json
 import os
 import sys
-import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_ALLOW_FILE_STORE="true", DO_NOT_TRACK="1")
-warnings.simplefilter("ignore")
 
 import mlflow
 import pandas as pd

@@ -3,12 +3,10 @@
 import json
 import os
 import sys
-import warnings
 from importlib.metadata import version
 from pathlib import Path
 
 os.environ["RAGAS_DO_NOT_TRACK"] = "true"
-warnings.simplefilter("ignore")
 
 from ragas import EvaluationDataset, SingleTurnSample, evaluate
 from ragas.metrics import ExactMatch, NonLLMStringSimilarity
