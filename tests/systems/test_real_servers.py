@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 
 
 @contextmanager
-def _serve(folder: Path, command: list[str | Path], alive: str, **env: str) -> Iterator[str]:
+def _serve(folder: Path, command: Sequence[str | Path], alive: str, **env: str) -> Iterator[str]:
     """Run a server on a port of its own until the end; gives the address of its API."""
     if not Path(command[0]).exists():
         pytest.skip("not installed (make test-servers)")
@@ -55,7 +55,7 @@ def _serve(folder: Path, command: list[str | Path], alive: str, **env: str) -> I
 def litellm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("litellm")
     (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    command = [LITELLM, "--config", "config.yaml"]
+    command: list[str | Path] = [LITELLM, "--config", "config.yaml"]
     with _serve(folder, command, "/health/liveliness", LITELLM_MASTER_KEY=KEY) as url:
         yield url
 
@@ -67,7 +67,15 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if LLAMA.exists():
         writer = Path(__file__).with_name("write_gguf.py")
         subprocess.run([LLAMA, writer, folder / "tiny.gguf"], check=True)
-    command = [LLAMA, "-m", "llama_cpp.server", "--model", "tiny.gguf", "--n_ctx", "2048"]
+    command: list[str | Path] = [
+        LLAMA,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        "tiny.gguf",
+        "--n_ctx",
+        "2048",
+    ]
     with _serve(folder, command, "/v1/models") as url:
         yield url
 

@@ -192,12 +192,12 @@ def test_pydantic_ai(tmp_path: Path) -> None:
 
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    agent = pydantic_ai.Agent(TestModel(custom_output_text="42"), name="adder")
-    agent.instrument = pydantic_ai.InstrumentationSettings(tracer_provider=provider)
 
-    @agent.tool_plain
     def add(first: int, second: int) -> int:
         return first + second
+
+    agent = pydantic_ai.Agent(TestModel(custom_output_text="42"), name="adder", tools=[add])
+    agent.instrument = pydantic_ai.InstrumentationSettings(tracer_provider=provider)
 
     usages = [agent.run_sync("20 + 22").usage for _ in range(3)]
     path = tmp_path / "spans.jsonl"
