@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
+LOG_TOOLS := agents clients deepeval inspect lm-eval mlflow promptfoo ragas
 # What CI adds to the tests' command line (.ci/run).
 PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
@@ -12,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CARGO := cargo
 CARGO_FLAGS := --quiet --offline --locked --manifest-path native/Cargo.toml --target-dir build/native
 
-.PHONY: help demo test test-native test-semantic test-servers test-long lint types reference pages pictures docs package \
+.PHONY: help demo test test-native test-semantic test-servers test-logs test-long lint types reference pages pictures docs package \
 	test-package bench clean
 
 help:  ## List the targets
@@ -32,8 +34,11 @@ test-native:  ## The unit tests of native/, where Rust is at hand
 test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real weights; PyTorch has an environment of its own
 	$(VENV)-semantic/bin/pytest tests/metrics/semantic tests/metrics/test_similarity.py
 
-test-servers: $(VENV)/.test $(VENV)-servers/.installed  ## Suites against model servers as people run them; these have an environment of their own
+test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.installed  ## Suites against model servers as people run them, in environments of their own; llama.cpp is compiled
 	$(BIN)/pytest tests/systems/test_real_servers.py -m long
+
+test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (3 GB in all)
+	$(BIN)/pytest tests/records/real -m long
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
@@ -101,8 +106,24 @@ $(VENV)-servers/.installed: Makefile
 	$(VENV)-servers/bin/pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.70,<2'
 	touch $@
 
+$(VENV)-servers-llama/.installed: Makefile
+	$(PYTHON) -m venv $(VENV)-servers-llama
+	$(VENV)-servers-llama/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.36,<0.4' 'gguf>=0.19,<1'
+	touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	$(BIN)/pip install --quiet --disable-pip-version-check 'duckdb>=1.2,<3' 'scipy>=1.14,<2'
+	touch $@
+
+$(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
+	$(PYTHON) -m venv $(VENV)-logs-$*
+	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json
+	mkdir -p $(@D)
+	cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
 	touch $@
 
 $(VENV)/.lint: $(STAMP) Makefile
@@ -120,5 +141,5 @@ $(VENV)-package/.installed: Makefile
 	touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-docs $(VENV)-package build \
+	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-servers-llama $(VENV)-logs-* $(VENV)-docs $(VENV)-package build \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

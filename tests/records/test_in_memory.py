@@ -99,3 +99,32 @@ def test_rows_keep_their_numbers_when_bad_ones_are_left_out() -> None:
         assert [bad.row for bad in batch.bad] == [2]
         assert list(batch.numbers) == [1, 3]
         assert batch.frame["prob_correct"].to_list() == [0.5, 0.7]
+
+
+def _right(table: Any) -> tuple[int, float | None]:
+    result = cal.score(table, metrics=["accuracy"])
+    return result.records, result.groups[0].metrics["accuracy"].value
+
+
+def _sums() -> list[dict[str, Any]]:
+    return [{"id": f"t{n}", "answer": str(n), "target": str(n + n % 2)} for n in range(6)]
+
+
+def test_a_relation_of_duckdb_and_a_stream_of_arrow_are_tables() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.Table.from_pylist(_sums())
+    with duckdb.connect() as database:
+        database.register("sums", table)
+        relation = database.sql("select * from sums where id <> 't0'")
+        assert _right(relation) == (5, 0.4)
+    assert _right(pa.RecordBatchReader.from_batches(table.schema, table.to_batches())) == (6, 0.5)
+
+
+def test_a_dataset_of_hugging_face_is_a_table() -> None:
+    datasets = pytest.importorskip("datasets", reason="not installed: datasets")
+    data = datasets.Dataset.from_list(_sums())
+    assert _right(data) == (6, 0.5)
+    assert _right(data.filter(lambda row: row["id"] != "t0")) == (5, 0.4)
+    with pytest.raises(cal.UsageError, match="several tables: train, test") as caught:
+        cal.score(datasets.DatasetDict(train=data, test=data))
+    assert caught.value.fix == "name one of them: data['train']"

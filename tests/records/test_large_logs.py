@@ -59,7 +59,8 @@ def _deepeval(folder: Path) -> Path:
 
 
 def _swe_agent(folder: Path) -> Path:
-    steps = ({**files.SWE_AGENT["trajectory"][0], "observation": TEXT} for _ in _number())
+    step: Any = files.SWE_AGENT["trajectory"]
+    steps = ({**step[0], "observation": TEXT} for _ in _number())
     rest = {name: files.SWE_AGENT[name] for name in ("history", "info")}
     return _write(folder / "a.traj", '{"trajectory": [', steps, f"], {json.dumps(rest)[1:]}")
 

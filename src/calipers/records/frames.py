@@ -16,6 +16,8 @@ def as_polars(data: Any) -> pl.LazyFrame | None:
         return data
     if isinstance(data, pl.DataFrame):
         return data.lazy()
+    if _is_dataset(data):
+        data = data.with_format("arrow")[:]
     if hasattr(data, "__arrow_c_stream__"):  # Arrow tables, pandas ≥ 2.2, DuckDB, …
         try:
             return pl.DataFrame(data).lazy()
@@ -28,6 +30,17 @@ def as_polars(data: Any) -> pl.LazyFrame | None:
                 "or hand over a list of dicts: df.to_dict('records')",
             ) from error
     return None
+
+
+def is_table(data: Any) -> bool:
+    """Say whether this is a table in memory, of a library that Polars knows or of Hugging Face."""
+    return hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
+
+
+def _is_dataset(data: Any) -> bool:
+    """Say whether this is a dataset of Hugging Face, not its splits, and not a stream of it."""
+    is_theirs = type(data).__module__.partition(".")[0] == "datasets"
+    return is_theirs and hasattr(data, "column_names") and hasattr(data, "select")
 
 
 def is_pandas(data: Any) -> bool:

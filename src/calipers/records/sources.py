@@ -13,7 +13,13 @@ from typing import IO, Any
 from calipers.records.any_rows import read_columns
 from calipers.records.batch import CHECK, BadRow, Batch, Chunk, Source, UnusualRows, Wanted
 from calipers.records.csv_file import Csv
-from calipers.records.frames import as_polars, is_of_spark, is_pandas, list_pandas_rows
+from calipers.records.frames import (
+    as_polars,
+    is_of_spark,
+    is_pandas,
+    is_table,
+    list_pandas_rows,
+)
 from calipers.records.heads import Head, find_suffix, read_head, refuse_no_text
 from calipers.records.json_document import find_list
 from calipers.records.json_values import JsonArray, JsonObjects, WrappedRecords
@@ -88,7 +94,7 @@ def _open(data: Any) -> list[Source]:
     if isinstance(data, str | Path):
         return list(_of_path(str(data)))
     if isinstance(data, Mapping):
-        if data and all(hasattr(each, "__arrow_c_stream__") for each in data.values()):
+        if data and all(map(is_table, data.values())):
             raise UsageError(
                 f"this is several tables: {', '.join(map(str, data))}",
                 fix=f"name one of them: data[{next(iter(data))!r}]",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from calipers.records.logs.log import Record
-from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.shape import Row, Shape, look, read_number, tell_seconds
 from calipers.support.registry import register
 
 
 def _measure(row: Row) -> Record:
     start, end = (read_number(look(row, f"metrics.{name}")) for name in ("start", "end"))
-    seconds = None if start is None or end is None else max(0.0, end - start)
-    return {
-        "duration_seconds": seconds,
-        "latency_ms": None if seconds is None else seconds * 1000,
-    }
+    return tell_seconds(None if start is None or end is None else end - start)
 
 
 def _is_root(row: Row) -> bool:

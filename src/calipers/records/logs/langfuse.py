@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import list_objects, read_text
-from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.shape import Row, Shape, look, sum_numbers
 from calipers.support.registry import register
 
 _GENERATION = "GENERATION"
@@ -22,15 +22,12 @@ def _sum_observations(row: Row) -> Record:
     ]
     return {
         "model": next(filter(None, models), None),
-        "prompt_tokens": _sum(calls, "usageDetails.input | usage.input | promptTokens"),
-        "completion_tokens": _sum(calls, "usageDetails.output | usage.output | completionTokens"),
+        "prompt_tokens": sum_numbers(calls, "usageDetails.input | usage.input | promptTokens"),
+        "completion_tokens": sum_numbers(
+            calls, "usageDetails.output | usage.output | completionTokens"
+        ),
         "trace": {"tool_calls": trace} if trace else None,
     }
-
-
-def _sum(calls: list[Row], places: str) -> float | None:
-    known = [each for call in calls if (each := read_number(look(call, places))) is not None]
-    return sum(known) if known else None
 
 
 register(

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import read_text
-from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.shape import Row, Shape, look, read_number, tell_seconds
 from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
@@ -41,13 +41,10 @@ def _measure(row: Row) -> Record:
     if seconds is None and start and end:
         try:
             took = datetime.fromisoformat(end) - datetime.fromisoformat(start)
-            seconds = max(0.0, took.total_seconds())
+            seconds = took.total_seconds()
         except (ValueError, TypeError):  # no times, or only one of them with a zone
             seconds = None
-    return {
-        "duration_seconds": seconds,
-        "latency_ms": None if seconds is None else seconds * 1000,
-    }
+    return tell_seconds(seconds)
 
 
 register(

@@ -7,7 +7,7 @@ may have the whole path for its name. `latency * 1000` multiplies. Cells may hol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -149,6 +149,20 @@ def read_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if isfinite(found) else None
+
+
+def sum_numbers(rows: Iterable[Any], places: str) -> float | None:
+    """Return the sum of the numbers that are at the places of rows; None without any."""
+    found = (read_number(look(each, places)) for each in rows)
+    known = [each for each in found if each is not None]
+    return sum(known) if known else None
+
+
+def tell_seconds(seconds: float | None) -> Record:
+    """Return how long a case took, which is its duration and its latency; nothing if not known."""
+    if seconds is None:
+        return {}
+    return {"duration_seconds": max(0.0, seconds), "latency_ms": max(0.0, seconds) * 1000}
 
 
 def read_score(value: Any) -> Any:

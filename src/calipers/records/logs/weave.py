@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from calipers.records.logs.log import Record
-from calipers.records.logs.parts import as_mapping, list_objects, read_text
-from calipers.records.logs.shape import Row, Shape, look, read_number
+from calipers.records.logs.parts import as_mapping, read_text
+from calipers.records.logs.shape import Row, Shape, look, read_number, sum_numbers
 from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
@@ -24,8 +24,8 @@ def _read_call(row: Row) -> Record:
     seconds = read_number(output.get("model_latency"))
     found: Record = {
         "model": next(iter(used), None) or _name_model(look(row, "inputs.model")),
-        "prompt_tokens": _sum(used, "prompt_tokens | input_tokens"),
-        "completion_tokens": _sum(used, "completion_tokens | output_tokens"),
+        "prompt_tokens": sum_numbers(used.values(), "prompt_tokens | input_tokens"),
+        "completion_tokens": sum_numbers(used.values(), "completion_tokens | output_tokens"),
         "latency_ms": None if seconds is None else seconds * 1000,
     }
     if "scores" not in output:
@@ -44,12 +44,6 @@ def _read_call(row: Row) -> Record:
 
 def _name_model(model: Any) -> str | None:
     return read_text(as_mapping(model).get("name")) if isinstance(model, dict) else read_text(model)
-
-
-def _sum(used: Row, places: str) -> float | None:
-    counts = (read_number(look(each, places)) for each in list_objects(list(used.values())))
-    known = [each for each in counts if each is not None]
-    return sum(known) if known else None
 
 
 def _counts(row: Row) -> bool:
