@@ -1,4 +1,4 @@
-"""The page of licenses: every dependency that pyproject.toml declares, with the license beside it."""
+"""The page of licenses: every dependency that pyproject.toml declares, with its license."""
 
 from __future__ import annotations
 

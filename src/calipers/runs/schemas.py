@@ -28,7 +28,7 @@ def make_schema(what: str) -> dict[str, Any]:
 
 
 def list_catalog() -> list[dict[str, Any]]:
-    """Return the entries for SchemaStore's catalogue, with the addresses that it gives to schemas."""
+    """Return the entries for SchemaStore's catalogue, with the addresses that it gives."""
     about = {"suite": "A Calipers suite: what to run and measure"}
     about["policy"] = "A Calipers policy: what a run must show to pass"
     return [
