@@ -5,6 +5,7 @@ WORKDIR /src
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY native native
 COPY src src
+# hadolint ignore=DL3013  # installs this folder, whose bounds are in pyproject.toml
 RUN pip install --no-cache-dir --no-compile --prefix=/install ".[${EXTRAS}]"
 
 FROM python:3.13-slim

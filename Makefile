@@ -72,11 +72,12 @@ package: $(VENV)-package/.installed  ## Build sdist and wheel into build/package
 	$(VENV)-package/bin/twine check --strict build/package/*
 	$(VENV)-package/bin/check-wheel-contents build/package/*.whl
 
-test-package: package  ## Install the wheel beside the newest Python at hand, and run the README and the tutorial with it
+test-package: package  ## Install the wheel with the newest Python at hand, and run pages of the documentation with it
 	rm -rf build/try
 	"$$(sh tools/newest_python.sh)" -m venv build/try
 	build/try/bin/pip install --quiet --disable-pip-version-check "$$(ls build/package/*.whl)[report]"
-	build/try/bin/python -m tools.console --check README.md docs/tutorial.md
+	@build/try/bin/python -c 'import sys, numpy, polars; print("Python", sys.version.split()[0], "NumPy", numpy.__version__, "Polars", polars.__version__)'
+	build/try/bin/python -m tools.console --check README.md docs/tutorial.md docs/compare.md docs/rank.md docs/tiers.md
 
 bench: $(VENV)/.bench  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --write

@@ -56,3 +56,10 @@ def test_a_metric_of_ones_own_takes_ten_lines() -> None:
     page = (ROOT / "docs/write-a-metric.md").read_text(encoding="utf-8")
     code = page.partition("`polite.py`:")[2].partition("```")[2].partition("```")[0]
     assert len([line for line in code.splitlines()[1:] if line.strip()]) <= 10
+
+
+def test_every_dependency_states_its_license() -> None:
+    page = REFERENCE["docs/reference/licenses.md"]()
+    rows = [line.split("|")[1:4] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 30
+    assert not [name for name, license_, _ in rows if not license_.strip()], "pyproject.toml"

@@ -132,6 +132,22 @@ def test_the_pages_list_every_input_with_its_default() -> None:
         assert f"| `{name}` | {f'`{default}`' if default else ''}".rstrip() in gitlab
 
 
+def test_the_image_copies_what_its_context_has() -> None:
+    kept = {
+        line[1:].strip()
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    copied = [
+        name
+        for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile, re.MULTILINE)
+        for name in line.split()[:-1]
+    ]
+    assert {"pyproject.toml", "src"} <= set(copied) <= kept
+    assert all((ROOT / name).exists() for name in copied)
+
+
 @pytest.mark.long
 def test_a_green_build_on_github_records_a_baseline(evals: Path) -> None:
     build = Build(evals, default_branch=True, suite="evals/suite.yaml", baseline="true")

@@ -59,6 +59,18 @@ def test_weights_depend_on_the_seed_alone() -> None:
     assert not np.array_equal(drawn(30, 50, (7, 1)), drawn(30, 50, (7, 2)))
 
 
+def test_seeds_are_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy 2.5 refuses nested ones, which earlier versions flattened: the same numbers."""
+    seen: list[list[int]] = []
+    make = np.random.default_rng
+    monkeypatch.setattr(
+        module.np.random, "default_rng", lambda seed: seen.append(seed) or make(seed)
+    )
+    drawn(5, 2, (7, 1))
+    drawn(5, 2, 7)
+    assert seen == [[7, 1, 0], [7, 0]]
+
+
 @given(few=st.integers(1, 30), more=st.integers(0, 30), cells=st.sampled_from([1, 90, 1 << 22]))
 def test_more_resamples_begin_with_the_fewer(few: int, more: int, cells: int) -> None:
     """Whatever the size of a block: it fixes which generator draws a resample, nothing else."""

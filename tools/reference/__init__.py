@@ -16,6 +16,7 @@ from calipers.reports.options import write_page, write_stub
 from tools.reference.api import write_api_page
 from tools.reference.commands import write_commands_page
 from tools.reference.keys import write_policy_page, write_suite_page
+from tools.reference.licenses import write_licenses_page
 from tools.reference.specifications import write_specifications_page
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -23,6 +24,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": write_page,
     "docs/reference/api.md": write_api_page,
     "docs/reference/commands.md": write_commands_page,
+    "docs/reference/licenses.md": write_licenses_page,
     "docs/reference/policy-keys.md": write_policy_page,
     "docs/reference/specifications.md": partial(write_specifications_page, metrics_of(None)),
     "docs/reference/suite-keys.md": write_suite_page,

@@ -36,7 +36,7 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.statistics.bootstrap import bca, count_blocks, draw_block, explain_too_few
+from calipers.statistics.bootstrap import Seed, bca, count_blocks, draw_block, explain_too_few
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -187,7 +187,7 @@ class WeightedValues:
         found = {name: each for part in self._parts for name, each in part(once).items()}
         return {name: float(each[0]) for name, each in found.items()}
 
-    def resample(self, resamples: int, seed: Any) -> dict[str, Floats]:
+    def resample(self, resamples: int, seed: Seed) -> dict[str, Floats]:
         """Return each metric's values in that many resamples of the clusters."""
 
         def of_block(number: int) -> dict[str, Floats]:

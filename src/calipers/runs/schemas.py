@@ -28,7 +28,7 @@ def make_schema(what: str) -> dict[str, Any]:
 
 
 def list_catalog() -> list[dict[str, Any]]:
-    """Return the entries for SchemaStore's catalogue, without the addresses of the schemas."""
+    """Return the entries for SchemaStore's catalogue, with the addresses that it gives."""
     about = {"suite": "A Calipers suite: what to run and measure"}
     about["policy"] = "A Calipers policy: what a run must show to pass"
     return [
@@ -36,7 +36,7 @@ def list_catalog() -> list[dict[str, Any]]:
             "name": f"Calipers {what}",
             "description": about[what],
             "fileMatch": list(names),
-            "url": f"calipers-{what}.json",
+            "url": f"https://www.schemastore.org/calipers-{what}.json",
         }
         for what, names in FILE_NAMES.items()
     ]

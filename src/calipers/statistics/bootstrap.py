@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from calipers.statistics import special
 from calipers.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
+Seed = int | Sequence[int]
 
 _CELLS = 1 << 22  # weights at a time: bounds memory
 _FEWEST = 2
@@ -21,7 +21,7 @@ _ONE_SIDED = 0.005
 _ROUNDING = 1e-12
 
 
-def draw_weights(clusters: int, resamples: int, seed: Any) -> Iterator[Floats]:
+def draw_weights(clusters: int, resamples: int, seed: Seed) -> Iterator[Floats]:
     """Yield blocks of resamples: how often each cluster is drawn, a row per resample."""
     for number in range(count_blocks(clusters, resamples)):
         yield draw_block(clusters, resamples, seed, number)
@@ -32,14 +32,15 @@ def count_blocks(clusters: int, resamples: int) -> int:
     return -(-resamples // _fit_resamples(clusters))
 
 
-def draw_block(clusters: int, resamples: int, seed: Any, number: int) -> Floats:
+def draw_block(clusters: int, resamples: int, seed: Seed, number: int) -> Floats:
     """Return one block, from the seed and its number alone, so that blocks need no order.
 
     In memory the resamples of a cluster stand side by side, as sums over clusters want them.
     """
     start = number * _fit_resamples(clusters)
     rows = min(_fit_resamples(clusters), resamples - start)
-    draws = np.random.default_rng([seed, number]).integers(
+    parts = (seed,) if isinstance(seed, int) else seed  # NumPy 2.5 takes no nested sequences
+    draws = np.random.default_rng([*parts, number]).integers(
         0, clusters, size=(rows, clusters), dtype=np.int64
     )
     draws *= rows
