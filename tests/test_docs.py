@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from calipers.metrics.checks.checks import read_checks
-from calipers.metrics.checks.page import list_kinds
 from calipers.records.fields import FIELDS
 from tools.reference import PAGES as REFERENCE
+from tools.reference.checks import list_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -19,9 +19,9 @@ import calipers as cal
 from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.metrics.declare.settings import Settings, list_metric_options
-from calipers.reports.options import FUNCTIONS
 from calipers.scores.options import Options, list_options
 from tests.commands import run
+from tools.reference.options import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [{"id": "a", "answer": "4", "target": "4"}]

@@ -12,11 +12,11 @@ from functools import partial
 
 from calipers.metrics import metrics_of
 from calipers.reports.catalogue import write_catalogue
-from calipers.reports.options import write_page, write_stub
 from tools.reference.api import write_api_page
 from tools.reference.commands import write_commands_page
 from tools.reference.keys import write_policy_page, write_suite_page
 from tools.reference.licenses import write_licenses_page
+from tools.reference.options import write_page, write_stub
 from tools.reference.specifications import write_specifications_page
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import calipers
-from calipers.reports.options import FUNCTIONS
 from calipers.scores.options import list_options
+from tools.reference.options import FUNCTIONS
 
 _INTRO = """\
 # Python API

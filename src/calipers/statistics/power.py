@@ -5,13 +5,12 @@ tasks, each run K times by either system, has the variance (ω² + σ²_A/K + σ
 the variance of the tasks' expected differences and σ² that of a system's runs of one task.
 
 >>> difference = Spread(between=1 / 9, within=1 / 3, tasks=200)
->>> [(plan.runs, plan.tasks) for plan in list_plans(0.03, difference, runs=[1, 10])]
-[(1, 3878), (10, 1262)]
+>>> [count_tasks_needed(0.03, difference, runs=runs) for runs in (1, 10)]
+[3878, 1262]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
@@ -186,22 +185,6 @@ def find_detectable(
     spare = tasks - critical**2 / 2
     reach = critical + special.ndtri(power)
     return reach * sqrt(difference.per_task(runs) / spare) if spare > 0 else None
-
-
-def list_plans(
-    delta: float,
-    difference: Spread,
-    *,
-    runs: Sequence[int] = (1, 2, 4, 8, 16),
-    power: float = 0.8,
-    confidence: float = 0.95,
-) -> tuple[PowerPlan, ...]:
-    """Return plans of fewer tasks with more runs each; one run only if none was repeated."""
-    found = []
-    for each in (1,) if difference.within is None else runs:
-        tasks = count_tasks_needed(delta, difference, runs=each, power=power, confidence=confidence)
-        found.append(PowerPlan(runs=each, tasks=tasks, calls=each * tasks))
-    return tuple(found)
 
 
 def _summarize_tasks(

@@ -33,7 +33,7 @@ CORRECT, RECORDED, EQUAL, HOLDS, PASSED = "correct", "recorded", "equal", "holds
 IMPL = "impl_rate"
 ANSWER, TARGET, INPUT = "answer", "target", "input"  # hashes
 CHARS, MID_WORD, COT_CHARS, COT_MID_WORD = "chars", "mid_word", "cot_chars", "cot_mid_word"
-MARKED, LEAKS, LEAKS_OTHER = "marked", "leaks", "leaks_other"
+LEAKS, LEAKS_OTHER = "leaks", "leaks_other"
 CONFIDENCE, COST, PROMPT, COMPLETION = "confidence", "cost", "prompt", "completion"
 LATENCY, DURATION, SCORE, ERROR = "latency", "duration", "score", "error"
 

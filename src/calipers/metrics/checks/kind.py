@@ -151,10 +151,21 @@ def read_keys(value: Any, known: Sequence[str], needed: Sequence[str], fix: str)
     return dict(value)
 
 
-def read_true(value: Any, key: str) -> None:
-    """Refuse anything but true: what must not be is forbidden instead."""
-    if value is not True:
-        refuse(f"{key}: only true", fix=f"what must not be: {{forbid: NAME, {key}: true}}")
+@dataclass(frozen=True)
+class TrueKind(ReplyTest):
+    """A kind whose value is true: what must not be is forbidden instead."""
+
+    example = True
+    schema: ClassVar[Schema] = {"const": True}
+
+    @classmethod
+    def read(cls, value: Any, base: Path) -> Self:
+        """Return the test; refuse anything but true."""
+        del base
+        if value is not True:
+            fix = f"what must not be: {{forbid: NAME, {cls.key}: true}}"
+            refuse(f"{cls.key}: only true", fix=fix)
+        return cls()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, read_keys, read_true
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TrueKind, read_keys
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import require_extra
@@ -46,20 +46,11 @@ def _find_problem(text: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class IsJson(ReplyTest):
+class IsJson(TrueKind):
     """The reply is JSON."""
 
     key = "json"
     says = "The whole reply is strict JSON: no text and no code fence around it, no NaN."
-    example = True
-    schema: ClassVar[Schema] = {"const": True}
-
-    @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test."""
-        del base
-        read_true(value, cls.key)
-        return cls()
 
     def hold(self, replies: Replies) -> pl.Series:
         """Parse every reply."""
