@@ -148,7 +148,7 @@ def run(
         again = _make_command(file, output, checks)
     _say_how_to_go_on(result, again, _make_command(file, output, checks))
     if result.score is not None:
-        _say_next(result.folder, _metric_to_explain(result.score, result.gate))
+        _say_next(result.folder, _choose_metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
 
 
@@ -159,11 +159,11 @@ def _split_arguments(
     if merge:
         files = [each for each in given if each.is_file()]
         folders = [each for each in given if each not in files]
-        return _only_one(files) if files else None, folders
-    return _only_one(given), None
+        return _require_one(files) if files else None, folders
+    return _require_one(given), None
 
 
-def _only_one(files: Sequence[Path]) -> Path:
+def _require_one(files: Sequence[Path]) -> Path:
     if len(files) > 1:
         raise UsageError(
             f"one suite at a time, not {len(files)}",
@@ -226,7 +226,7 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
     click.echo(f"  Continue with: {again}", err=True)
 
 
-def _metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
+def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
     """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
     known = [
         name

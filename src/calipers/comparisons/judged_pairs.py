@@ -61,8 +61,8 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
     met = Comparisons(
         first=[place[name] for name in texts[sides[0]]],
         second=[place[name] for name in texts[sides[1]]],
-        result=list(map(_result, *(texts[name] for name in (*sides, WINNER)))),
-        clusters=None if cluster is None else _labels(judged[cluster]),
+        result=list(map(_score_result, *(texts[name] for name in (*sides, WINNER)))),
+        clusters=None if cluster is None else _number_clusters(judged[cluster]),
     )
     try:
         found = fit_strengths(met, len(systems))
@@ -100,11 +100,11 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
         by=("model",),
         confidence=options.confidence,
         seed=options.seed,
-        notices=tuple(_notices(frame.height - judged.height, ties_added=found.ties_added)),
+        notices=tuple(_list_notices(frame.height - judged.height, ties_added=found.ties_added)),
     )
 
 
-def _result(first: str, second: str, winner: str) -> float:
+def _score_result(first: str, second: str, winner: str) -> float:
     """Return 1 where the first system won, 0 where the second did, ½ for a tie.
 
     A side goes before a name: a system may be called b and stand on side a.
@@ -125,7 +125,7 @@ def _result(first: str, second: str, winner: str) -> float:
     return known[said]
 
 
-def _labels(values: pl.Series) -> NDArray[np.int64]:
+def _number_clusters(values: pl.Series) -> NDArray[np.int64]:
     """Return a number per value; a judgment without one stands alone."""
     row = pl.int_range(pl.len()).cast(pl.String)
     text = values.cast(pl.String).to_frame("text")
@@ -133,7 +133,7 @@ def _labels(values: pl.Series) -> NDArray[np.int64]:
     return keys.rank("dense").cast(pl.Int64).to_numpy()
 
 
-def _notices(lost: int, *, ties_added: bool) -> Iterator[str]:
+def _list_notices(lost: int, *, ties_added: bool) -> Iterator[str]:
     if lost:
         yield f"{lost} judgments without a winner or without two systems are left out"
     if ties_added:

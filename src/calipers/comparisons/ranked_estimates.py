@@ -58,7 +58,7 @@ def order_systems(
     pairs = []
     for place, one in enumerate(order):
         for later, other in enumerate(order[place + 1 :], place + 1):
-            pair = _turned(estimates.pairs, one, other)
+            pair = _put_better_first(estimates.pairs, one, other)
             pairs.append(pair)
             if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence:
                 up = (pair.difference or 0.0) > 0
@@ -98,7 +98,9 @@ def order_systems(
     )
 
 
-def _turned(pairs: Mapping[tuple[int, int], RankedPair], one: int, other: int) -> RankedPair:
+def _put_better_first(
+    pairs: Mapping[tuple[int, int], RankedPair], one: int, other: int
+) -> RankedPair:
     """Return a pair with the better system first."""
     if (one, other) in pairs:
         return pairs[one, other]

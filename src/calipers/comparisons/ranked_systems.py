@@ -42,7 +42,9 @@ class Systems:
         """What people call each system, no two alike."""
         found: dict[str, str] = {}
         for text, key in self.keys.items():
-            name = ", ".join("(none)" if value is None else _shown(value) for value in key.values())
+            name = ", ".join(
+                "(none)" if value is None else _format_value(value) for value in key.values()
+            )
             again, number = name, 1
             while again in found.values():
                 number += 1
@@ -75,7 +77,7 @@ def read_systems(
         UsageError: There are fewer than two systems, or a field is nowhere.
     """
     sources = [source for several in sets for source in several]
-    labels = _labels(sets)
+    labels = _label_systems(sets)
     whole = read_tasks(
         sources,
         replace(options, by=()),
@@ -90,21 +92,21 @@ def read_systems(
     check_fields(whole.present, whole.plan, sources, options.map)
     if options.metrics and whole.records > whole.errors:
         refuse_absent(whole.plan.metrics, whole.present, sources, options.map)
-    by = options.by or _telling(whole, labels)
+    by = options.by or _find_telling_fields(whole, labels)
     for name in options.by:
         if whole.rows[name].is_null().all():
             columns = {column for source in sources for column in source.columns()}
             raise UsageError(
                 f"--by {name}: no record has a value in {name}", fix=nearest(name, columns)
             )
-    return _grouped(whole, by, sources)
+    return _group_systems(whole, by, sources)
 
 
-def _labels(sets: Sequence[Sequence[Source]]) -> list[str]:
+def _label_systems(sets: Sequence[Sequence[Source]]) -> list[str]:
     """Return what the systems are called where each data set, or each file of one, is one."""
     one = len(sets) == 1
     named = [
-        (source.name if one or len(several) == 1 else _folder(several))
+        (source.name if one or len(several) == 1 else _name_folder(several))
         for several in sets
         for source in several
     ]
@@ -116,12 +118,12 @@ def _labels(sets: Sequence[Sequence[Source]]) -> list[str]:
     return [short[name] if alone else name for name in named]
 
 
-def _folder(several: Sequence[Source]) -> str:
+def _name_folder(several: Sequence[Source]) -> str:
     parents = {str(Path(source.name).parent) for source in several}
     return parents.pop() if len(parents) == 1 else several[0].name
 
 
-def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
+def _find_telling_fields(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
     """Return the fields that tell systems apart."""
     several = [
         name for name in TELL_SYSTEMS_APART if whole.rows[name].drop_nulls().n_unique() >= _FEWEST
@@ -137,7 +139,7 @@ def _telling(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) -> Systems:
+def _group_systems(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) -> Systems:
     rows = whole.rows
     known = rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in by))
     known = known.with_columns(group_text(by).alias(GROUP)).sort(GROUP, TASK, maintain_order=True)
@@ -150,10 +152,10 @@ def _grouped(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Source]) ->
         )
     found = Systems(rows=replace(whole, rows=known), by=by, keys=keys)
     lost = rows.height - known.height
-    return replace(found, notices=tuple(_notices(found, lost, sources)))
+    return replace(found, notices=tuple(_list_notices(found, lost, sources)))
 
 
-def _notices(found: Systems, lost: int, sources: Sequence[Source]) -> Iterator[str]:
+def _list_notices(found: Systems, lost: int, sources: Sequence[Source]) -> Iterator[str]:
     for name in dict.fromkeys(source.name for source in sources):
         yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
     whole = found.rows
@@ -201,7 +203,7 @@ def choose_metrics(systems: Systems, options: Options) -> list[Metric]:
     return [settle_metric(chosen[0], [whole])]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -54,9 +54,9 @@ def resample_systems(
                 f"{metric.name}: {name} has no value on the common tasks ({metric.empty})",
                 fix="rank by another metric: --metric NAME",
             )
-    covariance = _linearised(rows, values)
+    covariance = _linearize_covariance(rows, values)
     if covariance is None:
-        covariance = _resampled(rows, metric, units, options)
+        covariance = _resample_covariance(rows, metric, units, options)
     return Estimates(
         values=estimate_values(observed, covariance, units, options, ends=metric.range),
         pairs=compare_values(observed, covariance, units, options, names=names, test=_TEST),
@@ -65,7 +65,9 @@ def resample_systems(
     ), common
 
 
-def _linearised(rows: Sequence[pl.DataFrame], values: Sequence[WeightedValues]) -> Floats | None:
+def _linearize_covariance(
+    rows: Sequence[pl.DataFrame], values: Sequence[WeightedValues]
+) -> Floats | None:
     """Return the covariance from what each of many tasks moves the values by, where it is known."""
     effects = [find_effects(*each) for each in zip(rows, values, strict=True)]
     known = [each for each in effects if each is not None and not explain_too_few(each)]
@@ -75,7 +77,7 @@ def _linearised(rows: Sequence[pl.DataFrame], values: Sequence[WeightedValues]) 
     return found
 
 
-def _resampled(
+def _resample_covariance(
     rows: Sequence[pl.DataFrame], metric: Metric, units: int, options: Options
 ) -> Floats:
     """Return the covariance of the values in resamples of the tasks, or of parcels of many."""

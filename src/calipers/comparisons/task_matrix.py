@@ -76,32 +76,32 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
     if not tasks.height:
         raise UsageError(
             f"{metric.name}: no task is common to all systems; of {every:,} tasks, "
-            f"{_listed(lacking)}",
+            f"{_say_lacking(lacking)}",
             fix="tasks are paired by id: name the field with --map id=NAME, "
             "or rank the systems as independent samples with --unpaired",
         )
     notices = []
     if without:
-        notices.append(f"{metric.name}: not ranked for want of a value: {_some(without)}")
+        notices.append(f"{metric.name}: not ranked for want of a value: {_shorten_list(without)}")
     if tasks.height < every:
         notices.append(
-            f"{metric.name}: ranked on {_counted(tasks.height)} that all systems have; "
-            f"{every - tasks.height:,} of {every:,} are left out ({_listed(lacking)})"
+            f"{metric.name}: ranked on {_say_tasks(tasks.height)} that all systems have; "
+            f"{every - tasks.height:,} of {every:,} are left out ({_say_lacking(lacking)})"
         )
     return CommonTasks(systems=tuple(texts), tasks=tasks, notices=tuple(notices))
 
 
-def _counted(tasks: int) -> str:
+def _say_tasks(tasks: int) -> str:
     return "the only task" if tasks == 1 else f"the {tasks:,} tasks"
 
 
-def _listed(lacking: Mapping[str, int]) -> str:
+def _say_lacking(lacking: Mapping[str, int]) -> str:
     """Say which systems lack how many tasks, those that lack most first."""
     order = sorted(lacking.items(), key=lambda item: -item[1])
-    return _some([f"{name} lacks {count:,}" for name, count in order])
+    return _shorten_list([f"{name} lacks {count:,}" for name, count in order])
 
 
-def _some(names: Sequence[str]) -> str:
+def _shorten_list(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

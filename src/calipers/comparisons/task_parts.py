@@ -51,7 +51,7 @@ def break_down(
     Raises:
         UsageError: No record has the field.
     """
-    labels = _labels(systems, common, field)
+    labels = _label_tasks(systems, common, field)
     parts = sorted(set(labels), key=split_natural)
     notices = []
     if len(parts) > MOST_PARTS:
@@ -62,13 +62,13 @@ def break_down(
         kept = sorted(parts, key=lambda each: -apart[each])[:MOST_PARTS]
         parts = sorted(kept, key=split_natural)
     found = [
-        {each: _part(row[labels == each], metric, options) for each in parts}
+        {each: _measure_part(row[labels == each], metric, options) for each in parts}
         for row in matrix.values
     ]
     return found, notices
 
 
-def _labels(systems: Systems, common: CommonTasks, field: str) -> NDArray[np.str_]:
+def _label_tasks(systems: Systems, common: CommonTasks, field: str) -> NDArray[np.str_]:
     rows = systems.rows.rows
     if rows[field].is_null().all():
         raise UsageError(
@@ -87,7 +87,7 @@ def _spread(matrix: TaskMatrix, chosen: NDArray[np.bool_]) -> float:
     return float(matrix.values[:, chosen].mean(axis=1).var())
 
 
-def _part(values: Floats, metric: Metric, options: Options) -> TaskPart:
+def _measure_part(values: Floats, metric: Metric, options: Options) -> TaskPart:
     around = mean_interval(
         values,
         ends=metric.range,

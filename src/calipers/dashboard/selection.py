@@ -65,13 +65,13 @@ class Selector:
         """Return the rows in order; of an unsorted search as many as the page needs."""
         key = query.rows, query.sort
         if not query.text:
-            return self._selected.get(key, lambda: self._of_filters(query))
+            return self._selected.get(key, lambda: self._select_by_filters(query))
         search = self.search(query)
         wanted = None if query.sort else query.page * PAGE_ROWS + 1
         search.go_on(seconds=seconds, hits=wanted)
         if search.done:
-            return self._selected.get(key, lambda: self._of_search(query, search))
-        return self._of_search(query, search)
+            return self._selected.get(key, lambda: self._select_by_search(query, search))
+        return self._select_by_search(query, search)
 
     def search(self, query: Query) -> Search:
         """Return the search for the query's text, in its present state."""
@@ -86,7 +86,7 @@ class Selector:
             self.search(plain).go_on(seconds=float("inf"))
         return self.select(plain).rows
 
-    def _of_filters(self, query: Query) -> Selected:
+    def _select_by_filters(self, query: Query) -> Selected:
         kept = self.mask(query)
         order = self._order(query.sort)
         if kept is None:
@@ -95,7 +95,7 @@ class Selector:
             rows = kept.arg_true() if order is None else order.filter(kept.gather(order))
         return Selected(rows, self.index.rows, self.index.rows)
 
-    def _of_search(self, query: Query, search: Search) -> Selected:
+    def _select_by_search(self, query: Query, search: Search) -> Selected:
         rows = search.list_rows()
         if query.sort:
             name, largest_first = _sort(query.sort)

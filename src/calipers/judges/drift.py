@@ -48,7 +48,7 @@ def measure_drift(before: Any, after: Any, options: Options) -> Drift:
     Raises:
         DataError: No answer was judged by the same judge in both runs.
     """
-    old, new = _judgments(before, options), _judgments(after, options)
+    old, new = _read_judgments(before, options), _read_judgments(after, options)
     found: list[JudgeDrift] = []
     left = 0
     for judge, on in sorted(old.keys() & new.keys()):
@@ -56,7 +56,7 @@ def measure_drift(before: Any, after: Any, options: Options) -> Drift:
         common = sorted(then.keys() & now.keys())
         left += len(now) - len(common)
         if len(common) >= _LEAST:
-            found.append(_compared(judge, on, common, then, now, options))
+            found.append(_compare_judge(judge, on, common, then, now, options))
     if not found:
         raise DataError(
             "no answer was judged by the same judge in both runs",
@@ -64,10 +64,12 @@ def measure_drift(before: Any, after: Any, options: Options) -> Drift:
             "of the same names",
         )
     told = f"{left:,} judgments are of answers that --before does not hold"
-    return Drift(judges=tuple(_judged(found, options.confidence)), notices=(told,) if left else ())
+    return Drift(
+        judges=tuple(_decide_drift(found, options.confidence)), notices=(told,) if left else ()
+    )
 
 
-def _judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _Said]]:
+def _read_judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _Said]]:
     """Return the judgments of each judge and kind of value, by the answer they are of."""
     found: dict[tuple[str, str], dict[Key, _Said]] = {}
     if is_pairwise(data):
@@ -79,12 +81,12 @@ def _judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _
         return found
     for record in read_records(data):
         seen = record | {name: record.get(theirs) for name, theirs in options.map.items()}
-        for judge, on, answer, said in _of_record(seen):
+        for judge, on, answer, said in _list_judgments(seen):
             found.setdefault((judge, on), {})[answer] = said
     return found
 
 
-def _of_record(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Key, _Said]]:
+def _list_judgments(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Key, _Said]]:
     answer = record.get("answer")
     told = tuple(str(record.get(name)) for name in ("id", "model", "tier", "run"))
     held = record_hash(told[0], None if answer is None else str(answer)) or ""
@@ -98,7 +100,7 @@ def _of_record(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Key, _Said
                 break
 
 
-def _compared(
+def _compare_judge(
     judge: str,
     on: str,
     common: Sequence[Key],
@@ -114,7 +116,7 @@ def _compared(
         higher_is_better=None,
         confidence=options.confidence,
         seed=options.seed,
-        clusters=None if len({key[0] for key in common}) == len(common) else _tasks(common),
+        clusters=None if len({key[0] for key in common}) == len(common) else _number_tasks(common),
         reach=2.0 if on == "preference" else 1.0,
     )
     differing = int(np.count_nonzero(values[0] != values[1]))
@@ -124,7 +126,7 @@ def _compared(
         n=len(common),
         differing=differing,
         changed="not shown",
-        why=_another(common, then, now),
+        why=_describe_change(common, then, now),
         difference=result.difference,
         low=result.low,
         high=result.high,
@@ -134,11 +136,13 @@ def _compared(
     )
 
 
-def _tasks(common: Sequence[Key]) -> Any:
+def _number_tasks(common: Sequence[Key]) -> Any:
     return np.unique([key[0] for key in common], return_inverse=True)[1]
 
 
-def _another(common: Sequence[Key], then: Mapping[Key, _Said], now: Mapping[Key, _Said]) -> str:
+def _describe_change(
+    common: Sequence[Key], then: Mapping[Key, _Said], now: Mapping[Key, _Said]
+) -> str:
     """Say what is recorded of a change: another model, settings or rubric."""
     before, after = ({side[key].who for key in common} for side in (then, now))
     if before == after:
@@ -149,7 +153,7 @@ def _another(common: Sequence[Key], then: Mapping[Key, _Said], now: Mapping[Key,
     return "the rubric is another one"
 
 
-def _judged(found: Sequence[JudgeDrift], confidence: float) -> Iterator[JudgeDrift]:
+def _decide_drift(found: Sequence[JudgeDrift], confidence: float) -> Iterator[JudgeDrift]:
     """Yield each judge with its verdict: changed where its record or the adjusted test says so."""
     for each, adjusted in zip(found, holm([one.p_value for one in found]), strict=True):
         shifted = adjusted is not None and adjusted < 1 - confidence

@@ -105,7 +105,7 @@ class PairWork(Work):
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each pair twice, its answers in either order, with a key for each."""
-        sides = [self._side(file, on_bad) for file in self.files]
+        sides = [self._read_side(file, on_bad) for file in self.files]
         common = [key for key in sides[0] if key in sides[1]]
         if not common:
             raise DataError(
@@ -115,14 +115,14 @@ class PairWork(Work):
         for file, side in zip(self.files, sides, strict=True):
             if alone := len(side) - len(common):
                 self.told[f"{alone:,} records are only in {file}, and are not compared"] = None
-        differ = sum(_inputs_differ(*(side[key] for side in sides)) for key in common)
+        differ = sum(_have_other_inputs(*(side[key] for side in sides)) for key in common)
         if differ:
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
-        names = self._names(sides)
+        names = self._name_systems(sides)
         for key in common:
-            yield from _both_orders([side[key] for side in sides], names)
+            yield from _make_both_orders([side[key] for side in sides], names)
 
-    def _side(
+    def _read_side(
         self, file: str, on_bad: Callable[[DataError], None]
     ) -> dict[tuple[str, ...], dict[str, Any]]:
         """Return a file's records by id, tier and run; of several the first counts."""
@@ -149,7 +149,7 @@ class PairWork(Work):
             self.told[f"{said}the first is compared"] = None
         return found
 
-    def _names(self, sides: Sequence[Mapping[Any, Mapping[str, Any]]]) -> list[str]:
+    def _name_systems(self, sides: Sequence[Mapping[Any, Mapping[str, Any]]]) -> list[str]:
         """Return what the two systems are called: their models, else their files."""
         found = [
             next((str(e["model"]) for e in side.values() if e.get("model") is not None), None)
@@ -171,13 +171,13 @@ class PairWork(Work):
         """Yield a line per pair and judgment of it: who won, in both orders together."""
         for place, (one, other) in enumerate(neighbours(rows)):
             if place % _TWO == 0:
-                yield from _decided(one, other)
+                yield from _decide_pair(one, other)
 
 
-def _both_orders(
+def _make_both_orders(
     sides: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    texts = [_text(side.get("answer")) for side in sides]
+    texts = [_spell_answer(side.get("answer")) for side in sides]
     known = {name: value for name, value in sides[0].items() if value is not None}
     content = json.dumps([names, *sides], sort_keys=True).encode()
     digest = sha256(content).hexdigest()[:24]
@@ -198,32 +198,32 @@ def _both_orders(
         )
 
 
-def _inputs_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _have_other_inputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     inputs = [each.get("input") for each in (one, other)]
     return None not in inputs and inputs[0] != inputs[1]
 
 
-def _text(value: Any) -> str | None:
+def _spell_answer(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 Asked = tuple[dict[str, Any], Sequence[Judgment]]
 
 
-def _decided(one: Asked, other: Asked) -> Iterator[dict[str, Any]]:
+def _decide_pair(one: Asked, other: Asked) -> Iterator[dict[str, Any]]:
     """Yield the result of each judge, or one without any where nobody was asked."""
     record, found = one
-    swapped = {_who(each.fields): each.fields for each in other[1]}
+    swapped = {_identify_judge(each.fields): each.fields for each in other[1]}
     texts = {"a": record["answer_1"], "b": record["answer_2"]}
     shared = {name: record[name] for name in _KEPT if record.get(name) is not None}
     shared |= {"a": record["a"], "b": record["b"]}
     sizes = {f"length_{side}": None if t is None else len(t) for side, t in texts.items()}
     answers = sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
-    judged = {_who(each.fields): each.fields for each in found}
+    judged = {_identify_judge(each.fields): each.fields for each in found}
     for who in dict.fromkeys((*judged, *swapped)):
         both = (judged.get(who), swapped.get(who))
         known = next(each for each in both if each is not None)
-        orders = [_order(fields, first) for fields, first in zip(both, SIDES, strict=True)]
+        orders = [_describe_order(fields, first) for fields, first in zip(both, SIDES, strict=True)]
         yield {
             **shared,
             **decide([each["winner"] for each in orders]),
@@ -233,28 +233,28 @@ def _decided(one: Asked, other: Asked) -> Iterator[dict[str, Any]]:
             "orders": orders,
             **sizes,
             "answers": answers,
-            **_spent(both),
+            **_sum_usage(both),
         }
     if not judged and not swapped:
         reason = record["error"] or "it was not judged"
         yield {**shared, "winner": None, "preference": None, "reason": reason, **sizes}
 
 
-def _who(judgment: Mapping[str, Any]) -> tuple[str, int]:
+def _identify_judge(judgment: Mapping[str, Any]) -> tuple[str, int]:
     return str(judgment["judge"]), int(judgment.get("sample", 1))
 
 
-def _order(judgment: Mapping[str, Any] | None, first: str) -> dict[str, Any]:
+def _describe_order(judgment: Mapping[str, Any] | None, first: str) -> dict[str, Any]:
     """Return what a judge said when this side's answer stood first."""
     if judgment is None:
         return {"first": first, "winner": None, "reason": "it was not judged"}
     scores = judgment["scores"]
-    winner = None if scores is None else _winner(scores[PREFERENCE], first)
+    winner = None if scores is None else _name_winner(scores[PREFERENCE], first)
     flags = {"flags": judgment["flags"]} if judgment.get("flags") else {}
     return {"first": first, "winner": winner, "reason": judgment["reason"], **flags}
 
 
-def _winner(preference: float, first: str) -> str:
+def _name_winner(preference: float, first: str) -> str:
     if preference == _MIDDLE:
         return "tie"
     return first if preference < _MIDDLE else SIDES[1 - SIDES.index(first)]
@@ -273,7 +273,7 @@ def decide(winners: Sequence[str | None]) -> dict[str, Any]:
     return {"winner": winner, "preference": sum(values) / len(values)}
 
 
-def _spent(judgments: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+def _sum_usage(judgments: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Return what judging used, in both orders; a sum of what is unknown is unknown."""
     known = [each for each in judgments if each is not None]
     sums = {

@@ -69,10 +69,10 @@ def read_pairs(data: Any, by: Sequence[str] = ()) -> list[JudgedPair]:
     Raises:
         DataError: A line does not say what was compared, or who won.
     """
-    return [_read(row, number, by) for number, row in enumerate(read_records(data), 1)]
+    return [_read_pair(row, number, by) for number, row in enumerate(read_records(data), 1)]
 
 
-def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
+def _read_pair(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
     winner = _WINNERS.get(str(row.get("winner")), row.get("winner"))
     found = ([row.get(name) for name in sides] for sides in _SIDES)
     a, b = next((each for each in found if None not in each), (None, None))
@@ -81,7 +81,9 @@ def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
             f"pair {number}: winner is {json.dumps(winner)}, or a or b is missing",
             fix="a and b name the two systems; winner is a, b, tie or null",
         )
-    orders = {str(each.get("first")): each.get("winner") for each in _orders(row.get("orders"))}
+    orders = {
+        str(each.get("first")): each.get("winner") for each in _read_orders(row.get("orders"))
+    }
     preference = row.get("preference")
     lengths = row.get("length_a"), row.get("length_b")
     return JudgedPair(
@@ -90,7 +92,7 @@ def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
         b=str(b),
         judge=str(row.get("judge") or "judge"),
         model=str(row.get("judge_model") or row.get("judge") or ""),
-        preference=_mean_of(orders, winner)
+        preference=_average_orders(orders, winner)
         if preference is None and winner is not None
         else preference,
         winner=winner,
@@ -101,13 +103,13 @@ def _read(row: Mapping[str, Any], number: int, by: Sequence[str]) -> JudgedPair:
     )
 
 
-def _mean_of(orders: Mapping[str, str | None], winner: str) -> float:
+def _average_orders(orders: Mapping[str, str | None], winner: str) -> float:
     """Return the preference over the orders; where none is known, as the winner has it."""
     said = [_VALUES[str(each)] for each in orders.values() if each in _VALUES]
     return sum(said) / len(said) if said else _VALUES[winner]
 
 
-def _orders(found: Any) -> list[Mapping[str, Any]]:
+def _read_orders(found: Any) -> list[Mapping[str, Any]]:
     listed = json.loads(found) if isinstance(found, str) else found
     return [each for each in listed if isinstance(each, Mapping)] if listed else []
 
@@ -125,7 +127,7 @@ def audit_preferences(
             by=dict(zip(options.by, key, strict=True)),
             systems=tuple(sorted({name for pair in own for name in (pair.a, pair.b)})),
             tasks=len({pair.id for pair in own}),
-            judges=tuple(_judges(own, options.confidence)),
+            judges=tuple(_audit_judges(own, options.confidence)),
         )
         for key, own in sorted(groups.items(), key=lambda each: split_natural(str(each[0])))
     )
@@ -134,7 +136,7 @@ def audit_preferences(
     return found, (told,) if unswapped else ()
 
 
-def _judges(pairs: Sequence[JudgedPair], confidence: float) -> Iterator[PreferenceAudit]:
+def _audit_judges(pairs: Sequence[JudgedPair], confidence: float) -> Iterator[PreferenceAudit]:
     by_judge: dict[str, list[JudgedPair]] = {}
     for pair in pairs:
         by_judge.setdefault(pair.judge, []).append(pair)
@@ -147,12 +149,12 @@ def _judges(pairs: Sequence[JudgedPair], confidence: float) -> Iterator[Preferen
             judge=judge,
             pairs=len(own),
             failed=sum(pair.winner is None for pair in own),
-            measures=_measures(own, others, sampling),
-            by_length=_by_length(own, sampling),
+            measures=_measure_judge(own, others, sampling),
+            by_length=_measure_by_length(own, sampling),
         )
 
 
-def _measures(
+def _measure_judge(
     own: Sequence[JudgedPair], others: Sequence[JudgedPair], sampling: Sampling
 ) -> dict[str, Measured]:
     share = partial(measure_share, sampling=sampling, of=len(own))
@@ -167,23 +169,24 @@ def _measures(
             least=0.0,
             empty="several pairs of systems: calipers rank" if several else "no pair has a winner",
         ),
-        "tie_rate": share(_values(own, _is_tie), empty="no pair has a winner"),
-        "consistency": share(_values(own, _is_consistent), empty=one_order),
-        "position_bias": mean(_values(own, _place), empty=one_order),
+        "tie_rate": share(_collect_values(own, _is_tie), empty="no pair has a winner"),
+        "consistency": share(_collect_values(own, _is_consistent), empty=one_order),
+        "position_bias": mean(_collect_values(own, _measure_position), empty=one_order),
         "longer_win_rate": share(
-            _values(own, _longer_wins), empty="no decided pair has answers of different lengths"
+            _collect_values(own, _has_longer_winner),
+            empty="no decided pair has answers of different lengths",
         ),
-        "own_win_rate": mean(_values(own, _own_share), least=0.0, empty=no_own),
+        "own_win_rate": mean(_collect_values(own, _score_own_side), least=0.0, empty=no_own),
         "self_preference": mean(
-            _against_others(own, others),
+            _subtract_others(own, others),
             empty=no_own
-            if not any(map(_own_side, own))
+            if not any(map(_find_own_side, own))
             else "nobody else judged the pairs with the judge's own model",
         ),
     }
 
 
-def _values(pairs: Sequence[JudgedPair], of: Any) -> Floats:
+def _collect_values(pairs: Sequence[JudgedPair], of: Any) -> Floats:
     found = (of(pair) for pair in pairs)
     return np.array([_NAN if each is None else float(each) for each in found])
 
@@ -202,7 +205,7 @@ def _is_consistent(pair: JudgedPair) -> bool | None:
     return None if None in said else said[0] == said[1]
 
 
-def _place(pair: JudgedPair) -> float | None:
+def _measure_position(pair: JudgedPair) -> float | None:
     """Return how far the answer that stands first is preferred, over both orders: from −1 to 1."""
     said = [pair.orders.get(first) for first in ("a", "b")]
     if None in said:
@@ -211,17 +214,17 @@ def _place(pair: JudgedPair) -> float | None:
     return (first - swapped) / 2
 
 
-def _longer_wins(pair: JudgedPair) -> bool | None:
+def _has_longer_winner(pair: JudgedPair) -> bool | None:
     """Say whether the longer answer won; None where neither is longer, or neither won."""
     if pair.winner not in ("a", "b") or pair.lengths is None or len(set(pair.lengths)) == 1:
         return None
     return (pair.lengths[0] > pair.lengths[1]) == (pair.winner == "a")
 
 
-def _by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[str, Measured]:
+def _measure_by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[str, Measured]:
     """Return the longer answer's share of wins, by how many times longer it is."""
     ratios = [None if p.lengths is None else max(p.lengths) / max(min(p.lengths), 1) for p in pairs]
-    won = _values(pairs, _longer_wins)
+    won = _collect_values(pairs, _has_longer_winner)
     found, least = {}, 1.0
     for name, most in _LONGER.items():
         inside = np.array([r is not None and least < r <= most for r in ratios])
@@ -235,26 +238,26 @@ def _by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[str, Mea
     return found
 
 
-def _own_side(pair: JudgedPair) -> str | None:
+def _find_own_side(pair: JudgedPair) -> str | None:
     """Return the side whose answer the judge's own model gave; None where not exactly one."""
-    own = _bare(pair.model)
-    sides = [side for side in ("a", "b") if own and _bare(getattr(pair, side)) == own]
+    own = _strip_provider(pair.model)
+    sides = [side for side in ("a", "b") if own and _strip_provider(getattr(pair, side)) == own]
     return sides[0] if len(sides) == 1 else None
 
 
-def _bare(model: str) -> str:
+def _strip_provider(model: str) -> str:
     """Return a model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
     return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
-def _own_share(pair: JudgedPair) -> float | None:
-    side = _own_side(pair)
+def _score_own_side(pair: JudgedPair) -> float | None:
+    side = _find_own_side(pair)
     if side is None or pair.preference is None:
         return None
     return (1 + pair.preference * _VALUES[side]) / 2
 
 
-def _against_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> Floats:
+def _subtract_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> Floats:
     """Return what the judge gives its own model's answers beyond what the others give them."""
     theirs: dict[tuple[str, str, str], list[float]] = {}
     for pair in others:
@@ -262,9 +265,9 @@ def _against_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> 
             theirs.setdefault(pair.key, []).append(pair.preference)
 
     def beyond(pair: JudgedPair) -> float | None:
-        share, said = _own_share(pair), theirs.get(pair.key)
+        share, said = _score_own_side(pair), theirs.get(pair.key)
         if share is None or not said:
             return None
-        return share - (1 + float(np.mean(said)) * _VALUES[str(_own_side(pair))]) / 2
+        return share - (1 + float(np.mean(said)) * _VALUES[str(_find_own_side(pair))]) / 2
 
-    return _values(own, beyond)
+    return _collect_values(own, beyond)

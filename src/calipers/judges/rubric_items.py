@@ -109,7 +109,7 @@ def list_items(
     if judgment.get("items"):
         return list(_read_items(judgment["items"], rubric))
     if judgment.get("criteria_scores"):
-        return list(_of_categories(judgment["criteria_scores"], rubric))
+        return list(_read_categories(judgment["criteria_scores"], rubric))
     scores = judgment.get("scores")
     if isinstance(scores, Mapping) and scores.keys() & (rubric.weights.keys() | rubric.tops.keys()):
         return list(_convert_scores(scores, rubric))
@@ -168,7 +168,7 @@ def _read_item(
         )
 
 
-def _of_categories(found: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
+def _read_categories(found: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
     for name, entry in _list_named(found, "criteria_scores"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"criteria_scores: {shown(name)} is {shown(entry)}, not an object")

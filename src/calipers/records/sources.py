@@ -92,7 +92,7 @@ def open_sources(data: Any) -> list[Source]:
 
 def _open(data: Any) -> list[Source]:
     if isinstance(data, str | Path):
-        return list(_of_path(str(data)))
+        return list(_open_path(str(data)))
     if isinstance(data, Mapping):
         if data and all(map(is_table, data.values())):
             raise UsageError(
@@ -114,17 +114,17 @@ def _open(data: Any) -> list[Source]:
     if isinstance(data, Source):  # not before: to look at a lazy frame's columns is work
         return [data]
     if isinstance(data, Iterable):
-        return _of_items(list(data))
+        return _open_items(list(data))
     raise ArgumentTypeError(
         f"records cannot be read from {type(data).__name__} {shown(data)}",
         fix="give a path, a list of dicts, or a Polars, pandas, Arrow or Spark table",
     )
 
 
-def _of_items(items: list[Any]) -> list[Source]:
+def _open_items(items: list[Any]) -> list[Source]:
     """Return the sources of paths, of records, or those that are sources already."""
     if items and all(isinstance(item, str | Path) for item in items):
-        return [source for item in items for source in _of_path(str(item))]
+        return [source for item in items for source in _open_path(str(item))]
     if items and all(isinstance(item, Source) for item in items):
         return items
     return [Rows(items, "<records>")]
@@ -139,9 +139,9 @@ def _log_suffixes() -> list[str]:
     return [suffix for reader in list_readers() for suffix in reader.suffixes]
 
 
-def _of_path(text: str) -> Iterator[Source]:
+def _open_path(text: str) -> Iterator[Source]:
     if text == STDIN:
-        yield _of_stdin()
+        yield _open_stdin()
         return
     if not text:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
@@ -162,11 +162,11 @@ def _of_path(text: str) -> Iterator[Source]:
         if not matches:
             raise DataError(f"{text}: no file matches", fix="check the pattern and the folder")
         for match in matches:
-            yield _of_file(Path(match))
+            yield _open_file(Path(match))
     elif path.is_dir() and (logs := _find_logs(path)):
-        yield from map(_of_file, logs)
+        yield from map(_open_file, logs)
     else:
-        yield _of_file(path)
+        yield _open_file(path)
 
 
 def has_records(folder: Path) -> bool:
@@ -201,17 +201,17 @@ def _find_logs(folder: Path) -> list[Path]:
     return logs
 
 
-def _of_file(path: Path) -> Source:
+def _open_file(path: Path) -> Source:
     if not path.exists():
         beside = sorted(other.name for other in path.parent.glob("*") if is_readable(other))
         there = f"the folder has: {', '.join(beside[:8])}" if beside else "check the path"
         raise DataError(f"{path}: no such file", fix=there)
     if path.is_dir():
-        return _of_folder(path)
+        return _open_folder(path)
     if path.is_fifo():
         from calipers.records.pipes import open_pipe  # noqa: PLC0415 (only where there are pipes)
 
-        return _of_pipe(open_pipe(path), str(path), is_ours=True)
+        return _open_pipe(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
     is_log = find_forced() is not None or find_suffix(path) in _log_suffixes()
@@ -230,17 +230,17 @@ def _of_file(path: Path) -> Source:
         refuse_no_text(path)
     if (forced := find_forced()) is not None:
         return Log(path, forced)
-    return _of_json(path) if reader is JsonLines else _of_table(path, reader(path))
+    return _open_json(path) if reader is JsonLines else _open_table(path, reader(path))
 
 
-def _of_table(path: Path, table: Source) -> Source:
+def _open_table(path: Path, table: Source) -> Source:
     """Return a tool's log if the columns of a table are those of one, else the table."""
     if _is_plain():
         return table
     return open_table_log(path, read_columns(table)) or table
 
 
-def _of_folder(path: Path) -> Source:
+def _open_folder(path: Path) -> Source:
     parts = list_parts(path)
     if (table := find_lakehouse_table(path, parts)) is not None:
         return table
@@ -249,22 +249,22 @@ def _of_folder(path: Path) -> Source:
     return ParquetFolder(path)
 
 
-def _of_json(path: Path) -> Source:
+def _open_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
     suffix = find_suffix(path)
     if suffix in _log_suffixes() and not _is_plain() and (log := log_at(path, suffix)) is not None:
         return log
     head = read_head(path)
     if _is_plain():
-        return _of_plain_json(path, suffix, head)
+        return _open_plain_json(path, suffix, head)
     if (own := open_own_log(path, suffix, head)) is not None:
         return own
     if (log := log_at(path, suffix, head)) is not None:
         return log
-    return _of_plain_json(path, suffix, head)
+    return _open_plain_json(path, suffix, head)
 
 
-def _of_plain_json(path: Path, suffix: str, head: Head) -> Source:
+def _open_plain_json(path: Path, suffix: str, head: Head) -> Source:
     if suffix == _ARRAY and head.is_array:
         return JsonArray(path)
     if head.alone and not head.is_array and not isinstance(head.first, dict):
@@ -320,13 +320,13 @@ def _refuse_unreadable(path: Path) -> None:
         raise DataError(f"{path}: {error.strerror}", fix="check the file's permissions") from error
 
 
-def _of_stdin() -> Source:
+def _open_stdin() -> Source:
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix="pipe JSON lines in, or name a file")
-    return _of_pipe(sys.stdin.buffer, STDIN)
+    return _open_pipe(sys.stdin.buffer, STDIN)
 
 
-def _of_pipe(stream: IO[bytes], name: str, *, is_ours: bool = False) -> Source:
+def _open_pipe(stream: IO[bytes], name: str, *, is_ours: bool = False) -> Source:
     """Return the records that arrive on a stream: lines, unless the user says whose log it is."""
     if (forced := find_forced()) is None:
         return PipedJsonLines(stream, name, is_ours=is_ours)

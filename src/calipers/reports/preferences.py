@@ -37,20 +37,20 @@ _PAIR = 2
 def tabulate_preferences(audit: Audit) -> Iterator[Table]:
     """Yield the judges of pairs of each group, and their wins by length."""
     for group in audit.preferences:
-        yield _judges_table(group)
-        lengths = _length_table(group)
+        yield _tabulate_judges(group)
+        lengths = _tabulate_lengths(group)
         if lengths.rows:
             yield lengths
 
 
-def _columns(names: Sequence[str]) -> tuple[Column, ...]:
+def _list_columns(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(
         Column(name=name, kind="key" if not place else "figure", where="people")
         for place, name in enumerate(names)
     )
 
 
-def _judges_table(group: PreferenceGroup) -> Table:
+def _tabulate_judges(group: PreferenceGroup) -> Table:
     shown = [n for n in _HEADS if any(j.measures[n].value is not None for j in group.judges)]
     forms = {
         each: choose_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
@@ -77,7 +77,7 @@ def _judges_table(group: PreferenceGroup) -> Table:
     return Table(
         title=f"judges of pairs{f' ({name})' if name else ''}",
         lead=f"{count_things(group.tasks, 'task')}, {of}",
-        columns=_columns(("judge", "pairs", "failed", *(_HEADS[each] for each in shown))),
+        columns=_list_columns(("judge", "pairs", "failed", *(_HEADS[each] for each in shown))),
         rows=rows,
         notes=(
             *(_NOTES[each].format(a=a, b=b) for each in shown if each in _NOTES),
@@ -86,7 +86,7 @@ def _judges_table(group: PreferenceGroup) -> Table:
     )
 
 
-def _length_table(group: PreferenceGroup) -> Table:
+def _tabulate_lengths(group: PreferenceGroup) -> Table:
     known = [j for j in group.judges if any(e.value is not None for e in j.by_length.values())]
     names = list(known[0].by_length) if known else []
     rows = tuple(
@@ -94,7 +94,7 @@ def _length_table(group: PreferenceGroup) -> Table:
         for judge in known
     )
     title = "wins of the longer answer, by how much longer it is"
-    return Table(title=title, columns=_columns(("judge", *names)), rows=rows)
+    return Table(title=title, columns=_list_columns(("judge", *names)), rows=rows)
 
 
 def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:

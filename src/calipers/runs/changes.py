@@ -30,12 +30,12 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
     """
     return [
         *_list_differences(_keep_asked(before, before), _keep_asked(now, before)),
-        *_of_shards(before, now),
-        *_of_data(before["data"], now["data"]),
-        *_of_files(before, now, base),
-        *_of_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
-        *_of_prices(before.get("prices", {}), now.get("prices", {})),
-        *_of_servers(before.get("servers"), now.get("servers", {})),
+        *_compare_shards(before, now),
+        *_compare_data(before["data"], now["data"]),
+        *_compare_files(before, now, base),
+        *_compare_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
+        *_compare_prices(before.get("prices", {}), now.get("prices", {})),
+        *_compare_servers(before.get("servers"), now.get("servers", {})),
         *(note_checks(before, now) if ORDER_SEED in before else ()),
     ]
 
@@ -44,20 +44,20 @@ def list_unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return how the manifests of two shards differ, in words; empty if they are of one run."""
     return [
         *_list_differences(one["suite"], other["suite"]),
-        *_of_data(one["data"], other["data"]),
+        *_compare_data(one["data"], other["data"]),
         *(
             f"{name} has other content"
             for name in sorted({*one["files"], *other["files"]})
             if one["files"].get(name) != other["files"].get(name)
         ),
-        *_of_rubrics(one.get("rubrics", {}), other.get("rubrics", {})),
-        *_of_prices(one.get("prices", {}), other.get("prices", {})),
-        *_of_servers(one.get("servers"), other.get("servers", {})),
+        *_compare_rubrics(one.get("rubrics", {}), other.get("rubrics", {})),
+        *_compare_prices(one.get("prices", {}), other.get("prices", {})),
+        *_compare_servers(one.get("servers"), other.get("servers", {})),
         *(["they were checked by other checks"] if one.get(CHECKS) != other.get(CHECKS) else []),
     ]
 
 
-def _of_shards(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_shards(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     was, is_now = (
         "all tasks" if each.get(SHARD) is None else f"shard {each[SHARD]}" for each in (before, now)
     )
@@ -71,13 +71,13 @@ def _keep_asked(of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, A
     return {key: value for key, value in of["suite"].items() if key not in dropped}
 
 
-def _of_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     if before["sha256"] != now["sha256"]:
         tasks = f"{before['tasks']} tasks then, {now['tasks']} now"
         yield f"{now['path']} has other content ({tasks})"
 
 
-def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
+def _compare_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> Iterator[str]:
     """Yield the files of the code under test that differ, as they were and as they are on the disk.
 
     A changed policy is applied to the same answers, unless it has decided which calls were made.
@@ -92,13 +92,13 @@ def _of_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> 
             yield f"{name} has changed" if (base / name).is_file() else f"{name} is gone"
 
 
-def _of_rubrics(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def _compare_rubrics(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name, digest in now.items():
         if before.get(name, digest) != digest:
             yield f"the rubric of {name} has other content"
 
 
-def _of_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Yield the systems whose price on the list is another; the suite's own are in the suite."""
     for name in now.keys() & before.keys():
         then, today = before[name], now[name]
@@ -107,7 +107,7 @@ def _of_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
             yield f"the price of {name} has changed ({then['source']} then, {today['source']} now)"
 
 
-def _of_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
+def _compare_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
     if before is None:  # the folder is older than the note of these
         return
     for name in sorted({*before, *now}):

@@ -13,15 +13,15 @@ from calipers.systems.pricing import Pricing, find_pricing
 def estimate_suite(plan: CallPlan, prices: Sequence[Pricing | None]) -> SuiteEstimate:
     """Count the calls, and price those of models."""
     found = (
-        _of_model(plan, at, prices[at])
+        _estimate_model(plan, at, prices[at])
         if system.model is not None
         else SystemEstimate(name=system.name, calls=plan.per_system)
         for at, system in enumerate(plan.suite.systems)
     )
-    return SuiteEstimate(systems=(*found, *_of_user(plan), *_estimate_judges(plan)))
+    return SuiteEstimate(systems=(*found, *_estimate_user(plan), *_estimate_judges(plan)))
 
 
-def _of_user(plan: CallPlan) -> Iterator[SystemEstimate]:
+def _estimate_user(plan: CallPlan) -> Iterator[SystemEstimate]:
     """Yield the calls of the simulated user, at most: its turns, and whether its goal is met."""
     if (spec := plan.suite.user) is not None:
         pricing = find_pricing(spec)
@@ -44,7 +44,7 @@ def _estimate_judges(plan: CallPlan) -> Iterator[SystemEstimate]:
             )
 
 
-def _of_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEstimate:
+def _estimate_model(plan: CallPlan, system: int, pricing: Pricing | None) -> SystemEstimate:
     tokens = output = 0
     bounded = True
     for tier in range(max(1, len(plan.suite.tiers))):

@@ -80,9 +80,9 @@ def fit_strengths(met: Comparisons, systems: int) -> Strengths:
     added = np.zeros_like(wins)
     if not is_joined(wins > 0):
         added = np.where(played > 0, 0.5, 0.0)
-    values = _most_likely(wins + added)
-    inverse = np.linalg.pinv(_information(values, played + added + added.T))
-    spread = _by_cluster(met, values, systems) + _information(values, added + added.T)
+    values = _find_most_likely(wins + added)
+    inverse = np.linalg.pinv(_compute_information(values, played + added + added.T))
+    spread = _sum_by_cluster(met, values, systems) + _compute_information(values, added + added.T)
     rates = wins.sum(axis=1) / played.sum(axis=1)
     return Strengths(
         values=values,
@@ -95,10 +95,10 @@ def fit_strengths(met: Comparisons, systems: int) -> Strengths:
 
 def is_joined(edges: NDArray[np.bool_]) -> bool:
     """Say whether steps along the edges lead from each place to every other one."""
-    return all(_reached(each).all() for each in (edges, edges.T))
+    return all(_find_reached(each).all() for each in (edges, edges.T))
 
 
-def _reached(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_reached(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which places steps from the first one lead to."""
     found = np.zeros(len(edges), dtype=bool)
     found[0] = True
@@ -109,34 +109,34 @@ def _reached(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
         found = further
 
 
-def _chances(values: Floats) -> Floats:
+def _compute_chances(values: Floats) -> Floats:
     """Return the probability that each wins against each."""
     found: Floats = np.exp(-np.logaddexp(0, values[None, :] - values[:, None]))
     return found
 
 
-def _information(values: Floats, played: Floats) -> Floats:
+def _compute_information(values: Floats, played: Floats) -> Floats:
     """Return how much so many comparisons say: minus the second derivative of the likelihood."""
-    chances = _chances(values)
+    chances = _compute_chances(values)
     weights = played * chances * (1 - chances)
     np.fill_diagonal(weights, 0.0)
     return np.diag(weights.sum(axis=1)) - weights
 
 
-def _most_likely(wins: Floats) -> Floats:
+def _find_most_likely(wins: Floats) -> Floats:
     """Return the strengths of largest likelihood (Newton's method, its steps halved if need be)."""
     played = wins + wins.T
     values = np.zeros(len(wins))
 
     def likelihood(strengths: Floats) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(_chances(strengths))
+            logs = np.log(_compute_chances(strengths))
         return float(np.where(wins > 0, wins * logs, 0.0).sum())
 
     reached = likelihood(values)
     for _ in range(_STEPS):
-        slope = (wins - played * _chances(values)).sum(axis=1)
-        step = np.linalg.pinv(_information(values, played)) @ slope
+        slope = (wins - played * _compute_chances(values)).sum(axis=1)
+        step = np.linalg.pinv(_compute_information(values, played)) @ slope
         while (next_ := likelihood(values + step)) < reached and np.abs(step).max() > _CLOSE:
             step /= 2
         values, reached = values + step, next_
@@ -146,9 +146,9 @@ def _most_likely(wins: Floats) -> Floats:
     return found
 
 
-def _by_cluster(met: Comparisons, values: Floats, systems: int) -> Floats:
+def _sum_by_cluster(met: Comparisons, values: Floats, systems: int) -> Floats:
     """Return the sum over clusters of the squares of what each adds to the slopes."""
-    surprise = met.result - _chances(values)[met.first, met.second]
+    surprise = met.result - _compute_chances(values)[met.first, met.second]
     clusters = int(met.clusters.max(initial=-1)) + 1
     slopes = np.zeros((clusters, systems))
     np.add.at(slopes, (met.clusters, met.first), surprise)

@@ -214,13 +214,13 @@ def _score_interval(
     worth = size * (normal_quantile(confidence) / z) ** 2
     low, high = score_bounds(share, size, z)
     if share > 0:
-        low = min(low, _exact_low(share * size, size, 1 - confidence))
+        low = min(low, _find_exact_low(share * size, size, 1 - confidence))
     if share < 1:
-        high = max(high, 1 - _exact_low((1 - share) * size, size, 1 - confidence))
+        high = max(high, 1 - _find_exact_low((1 - share) * size, size, 1 - confidence))
     return Interval(low=low, high=high, stderr=stderr, worth=worth)
 
 
-def _exact_low(rows: float, size: float, tail: float) -> float:
+def _find_exact_low(rows: float, size: float, tail: float) -> float:
     """Return the exact lower bound of a share of these rows that errs with probability `tail`."""
     rows = max(1.0, rows)
     return special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail))
@@ -322,12 +322,12 @@ def quantile_ranks(
         return None, None
     tail = (1 - confidence) / 2
     own = ceil(share * n)
-    below = _largest_count(trials, share, tail) * n // trials
-    above = _largest_count(trials, 1 - share, tail) * n // trials
+    below = _find_largest_count(trials, share, tail) * n // trials
+    above = _find_largest_count(trials, 1 - share, tail) * n // trials
     return min(below, own) if below else None, max(n + 1 - above, own) if above else None
 
 
-def _largest_count(trials: int, share: float, tail: float) -> int:
+def _find_largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
     reach = special.ndtri(tail) * sqrt(trials * share * (1 - share))
     k = max(0, floor(trials * share + reach))

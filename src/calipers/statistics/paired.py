@@ -143,7 +143,7 @@ def compare_paired(
         permutation_p=permute_signs(flips, seed=seed, resamples=resamples),
     )
     if fixed:
-        return _of_fixed_tasks(found, differences, confidence, reach, step, repeats)
+        return _compare_fixed_tasks(found, differences, confidence, reach, step, repeats)
     if groups is not None or reach is None or n <= 1:
         freedom = degrees if freedom is None else freedom
         low_t, high_t, p_t, reason = student(
@@ -188,7 +188,7 @@ def _apply_flips(found: Comparison, confidence: float) -> Comparison:
     )
 
 
-def _of_fixed_tasks(
+def _compare_fixed_tasks(
     found: Callable[..., Comparison],
     differences: Floats,
     confidence: float,

@@ -61,14 +61,14 @@ class _Told:
     state: Any = None  # of an agent
 
     def add(self, reply: Reply) -> None:
-        self.messages += map(dict, reply.messages or [_assistant(reply)])
+        self.messages += map(dict, reply.messages or [_make_assistant_message(reply)])
         self.state = reply.state
         add_usage(self.sums, reply.fields)
-        if (trace := _trace_in(reply.fields)) is not None:
-            self.fields[TRACE] = _joined(self.fields.get(TRACE, {}), trace)
+        if (trace := _read_trace(reply.fields)) is not None:
+            self.fields[TRACE] = _join_traces(self.fields.get(TRACE, {}), trace)
         for name in _LISTS:
             if (found := reply.fields.get(name)) is not None:
-                self.fields[name] = _united(self.fields.get(name), found)
+                self.fields[name] = _unite_names(self.fields.get(name), found)
 
 
 class Conversation:
@@ -96,11 +96,11 @@ class Conversation:
             reply = await self._system(call)
             if not reply.messages:
                 return reply
-            return replace(reply, messages=(*_opening(call), *reply.messages))
-        told, began = _Told(_opening(call)), perf_counter()
+            return replace(reply, messages=(*_open_messages(call), *reply.messages))
+        told, began = _Told(_open_messages(call)), perf_counter()
         part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
         try:
-            reply = await self._played(call, told, part)
+            reply = await self._play_turns(call, told, part)
         except Fault as fault:
             add_usage(told.sums, fault.usage)
             fault.usage = (
@@ -117,34 +117,34 @@ class Conversation:
             fields = {**time_fields(seconds), **fields, SIMULATED_USER: part.to_dict()}
         return replace(reply, fields=fields, messages=tuple(told.messages))
 
-    async def _played(self, call: Call, told: _Told, part: UserPart | None) -> Reply:
+    async def _play_turns(self, call: Call, told: _Told, part: UserPart | None) -> Reply:
         """Ask for a reply to what was said already, then to each turn of the user."""
         reply: Reply | None = None
         left = self._max_turns
-        if _awaits_reply(told.messages):
-            reply, left = await self._answered(call, told, left)
-        async for turn in _turns(call, told, part):
+        if _needs_reply(told.messages):
+            reply, left = await self._ask_until_answered(call, told, left)
+        async for turn in _take_turns(call, told, part):
             if reply is not None and left <= 0:
                 if part is not None:
                     part.turns -= 1  # nobody has heard it
                 return replace(reply, fields={**reply.fields, "finish_reason": MAX_TURNS})
-            told.messages.append(_user(turn))
-            reply, left = await self._answered(call, told, left)
+            told.messages.append(_make_user_message(turn))
+            reply, left = await self._ask_until_answered(call, told, left)
         if reply is None:
             raise Fault("bad_request", "the conversation has no message of the user")
         return reply
 
-    async def _answered(self, call: Call, told: _Told, left: int) -> tuple[Reply, int]:
+    async def _ask_until_answered(self, call: Call, told: _Told, left: int) -> tuple[Reply, int]:
         """Ask until no more tools are called; return the reply and the turns that are left."""
         while True:
             now = [dict(each) for each in told.messages]
             asked = replace(
                 call,
-                prompt=_last_text(now),
+                prompt=_find_last_text(now),
                 messages=now,
                 turns=(),
                 state=told.state,
-                record={**call.record, "prompt": _last_text(now), "messages": now},
+                record={**call.record, "prompt": _find_last_text(now), "messages": now},
             )
             reply = await self._system(asked)
             left -= 1
@@ -152,15 +152,15 @@ class Conversation:
             if not reply.tool_calls:
                 return reply, left
             for each in reply.tool_calls:
-                told.messages.append(await self._called(each, told))
+                told.messages.append(await self._call_tool(each, told))
             if left <= 0:
                 fields = {**reply.fields, "finish_reason": MAX_TURNS}
                 return replace(reply, text=reply.text or None, fields=fields), left
 
-    async def _called(self, asked: ToolCall, told: _Told) -> Message:
+    async def _call_tool(self, asked: ToolCall, told: _Told) -> Message:
         """Answer a call of a tool; what goes wrong is a message to the model, not an end."""
         began, at = perf_counter(), time()
-        args, success = _arguments(asked.arguments), True
+        args, success = _read_arguments(asked.arguments), True
         try:
             if args is None:
                 raise ValueError("the arguments are not a JSON object")  # noqa: TRY301
@@ -175,7 +175,7 @@ class Conversation:
             {
                 "tool_name": asked.name,
                 "args": args if args is not None else asked.arguments,
-                "context": _last_text(user),
+                "context": _find_last_text(user),
                 "success": success,
                 "duration": round(perf_counter() - began, 6),
                 "timestamp": at,
@@ -184,7 +184,7 @@ class Conversation:
         return {"role": "tool", "tool_call_id": asked.id, "content": said}
 
 
-async def _turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIterator[str]:
+async def _take_turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIterator[str]:
     """Yield what the user says, one turn after the other."""
     for turn in call.turns:
         yield turn
@@ -192,17 +192,17 @@ async def _turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIterato
         yield said
 
 
-def _opening(call: Call) -> list[Message]:
+def _open_messages(call: Call) -> list[Message]:
     """Return the messages that a conversation begins with."""
     messages = [dict(each) for each in call.messages]
     if not messages and not call.turns and call.prompt:
-        messages = [_user(call.prompt)]
+        messages = [_make_user_message(call.prompt)]
     if call.system is not None and not any(e.get("role") == "system" for e in messages):
         messages.insert(0, {"role": "system", "content": call.system})
     return messages
 
 
-def _trace_in(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _read_trace(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the trace of a reply, which may be JSON or come in parts."""
     try:
         trace = complete_row(fields, (TRACE,)).get(TRACE)
@@ -214,7 +214,7 @@ def _trace_in(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return trace
 
 
-def _joined(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def _join_traces(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trace of two turns: the calls and messages of both, the agents' tasks added up.
 
     Of what is of another shape the later stands: the check of the record says what is wrong.
@@ -235,7 +235,7 @@ def _are_counts(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(e, int | float) for e in value.values())
 
 
-def _united(before: Any, found: Any) -> Any:
+def _unite_names(before: Any, found: Any) -> Any:
     """Return the names of two turns; what is not a list of names stands as it is."""
     if isinstance(found, str):
         with contextlib.suppress(ValueError, RecursionError):
@@ -245,11 +245,11 @@ def _united(before: Any, found: Any) -> Any:
     return [*before, *(each for each in found if each not in before)]
 
 
-def _user(text: str) -> Message:
+def _make_user_message(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def _assistant(reply: Reply) -> Message:
+def _make_assistant_message(reply: Reply) -> Message:
     text = reply.text if reply.text is not None else reply.fields.get("answer")
     message: Message = {"role": "assistant", "content": text}
     if reply.tool_calls:
@@ -264,11 +264,11 @@ def _assistant(reply: Reply) -> Message:
     return message
 
 
-def _awaits_reply(messages: Sequence[Message]) -> bool:
+def _needs_reply(messages: Sequence[Message]) -> bool:
     return bool(messages) and messages[-1].get("role") in ("user", "tool")
 
 
-def _last_text(messages: Sequence[Message]) -> str:
+def _find_last_text(messages: Sequence[Message]) -> str:
     """Return the last message of the user as a text."""
     content = next((e.get("content") for e in reversed(messages) if e.get("role") == "user"), "")
     if isinstance(content, list):
@@ -277,7 +277,7 @@ def _last_text(messages: Sequence[Message]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _arguments(text: str) -> dict[str, Any] | None:
+def _read_arguments(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):

@@ -119,20 +119,20 @@ async def load_images(call: Call) -> Sequence[Mapping[str, Any]]:
     """
     if not any(list_images(call.messages)):
         return call.messages
-    return await asyncio.to_thread(_loaded, call)
+    return await asyncio.to_thread(_embed_images, call)
 
 
-def _loaded(call: Call) -> list[dict[str, Any]]:
+def _embed_images(call: Call) -> list[dict[str, Any]]:
     urls: dict[str, str] = {}
     for url, image in call.images.items():
         try:
             urls[url] = image.to_url()
         except NotAnImage as problem:
             raise Fault("bad_request", f"{url}: {problem}") from problem
-    return [{**each, "content": _sent(each.get("content"), urls)} for each in call.messages]
+    return [{**each, "content": _replace_urls(each.get("content"), urls)} for each in call.messages]
 
 
-def _sent(content: Any, urls: Mapping[str, str]) -> Any:
+def _replace_urls(content: Any, urls: Mapping[str, str]) -> Any:
     if not isinstance(content, list):
         return content
     return [

@@ -41,13 +41,13 @@ def examine(
         most_rows: How many records are held; of more, a sample of tasks is.
         known_as: What commands call records that are not named by a path.
     """
-    given, parts = _parts(data, known_as)
+    given, parts = _name_parts(data, known_as)
     files: list[HeldFile] = []
     read: list[Census] = []
     facts = Collected(most_rows)
     for name, part in zip(given, parts, strict=True):
         try:
-            for source in _sources(part):
+            for source in _open_part(part):
                 files.append(HeldFile(path=source.name, format=""))  # until it has been read
                 census = Census(source, field_map)
                 census.read(facts, len(read))
@@ -65,14 +65,16 @@ def examine(
     found = Facts(
         rows=rows,
         files=tuple(each.source.name for each in read),
-        bad=tuple(_all_problems(read)),
-        unfinished=tuple(_unfinished(read)),
+        bad=tuple(_list_problems(read)),
+        unfinished=tuple(_list_unfinished(read)),
         share=1 / 2**facts.halvings,
     )
     present = frozenset().union(*(each.present for each in read))
     maps = {name: theirs for each in files for name, theirs in each.maps.items()}
     support = find_support(found, present, maps)
-    findings = [finding for kind in KINDS for finding in _few(list(kind().find(found)))]
+    findings = [
+        finding for kind in KINDS for finding in _shorten_findings(list(kind().find(found)))
+    ]
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
     readable = [name for name, held in zip(given, parts, strict=True) if _is_read(held, files)]
     return Diagnosis(
@@ -80,12 +82,12 @@ def examine(
         support=support,
         findings=tuple(findings),
         commands=tuple(list_commands(readable, files, support, present)),
-        notices=tuple(_notices(read, facts.halvings)),
+        notices=tuple(_list_notices(read, facts.halvings)),
         strict=strict,
     )
 
 
-def _parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
+def _name_parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
     """Return what was given one by one, with a name for each."""
     if isinstance(data, str | Path):
         data = [data]
@@ -94,12 +96,12 @@ def _parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
     return [known_as], [data]
 
 
-def _sources(part: Any) -> Sequence[Source]:
+def _open_part(part: Any) -> Sequence[Source]:
     folder = find_folder(part)
     return open_sources(part if folder is None else str(folder / RECORDS))
 
 
-def _few(findings: Sequence[Finding]) -> Iterator[Finding]:
+def _shorten_findings(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings of one kind; where many systems have it, the worst and who else."""
     of_systems = [each for each in findings if each.system is not None]
     if len(of_systems) <= _SHOWN:
@@ -119,12 +121,12 @@ def _is_read(part: Any, files: Sequence[HeldFile]) -> bool:
     return not any(each.unreadable and each.path == part for each in files)
 
 
-def _all_problems(read: Sequence[Census]) -> Iterator[Problem]:
+def _list_problems(read: Sequence[Census]) -> Iterator[Problem]:
     for census in read:
         yield from census.problems()
 
 
-def _unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
+def _list_unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
     for census in read:
         path = census.source.path
         rows = census.records + sum(census.bad_counts.values())
@@ -132,7 +134,7 @@ def _unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
             yield census.source.name, lack
 
 
-def _notices(read: Sequence[Census], halvings: int) -> Iterator[str]:
+def _list_notices(read: Sequence[Census], halvings: int) -> Iterator[str]:
     yield from log_notices([census.source for census in read])
     if halvings:
         yield (

@@ -25,10 +25,10 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
     """Return what the records support, as they are and with the fields that look like others."""
     runs = facts.rows.group_by(SYSTEM, TASK).agg(pl.len().alias(_COUNTED))[_COUNTED]
     most = int(runs.max() or 0)  # type: ignore[arg-type]
-    metrics = list(_measurable(present, most))
-    mapped = _measurable({*present, *maps}, most) if maps else ()
+    metrics = list(_list_measurable(present, most))
+    mapped = _list_measurable({*present, *maps}, most) if maps else ()
     outcome = find_outcome(facts)
-    common, pairs = _shared_tasks(facts)
+    common, pairs = _count_shared_tasks(facts)
     return Support(
         tasks=round(facts.rows[TASK].n_unique() / facts.share),
         systems=facts.systems,
@@ -38,11 +38,11 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
         share=facts.share,
         metrics=tuple(metrics),
         with_map=tuple(name for name in mapped if name not in metrics),
-        detectable=None if outcome is None else _detectable(outcome, facts.share),
+        detectable=None if outcome is None else _find_detectable(outcome, facts.share),
     )
 
 
-def _measurable(present: Collection[str], runs: int) -> Iterator[str]:
+def _list_measurable(present: Collection[str], runs: int) -> Iterator[str]:
     """Yield the metrics whose fields are there; those over runs only where a task has several."""
     for name, metric in catalogue().items():
         met = all(is_met(need, present.__contains__) for need in metric.needs)
@@ -54,7 +54,7 @@ def _needs_runs(metric: Metric) -> bool:
     return isinstance(metric.aggregate, Aggregate) and bool(metric.aggregate.tasks)
 
 
-def _shared_tasks(facts: Facts) -> tuple[int, int]:
+def _count_shared_tasks(facts: Facts) -> tuple[int, int]:
     """Return how many tasks all systems have, and how many pairs of systems share any."""
     if not facts.has_ids:
         return 0, 0
@@ -67,7 +67,7 @@ def _shared_tasks(facts: Facts) -> tuple[int, int]:
     return 0, sum(bool(a & b) for a, b in combinations(parts.values(), 2))
 
 
-def _detectable(outcome: Outcomes, share: float) -> Detectable:
+def _find_detectable(outcome: Outcomes, share: float) -> Detectable:
     """Return the smallest difference between the two best systems that would be seen.
 
     Of a sample of the tasks it is as many times smaller as the root of all of them is larger.
@@ -78,10 +78,10 @@ def _detectable(outcome: Outcomes, share: float) -> Detectable:
     )
     enough = means.filter(pl.col(_COUNTED) * 2 >= pl.col(_COUNTED).max())
     systems = enough.sort(-pl.col(OUTCOME), SYSTEM)[SYSTEM].to_list()[:2]
-    sides = [_side(outcome.rows, system) for system in systems]
+    sides = [_select_side(outcome.rows, system) for system in systems]
     if len(sides) > 1 and sides[0].join(sides[1], on=METRIC_TASK, how="semi").height == 0:
         largest = means.sort(-pl.col(_COUNTED).cast(pl.Int64), SYSTEM)[SYSTEM][0]
-        systems, sides = [largest], [_side(outcome.rows, largest)]
+        systems, sides = [largest], [_select_side(outcome.rows, largest)]
     found = measure_power(metric, sides, Aim())
     return Detectable(
         metric=outcome.metric,
@@ -92,7 +92,7 @@ def _detectable(outcome: Outcomes, share: float) -> Detectable:
     )
 
 
-def _side(rows: pl.DataFrame, system: str) -> pl.DataFrame:
+def _select_side(rows: pl.DataFrame, system: str) -> pl.DataFrame:
     return rows.filter(pl.col(SYSTEM) == system).select(
         pl.col(TASK).cast(pl.Int64, strict=False, wrap_numerical=True).alias(METRIC_TASK),
         pl.col(OUTCOME).alias(VALUE),

@@ -58,20 +58,20 @@ class Measurable:
 def as_measurable(of: Of, name: str | None) -> Measurable:
     """Return what is measured; a metric of an expression or a function needs a name."""
     if isinstance(of, str):
-        return _of_field(check_field(of))
+        return _declare_field(check_field(of))
     if name is None:
         raise UsageError(
             "a metric of an expression or a function needs a name", fix='for example name="polite"'
         )
     if isinstance(of, pl.Expr):
-        return _of_expression(of, name)
+        return _declare_expression(of, name)
     if callable(of):
-        return _of_function(of, name)
+        return _declare_function(of, name)
     raise TypeError(f"a metric is of a field, an expression or a function, not {type(of).__name__}")
 
 
 @cache
-def _of_field(field: str) -> Measurable:
+def _declare_field(field: str) -> Measurable:
     known = FIELDS.get(field)
     is_typed = known is not None and known.kind in (Kind.NUMBER, Kind.BOOLEAN)
     feature = Feature(
@@ -85,7 +85,7 @@ def _of_field(field: str) -> Measurable:
     return Measurable(feature, field, (field,), field)
 
 
-def _of_expression(expression: pl.Expr, name: str) -> Measurable:
+def _declare_expression(expression: pl.Expr, name: str) -> Measurable:
     fields = tuple(dict.fromkeys(expression.meta.root_names()))
     if not fields:
         raise UsageError(f"{name}: the expression reads no field", fix='for example pl.col("x")')
@@ -120,7 +120,7 @@ def _is_numeric(expression: pl.Expr, types: Mapping[str, pl.DataType]) -> bool:
     return frame.width == 1
 
 
-def _of_function(function: Callable[[Mapping[str, Any]], Any], name: str) -> Measurable:
+def _declare_function(function: Callable[[Mapping[str, Any]], Any], name: str) -> Measurable:
     feature = Feature(
         name=_name_column(name),
         reads=(),

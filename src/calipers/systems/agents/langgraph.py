@@ -30,7 +30,7 @@ async def take_turn(graph: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
     """Run the graph on what the user said, or on the fields of the record that its state has."""
     fields = graph.channels  # the fields of its state, and more
     if _MESSAGES not in fields:
-        return await _answered(graph, call, fields)
+        return await _run_graph(graph, call, fields)
     thread, before = call.state or (str(uuid4()), [])
     number = str(uuid4())
     user = {"role": "user", "content": said[-1].get("content"), "id": number}
@@ -39,7 +39,7 @@ async def take_turn(graph: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
     else:
         new = [user]
     asked = new if getattr(graph, "checkpointer", None) else [*before, *new]
-    result = await graph.ainvoke({_MESSAGES: asked}, _config(thread))
+    result = await graph.ainvoke({_MESSAGES: asked}, _make_config(thread))
     every = list(result[_MESSAGES])
     known = {each.id for each in before}
     at = next((at for at, each in enumerate(every) if each.id == number), -1)
@@ -49,29 +49,29 @@ async def take_turn(graph: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
         raise Fault("bad_response", "the graph ended without a message of the assistant")
     return AgentTurn(
         output=read_text(replies[-1].content) or "",
-        messages=[_message(each) for each in turn],
+        messages=[_read_message(each) for each in turn],
         state=(thread, every),
-        usage=_usage(replies),
+        usage=_read_usage(replies),
         finish_reason=name_finish_reason(replies[-1].response_metadata.get("finish_reason")),
-        calls=dict(_about_calls(turn)),
+        calls=dict(_describe_calls(turn)),
     )
 
 
-async def _answered(graph: Any, call: Call, fields: Mapping[str, Any]) -> AgentTurn:
+async def _run_graph(graph: Any, call: Call, fields: Mapping[str, Any]) -> AgentTurn:
     """Run a graph of another state: it is given its fields, and has to give an answer."""
     given = {name: call.record[name] for name in fields if name in call.record}
-    result = await graph.ainvoke(given, _config(str(uuid4())))
+    result = await graph.ainvoke(given, _make_config(str(uuid4())))
     if not isinstance(result, Mapping) or result.get("answer") is None:
         raise Fault("bad_response", "the graph's state has neither messages nor an answer")
     reply = {"role": "assistant", "content": as_text(result["answer"])}
     return AgentTurn(output=result["answer"], messages=[reply], state=None)
 
 
-def _config(thread: str) -> dict[str, Any]:
+def _make_config(thread: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": thread}}
 
 
-def _message(message: Any) -> Message:
+def _read_message(message: Any) -> Message:
     if message.type == "tool":
         said = read_text(message.content) or ""
         return {"role": "tool", "tool_call_id": str(message.tool_call_id), "content": said}
@@ -82,7 +82,7 @@ def _message(message: Any) -> Message:
     return {**made, "tool_calls": calls} if calls else made
 
 
-def _about_calls(messages: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _describe_calls(messages: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield of each call whether it succeeded, and which agent made it where that has a name."""
     failed = {
         str(each.tool_call_id)
@@ -95,7 +95,7 @@ def _about_calls(messages: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]
             yield str(made["id"]), {**about, **({"agent_id": each.name} if each.name else {})}
 
 
-def _usage(replies: Sequence[Any]) -> dict[str, int]:
+def _read_usage(replies: Sequence[Any]) -> dict[str, int]:
     used = [each.usage_metadata or {} for each in replies]
 
     def total(name: str, part: str | None = None) -> int:

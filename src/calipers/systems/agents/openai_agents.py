@@ -22,10 +22,10 @@ def is_agent(found: Any) -> bool:
     """Say whether something offers what these agents do."""
     offered = ("instructions", "handoffs", "tools", "input_guardrails", "output_type")
     is_one = not isinstance(found, type) and all(hasattr(found, each) for each in offered)
-    return is_one and _runner(found) is not None
+    return is_one and _find_runner(found) is not None
 
 
-def _runner(agent: Any) -> Any:
+def _find_runner(agent: Any) -> Any:
     """Return the class that runs such agents: their own package has it loaded."""
     packages = (sys.modules.get(base.__module__.partition(".")[0]) for base in type(agent).__mro__)
     runners = (getattr(each, "Runner", None) for each in packages)
@@ -34,8 +34,8 @@ def _runner(agent: Any) -> Any:
 
 async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -> AgentTurn:
     """Run the agent, or the one that took over from it, on all that was said."""
-    current, before = call.state or (agent, [_item(each) for each in said[:-1]])
-    result = await _runner(agent).run(current, [*before, _item(said[-1])])
+    current, before = call.state or (agent, [_make_item(each) for each in said[:-1]])
+    result = await _find_runner(agent).run(current, [*before, _make_item(said[-1])])
     usage = result.context_wrapper.usage
     taken = [each for each in result.new_items if each.type == "handoff_output_item"]
     agents = [current.name, *(each.target_agent.name for each in taken)]
@@ -45,7 +45,7 @@ async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
     ]
     return AgentTurn(
         output=result.final_output,
-        messages=[made for each in result.new_items if (made := _message(each)) is not None],
+        messages=[made for each in result.new_items if (made := _read_message(each)) is not None],
         state=(result.last_agent, result.to_input_list()),
         usage=count_tokens(
             usage.input_tokens,
@@ -53,29 +53,32 @@ async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
             read=getattr(usage.input_tokens_details, "cached_tokens", 0),
             reasoning=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
         ),
-        calls=_about_calls(result.new_items),
+        calls=_describe_calls(result.new_items),
         trace={"agent_interactions": handed, "agent_tasks": dict(Counter(agents))},
     )
 
 
-def _item(message: Mapping[str, Any]) -> dict[str, Any]:
+def _make_item(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message as the SDK takes it; of a tool's only the text goes on."""
     content, role = message.get("content"), message.get("role")
     if isinstance(content, list) and role == "user":
-        content = [_part(each) for each in content]
+        content = [_make_part(each) for each in content]
     return {"role": "user" if role == "tool" else role, "content": content or ""}
 
 
-def _part(part: Any) -> dict[str, Any]:
+def _make_part(part: Any) -> dict[str, Any]:
     if part.get("type") == "image_url":
         return {"type": "input_image", "image_url": get_url(part), "detail": "auto"}
     return {"type": "input_text", "text": str(part.get("text", ""))}
 
 
-def _message(item: Any) -> Message | None:
+def _read_message(item: Any) -> Message | None:
     raw = item.raw_item
     if item.type == "message_output_item":
-        return {"role": "assistant", "content": read_text([_plain(e) for e in raw.content]) or None}
+        return {
+            "role": "assistant",
+            "content": read_text([_make_plain(e) for e in raw.content]) or None,
+        }
     if item.type in _CALLS:
         calls = [
             make_tool_call(_of(raw, "call_id", "id"), _name(raw), _of(raw, "arguments") or "{}")
@@ -87,7 +90,7 @@ def _message(item: Any) -> Message | None:
     return None
 
 
-def _about_calls(items: Sequence[Any]) -> dict[str, dict[str, Any]]:
+def _describe_calls(items: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return of each call who made it, and whether it succeeded as far as the SDK says."""
     about: dict[str, dict[str, Any]] = {}
     for each in items:
@@ -112,5 +115,5 @@ def _name(raw: Any) -> Any:
     return _of(raw, "name", "type")
 
 
-def _plain(part: Any) -> Any:
+def _make_plain(part: Any) -> Any:
     return part.model_dump() if hasattr(part, "model_dump") else part

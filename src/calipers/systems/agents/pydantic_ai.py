@@ -36,7 +36,7 @@ async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
     ended = [each.finish_reason for each in new if each.kind == "response"]
     return AgentTurn(
         output=result.output,
-        messages=[message for each in new for message in _messages(each)],
+        messages=[message for each in new for message in _list_messages(each)],
         state=list(result.all_messages()),
         usage=count_tokens(
             usage.input_tokens,
@@ -46,11 +46,11 @@ async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
             reasoning=(usage.details or {}).get("reasoning_tokens"),
         ),
         finish_reason=name_finish_reason(ended[-1] if ended else None),
-        calls=_about_calls(new),
+        calls=_describe_calls(new),
     )
 
 
-def _messages(message: Any) -> list[Message]:
+def _list_messages(message: Any) -> list[Message]:
     """Return a message in OpenAI's shape; what the user and the system said is known."""
     if message.kind == "response":
         texts = [part.content for part in message.parts if part.part_kind == "text"]
@@ -62,7 +62,7 @@ def _messages(message: Any) -> list[Message]:
         made: Message = {"role": "assistant", "content": "".join(texts) or None}
         return [{**made, "tool_calls": calls} if calls else made]
     return [
-        {"role": "tool", "tool_call_id": part.tool_call_id, "content": _said_by_tool(part)}
+        {"role": "tool", "tool_call_id": part.tool_call_id, "content": _read_tool_reply(part)}
         for part in message.parts
         if _is_return(part)
     ]
@@ -74,13 +74,13 @@ def _is_return(part: Any) -> bool:
     return is_retry or part.part_kind == "tool-return"
 
 
-def _said_by_tool(part: Any) -> str:
+def _read_tool_reply(part: Any) -> str:
     if part.part_kind == "retry-prompt":
         return str(part.model_response())
     return str(part.model_response_str())
 
 
-def _about_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
+def _describe_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return when each tool was called, how long it took, and whether it succeeded."""
     about: dict[str, dict[str, Any]] = {}
     asked: Any = None
@@ -89,7 +89,7 @@ def _about_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
             asked = message.timestamp
             continue
         for part in filter(_is_return, message.parts):
-            is_good = part.part_kind == "tool-return" and _outcome(part) == "success"
+            is_good = part.part_kind == "tool-return" and _read_outcome(part) == "success"
             about[part.tool_call_id] = {"success": is_good}
             if asked is not None:
                 seconds = max(0.0, (part.timestamp - asked).total_seconds())
@@ -97,5 +97,5 @@ def _about_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
     return about
 
 
-def _outcome(part: Any) -> str:
+def _read_outcome(part: Any) -> str:
     return str(getattr(part, "outcome", "success"))

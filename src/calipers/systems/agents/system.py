@@ -66,7 +66,7 @@ class AgentSystem:
 
     async def __call__(self, call: Call) -> Reply:
         """Return what the agent says, its messages, the calls of its tools and its tokens."""
-        said = await load_images(call) or _said(call)
+        said = await load_images(call) or _open_messages(call)
         if said[-1].get("role") != "user" or not said[-1].get("content"):
             raise Fault("bad_request", "an agent needs a message of the user, and there is none")
 
@@ -77,19 +77,19 @@ class AgentSystem:
         try:
             turn = await self._loop.run(watched)
         except Raised as raised:
-            raise _fault(raised.error) from raised.error
+            raise _classify_fault(raised.error) from raised.error
         if isinstance(turn, Watched):
             return add_spans(turn.value.to_reply(call.prompt), turn.spans)
         assert isinstance(turn, AgentTurn)
         return turn.to_reply(call.prompt)
 
 
-def _said(call: Call) -> Said:
+def _open_messages(call: Call) -> Said:
     system = [] if call.system is None else [{"role": "system", "content": call.system}]
     return [*system, {"role": "user", "content": call.prompt}]
 
 
-def _fault(error: BaseException) -> Fault:
+def _classify_fault(error: BaseException) -> Fault:
     """Return what an agent raised; what its provider says of the status decides what it is."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:  # noqa: PLR2004 (an error of HTTP)

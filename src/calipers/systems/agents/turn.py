@@ -27,22 +27,22 @@ class AgentTurn:
 
     def to_reply(self, said: str) -> Reply:
         """Return the turn as a reply to what the user said."""
-        trace = {"tool_calls": list(self._tool_calls(said)), **self.trace}
+        trace = {"tool_calls": list(self._list_tool_calls(said)), **self.trace}
         ended = {} if self.finish_reason is None else {"finish_reason": self.finish_reason}
         return Reply(
-            text=_text(self.output),
+            text=_spell_output(self.output),
             fields={**self.usage, **ended, "trace": trace},
             messages=tuple(self.messages),
             state=self.state,
         )
 
-    def _tool_calls(self, said: str) -> Sequence[Mapping[str, Any]]:
+    def _list_tool_calls(self, said: str) -> Sequence[Mapping[str, Any]]:
         made = (call for each in self.messages for call in each.get("tool_calls") or ())
         found = []
         for call in made:
             about = self.calls.get(call["id"], {})
             if not about.get("is_handoff"):
-                args = _arguments(call["function"]["arguments"])
+                args = _read_arguments(call["function"]["arguments"])
                 found.append({"tool_name": call["function"]["name"], "args": args, "context": said})
                 found[-1] |= about
         return found
@@ -81,14 +81,14 @@ def count_tokens(
     }
 
 
-def _arguments(text: str) -> Any:
+def _read_arguments(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _text(output: Any) -> str | None:
+def _spell_output(output: Any) -> str | None:
     """Return the output as a text: what is structured, as JSON."""
     if output is None or isinstance(output, str):
         return output

@@ -32,14 +32,14 @@ class OddConfidence(FindingKind):
                 says = f"prob_correct is {known[CONFIDENCE][0]:g} in all {known.height:,} records: "
                 says += "it tells nothing about single answers"
                 fix = "check how the confidence is read out of the reply"
-                yield self._finding(facts, system, known, says, fix)
-            elif (area := _reversed(known.drop_nulls(CORRECT))) is not None:
+                yield self._make_finding(facts, system, known, says, fix)
+            elif (area := _find_reversed(known.drop_nulls(CORRECT))) is not None:
                 says = "wrong answers are stated with more confidence than right ones (AUROC "
                 says += f"{area:.2f}): is prob_correct the probability of an error?"
                 fix = "check its direction; 1 − value where it is the probability of an error"
-                yield self._finding(facts, system, known, says, fix)
+                yield self._make_finding(facts, system, known, says, fix)
 
-    def _finding(
+    def _make_finding(
         self, facts: Facts, system: str, rows: pl.DataFrame, says: str, fix: str
     ) -> Finding:
         return Finding(
@@ -54,7 +54,7 @@ class OddConfidence(FindingKind):
         )
 
 
-def _reversed(rows: pl.DataFrame) -> float | None:
+def _find_reversed(rows: pl.DataFrame) -> float | None:
     """Return the area under the ROC curve where it lies far below a half, else None."""
     right = rows.filter(CORRECT).height
     wrong = rows.height - right

@@ -22,7 +22,7 @@ class Duplicates(FindingKind):
         numbered = known.filter(pl.col(RUN).is_not_null())
         again = numbered.filter(~pl.struct(SYSTEM, TASK, RUN).is_first_distinct())
         if again.height:
-            yield self._finding(
+            yield self._make_finding(
                 facts,
                 again,
                 "problem",
@@ -33,7 +33,7 @@ class Duplicates(FindingKind):
         unnumbered = known.filter(pl.col(RUN).is_null())
         copies = unnumbered.filter(~pl.struct(SYSTEM, TASK, COPY).is_first_distinct())
         if copies.height:
-            yield self._finding(
+            yield self._make_finding(
                 facts,
                 copies,
                 "warning",
@@ -42,7 +42,7 @@ class Duplicates(FindingKind):
                 "drop the copies; if they are runs of one task, number them in the field run",
             )
 
-    def _finding(
+    def _make_finding(
         self, facts: Facts, rows: pl.DataFrame, severity: Severity, says: str, fix: str
     ) -> Finding:
         return Finding(

@@ -23,7 +23,7 @@ class UnclearIds(FindingKind):
         """Yield what is wrong with the ids."""
         without = facts.rows.filter(pl.col(ID).is_null())
         if 0 < without.height < facts.rows.height:
-            yield self._finding(
+            yield self._make_finding(
                 facts,
                 without,
                 "problem",
@@ -31,7 +31,7 @@ class UnclearIds(FindingKind):
                 "the others have one",
             )
         elif without.height > 1:
-            yield self._finding(
+            yield self._make_finding(
                 facts,
                 without.clear(),
                 "note",
@@ -41,9 +41,9 @@ class UnclearIds(FindingKind):
                 of=without.height,
             )
         elif not without.height:
-            yield from self._reused(facts)
+            yield from self._find_reused(facts)
 
-    def _reused(self, facts: Facts) -> Iterator[Finding]:
+    def _find_reused(self, facts: Facts) -> Iterator[Finding]:
         """Yield ids whose records, within one system, have different inputs."""
         rows = facts.rows.drop_nulls(INPUT)
         inputs = rows.group_by(SYSTEM, TASK).agg(pl.col(INPUT).n_unique().alias("inputs"))
@@ -51,7 +51,7 @@ class UnclearIds(FindingKind):
         if several.height < _FEW:
             return
         shown = rows.join(several, on=[SYSTEM, TASK], how="semi", maintain_order="left")
-        yield self._finding(
+        yield self._make_finding(
             facts,
             shown,
             "warning",
@@ -61,7 +61,7 @@ class UnclearIds(FindingKind):
             of=rows[TASK].n_unique(),
         )
 
-    def _finding(
+    def _make_finding(
         self,
         facts: Facts,
         rows: pl.DataFrame,

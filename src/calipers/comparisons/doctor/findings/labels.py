@@ -28,10 +28,12 @@ class Labels(FindingKind):
     def find(self, facts: Facts) -> Iterator[Finding]:
         """Yield contradictions and, for few labels, accuracy below what guessing gives."""
         for system, rows in facts.by_system().items():
-            yield from self._contradicted(facts, system, rows)
-            yield from self._below_chance(facts, system, rows)
+            yield from self._find_contradicted(facts, system, rows)
+            yield from self._find_below_chance(facts, system, rows)
 
-    def _contradicted(self, facts: Facts, system: str, rows: pl.DataFrame) -> Iterator[Finding]:
+    def _find_contradicted(
+        self, facts: Facts, system: str, rows: pl.DataFrame
+    ) -> Iterator[Finding]:
         both = rows.drop_nulls([EQUAL, RECORDED])
         equal, unequal = both.filter(EQUAL), both.filter(~pl.col(EQUAL))
         denied, granted = equal.filter(~pl.col(RECORDED)), unequal.filter(RECORDED)
@@ -52,7 +54,9 @@ class Labels(FindingKind):
             examples=facts.examples(denied),
         )
 
-    def _below_chance(self, facts: Facts, system: str, rows: pl.DataFrame) -> Iterator[Finding]:
+    def _find_below_chance(
+        self, facts: Facts, system: str, rows: pl.DataFrame
+    ) -> Iterator[Finding]:
         known = rows.drop_nulls([ANSWER, TARGET, CORRECT])
         labels = known[TARGET].value_counts()
         if known.height < _ENOUGH or not 2 <= labels.height <= _LABELS:  # noqa: PLR2004

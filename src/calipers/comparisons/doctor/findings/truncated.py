@@ -30,7 +30,7 @@ class Truncated(FindingKind):
             if told.height:
                 says = f"{share_of(told.height, rows.height)} replies ended at the token limit "
                 says += "(finish_reason is length)"
-                yield self._finding(facts, system, told, rows, says)
+                yield self._make_finding(facts, system, told, rows, says)
                 continue
             for length, mid_word, unit in (
                 (f.CHARS, f.MID_WORD, "characters"),
@@ -42,10 +42,10 @@ class Truncated(FindingKind):
                     longest = int(cut[length][0])
                     says = f"{share_of(cut.height, rows.height)} replies have exactly {longest:,} "
                     says += f"{unit}, which none exceeds: they look cut off"
-                    yield self._finding(facts, system, cut, rows, says)
+                    yield self._make_finding(facts, system, cut, rows, says)
                     break
 
-    def _finding(
+    def _make_finding(
         self, facts: Facts, system: str, cut: pl.DataFrame, rows: pl.DataFrame, says: str
     ) -> Finding:
         return Finding(

@@ -30,10 +30,10 @@ class Units(FindingKind):
 
     def find(self, facts: Facts) -> Iterator[Finding]:
         """Yield odd costs, and times that contradict the tokens or each other."""
-        yield from self._costs(facts)
-        yield from self._times(facts)
+        yield from self._check_costs(facts)
+        yield from self._check_times(facts)
 
-    def _costs(self, facts: Facts) -> Iterator[Finding]:
+    def _check_costs(self, facts: Facts) -> Iterator[Finding]:
         tokens = pl.col(PROMPT).fill_null(0) + pl.col(COMPLETION).fill_null(0)
         known = facts.ended.filter((pl.col(COST) > 0) & (tokens > 0))
         if known.height < _ENOUGH:
@@ -43,16 +43,16 @@ class Units(FindingKind):
             return
         unit = "cents or millionths of a dollar" if price > _DEAREST else "thousands of dollars"
         says = f"cost_usd comes to {price:,.3g} USD per million tokens (median): is it in {unit}?"
-        yield self._finding(facts, known, says, "give the cost in US dollars")
+        yield self._make_finding(facts, known, says, "give the cost in US dollars")
 
-    def _times(self, facts: Facts) -> Iterator[Finding]:
+    def _check_times(self, facts: Facts) -> Iterator[Finding]:
         both = facts.ended.filter((pl.col(LATENCY) > 0) & (pl.col(DURATION) > 0))
         if both.height >= _ENOUGH:
             ratio = both.select(pl.col(DURATION) * 1000 / pl.col(LATENCY)).to_series().median()
             if isinstance(ratio, float) and _THOUSAND[0] <= ratio <= _THOUSAND[1]:
                 says = "duration_seconds is about 1000 times latency_ms: one is in the other's unit"
                 fix = "give latency_ms in milliseconds, duration_seconds in seconds"
-                yield self._finding(facts, both, says, fix)
+                yield self._make_finding(facts, both, says, fix)
                 return
         spoken = facts.ended.filter((pl.col(LATENCY) > 0) & (pl.col(COMPLETION) > 0))
         if spoken.height >= _ENOUGH:
@@ -60,9 +60,9 @@ class Units(FindingKind):
             if isinstance(pace, float) and pace > _FASTEST:
                 says = f"{pace:,.0f} completion tokens per second (median): latency_ms looks like "
                 says += "seconds"
-                yield self._finding(facts, spoken, says, "give latency_ms in milliseconds")
+                yield self._make_finding(facts, spoken, says, "give latency_ms in milliseconds")
 
-    def _finding(self, facts: Facts, rows: pl.DataFrame, says: str, fix: str) -> Finding:
+    def _make_finding(self, facts: Facts, rows: pl.DataFrame, says: str, fix: str) -> Finding:
         return Finding(
             kind=self.name,
             severity="warning",
