@@ -27,7 +27,7 @@ VERBS = frozenset(
     handle hash hide hold identify ignore import infer insert inspect interpolate invert iterate
     join judge keep kill label limit linearize list listen load locate lock log look make map mark
     mask match measure merge move name narrow normalize note number open order pair parse pass
-    pause permute pick place plan play pool power prepare price print prune publish put quote raise rank
+    pause permute pick place plan play pool power prepare price print prune publish put queue quote raise rank
     ratchet reach read rebuild receive recognize recommend record reduce refuse register reject release
     reload remember remove rename render repeat replace report request require reraise resample
     reserve reset resolve restore restrict resume retry return reuse reverse rewrite round run

@@ -37,7 +37,7 @@ from calipers.engines.spreads import (
     sum_clusters,
 )
 from calipers.engines.store import GroupedRows, decode_groups, encode_groups
-from calipers.engines.tasks import Tasks, has_few_values
+from calipers.engines.tasks import TaskCounts, has_few_values
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -166,7 +166,7 @@ def _sum_first_pass(
     tallies = _start_tallies(counts)
 
     def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        tasks = Tasks(part)
+        tasks = TaskCounts(part)
         with ThreadPoolExecutor() as pool:
             found = pool.map(partial(_sum_part, tasks, plan=plan), aggregates)
             return [*chain.from_iterable(found), *_count_part(part, counts)]
@@ -214,7 +214,7 @@ def _count_tables(aggregate: Aggregate, plan: Plan) -> int:
     )
 
 
-def _sum_part(tasks: Tasks, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
+def _sum_part(tasks: TaskCounts, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """Return a part's tables; finished if the key is a task, which is whole within its part."""
     if TASK not in aggregate.keys:
         return [_sum_by_keys(tasks.part, aggregate)]
@@ -247,7 +247,7 @@ def _sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     return _collect_sorted(sum_keys(frame, aggregate), *keys)
 
 
-def _count_tasks(tasks: Tasks, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
+def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
     """Yield tasks of equal totals, counted: those of several rows, and those of one."""
     yield _count_alike(_sum_by_keys(tasks.repeated, aggregate), aggregate)
     if aggregate.every_task:
@@ -309,7 +309,7 @@ def _sum_clusters(
         return join_table(rows, encode_groups(table, codes), on)
 
     def clusters_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        rows = Tasks(part).repeated if cluster == TASK else part
+        rows = TaskCounts(part).repeated if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
         if not rows.height:
             return []

@@ -10,7 +10,7 @@ from calipers.engines.plan import IDENTITY
 from calipers.metrics.declare.declaration import TASK, Aggregate
 
 
-class Tasks:
+class TaskCounts:
     """A part's rows by how often their tasks occur in it; all rows of a task are in one part."""
 
     def __init__(self, part: pl.DataFrame) -> None:

@@ -29,8 +29,8 @@ def incomplete_beta(a: float, b: float, x: float, y: float) -> tuple[float, floa
 
     The smaller of x and y has its own digits, so that neither result loses any.
 
-    >>> incomplete_beta(2, 1, 0.5, 0.5)
-    (0.25, 0.75)
+    >>> [round(each, 9) for each in incomplete_beta(2, 1, 0.5, 0.5)]
+    [0.25, 0.75]
     """
     if x <= 0 or y <= 0:
         return (0.0, 1.0) if x <= 0 else (1.0, 0.0)

@@ -30,7 +30,7 @@ def _fits(document: Any) -> bool:
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    run = _Run()
+    run = _Trajectory()
     for place, value, _done in stream_places(path, _PLACES):
         run.add(place, value)
     yield run.make_record(path), 1.0
@@ -49,7 +49,7 @@ class _Conversation:
         self.calls.append(drop_texts(message))
 
 
-class _Run:
+class _Trajectory:
     """What is kept of a run as its file is read."""
 
     def __init__(self) -> None:

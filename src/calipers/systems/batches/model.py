@@ -89,7 +89,7 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     def _put(self, bodies: Mapping[str, dict[str, Any]]) -> None:
-        """Let calls go out with the next batch."""
+        """Queue calls for the next batch."""
         self._unsent |= bodies
         self._came.set()
         if bodies and not self._gathers:
