@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -120,7 +120,7 @@ def prepare_folder(folder: Path) -> None:
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=unwanted, dirs_exist_ok=True)
 
 
-def run_steps(parts: list[Step | File], folder: Path) -> Iterator[tuple[Step, Ran]]:
+def run_steps(parts: Sequence[Step | File], folder: Path) -> Iterator[tuple[Step, Ran]]:
     """Run the commands of a page in a folder, and yield what each printed.
 
     RuntimeError where one fails and the page does not show its exit code.
