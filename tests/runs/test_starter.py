@@ -52,11 +52,15 @@ def test_an_agent_that_cancels_whatever_it_is_told_to_fails() -> None:
 
 def test_what_the_comments_of_judge_and_traces_name_can_be_run() -> None:
     run("init", "judge", "--template", "judge")
-    kept = Path("judge/calibration.json").read_text(encoding="utf-8")
     made = run("judge", "calibrate", "judge/judged.jsonl", "judge/human.jsonl", "-o", "again.json")
     assert made.exit_code == 0
-    again = json.loads(Path("again.json").read_text(encoding="utf-8"))
-    assert again["judges"] == json.loads(kept)["judges"]
+    kept, again = (
+        json.loads(
+            Path(name).read_text(encoding="utf-8"), parse_float=lambda text: round(float(text), 9)
+        )
+        for name in ("judge/calibration.json", "again.json")
+    )
+    assert again["judges"] == kept["judges"]
     run("init", "traces", "--template", "traces")
     rated = ("traces/recorded.jsonl", "--value", "scores.decision_quality", "--level", "ordinal")
     assert "anna – ben" in run("agree", *rated).stdout
