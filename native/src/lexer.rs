@@ -25,13 +25,24 @@ pub struct Lexer<'a> {
     pub tokens: &'a mut Vec<Token>,
     pub braces: Vec<Brace>,
     pub money: bool, // whether a currency sign stands before what is read next
+    pub found: Found,
+}
+
+/// What a line has that is not looked for again in lines without it.
+#[derive(Clone, Copy, Default)]
+pub struct Found {
+    pub joins: i64,
+    pub hides_joins: bool, // a token that may hold a sign which joins nothing
+    pub units: bool,       // a slash or a parenthesis, which may be part of a unit
+    pub of: bool,
 }
 
 impl<'a> Lexer<'a> {
     /// Read the tokens of a line; `NotMine` if it has a character that is not known here.
-    pub fn read(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Result<(), NotMine> {
+    pub fn read(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Result<Found, NotMine> {
         tokens.clear();
-        let mut lexer = Lexer { line, tokens, braces: Vec::new(), money: false };
+        let found = Found::default();
+        let mut lexer = Lexer { line, tokens, braces: Vec::new(), money: false, found };
         let mut at = skip_list_mark(line)?;
         while at < line.len() {
             let byte = line[at];
@@ -47,7 +58,7 @@ impl<'a> Lexer<'a> {
                 at = lexer.read_other(at, byte, class, money)?;
             }
         }
-        Ok(())
+        Ok(lexer.found)
     }
 
     #[inline]
@@ -108,7 +119,10 @@ impl<'a> Lexer<'a> {
             b'*' => self.add_operator(at, at + 1, Text::Times),
             b'+' => self.add_operator(at, at + 1, Text::Plus),
             b'-' => self.add_operator(at, at + 1, Text::Dash),
-            b'/' => self.add_operator(at, at + 1, Text::Slash),
+            b'/' => {
+                self.found.units = true;
+                self.add_operator(at, at + 1, Text::Slash)
+            }
             b'(' | b'[' => self.open(at, byte),
             b')' | b']' => Ok(self.add(Kind::Close, Text::InLine, at, at + 1)),
             b'{' => self.open_brace(at),
@@ -126,7 +140,9 @@ impl<'a> Lexer<'a> {
             '≈' | '≐' => self.add_join(at, end, true),
             '√' | '²' | '³' => self.add_foreign(at, end),
             '≤' | '≥' | '≠' => {
-                self.add_foreign(at, end + usize::from(self.byte(end) == b'='))
+                let with_equals = self.byte(end) == b'=';
+                self.found.hides_joins |= with_equals;
+                self.add_foreign(at, end + usize::from(with_equals))
             }
             '…' => self.add_ellipsis(at, end),
             '€' | '£' | '¥' | '₹' => self.skip(end, true),
@@ -203,6 +219,7 @@ impl<'a> Lexer<'a> {
             let inside = self.line[end + 1..].iter().position(|each| matches!(each, b'{' | b'}'));
             if let Some(length) = inside {
                 if self.line[end + 1 + length] == b'}' {
+                    self.found.hides_joins = true;
                     return self.add_foreign(at, end + 2 + length);
                 }
             }
@@ -223,6 +240,7 @@ impl<'a> Lexer<'a> {
         let mut token = Token::new(Kind::Join, Text::InLine, at, end);
         token.inexact = inexact;
         self.tokens.push(token);
+        self.found.joins += 1;
         Ok(end)
     }
 
@@ -321,6 +339,7 @@ impl<'a> Lexer<'a> {
         if self.last_operand().map_or(false, |last| last.end as usize == at) {
             self.add(Kind::Operator, Text::Touch, at, at);
         }
+        self.found.units = true;
         let text = if byte == b'(' { Text::OpenParen } else { Text::InLine };
         Ok(self.add(Kind::Open, text, at, at + 1))
     }
@@ -337,6 +356,7 @@ impl<'a> Lexer<'a> {
         self.add(Kind::Open, Text::Frac, at, end);
         self.add(Kind::Open, Text::OpenParen, end, end);
         self.braces.push(Brace::Numerator);
+        self.found.units = true;
         Ok(end)
     }
 
@@ -344,6 +364,7 @@ impl<'a> Lexer<'a> {
         match self.braces.last_mut() {
             Some(brace) if *brace == Brace::Between => {
                 *brace = Brace::Denominator;
+                self.found.units = true;
                 self.add(Kind::Operator, Text::Slash, at, at);
                 self.add(Kind::Open, Text::OpenParen, at, at + 1);
             }
@@ -453,6 +474,7 @@ impl<'a> Lexer<'a> {
             None => false,
         };
         let text = &self.line[at..end];
+        self.found.of |= text == b"of";
         let is_letter = end == first_end;
         let is_variable = is_letter && (touches || !is_unit_letter(text));
         let is_name = touches && (NOT_UNITS.contains(&text) || !self.is_lower(at, end)?);
