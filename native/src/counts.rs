@@ -1,8 +1,8 @@
 //! Count the equations of a text: marks first, then the rest line by line.
 
-use crate::chars::{class_at, class_before, WORD};
-use crate::joins::{count_joins, find_byte, find_candidate};
+use crate::joins::{count_joins, find_candidate};
 use crate::lexer::Lexer;
+use crate::lines::{find_mark, remove_emphasis, scan_line, EQUALS, MARK, OTHER_SIGN, STAR};
 use crate::regroup::{join_units, multiply_by_of};
 use crate::sides::{find_left_side, find_right_side, is_doubtful, reach_right, read_otherwise};
 use crate::tokens::{is_bare, Kind, Token};
@@ -134,101 +134,6 @@ impl Reader {
         }
         judge(&mut self.evaluator, &self.tokens, plain, counts)
     }
-}
-
-const LINE_END: u8 = 1;
-const EQUALS: u8 = 2;
-const OTHER_SIGN: u8 = 16; // a byte that may begin one
-const MARK: u8 = 4; // <
-const STAR: u8 = 8;
-
-const fn meanings() -> [u8; 256] {
-    let mut meanings = [0; 256];
-    meanings[b'\n' as usize] = LINE_END;
-    meanings[b'\r' as usize] = LINE_END;
-    meanings[b'=' as usize] = EQUALS;
-    meanings[b'\\' as usize] = OTHER_SIGN;
-    meanings[0xe2] = OTHER_SIGN;
-    meanings[b'<' as usize] = MARK;
-    meanings[b'*' as usize] = STAR;
-    meanings
-}
-
-static MEANINGS: [u8; 256] = meanings();
-
-/// Return where the line that starts here ends, and what is in it.
-#[inline]
-fn scan_line(text: &[u8], start: usize) -> (usize, u8) {
-    let mut seen = 0;
-    for (length, &byte) in text[start..].iter().enumerate() {
-        seen |= MEANINGS[byte as usize];
-        if seen & LINE_END != 0 {
-            return (start + length, seen);
-        }
-    }
-    (text.len(), seen)
-}
-
-/// Return where the next of GSM8K's marks `<<a=b>>` stands.
-fn find_mark(line: &[u8], from: usize) -> Option<(usize, usize)> {
-    let mut at = from;
-    loop {
-        at = find_byte(line, at, |byte| byte == b'<')?;
-        if line.get(at + 1) != Some(&b'<') {
-            at += 1;
-            continue;
-        }
-        let end = find_byte(line, at + 2, |byte| (byte == b'<') | (byte == b'>'))?;
-        if line[end..].starts_with(b">>") {
-            return Some((at, end + 2));
-        }
-        at += 1;
-    }
-}
-
-/// Write the line to `plain` with spaces for the stars of `*12*`; return whether there are any.
-fn remove_emphasis(line: &[u8], plain: &mut Vec<u8>) -> Result<bool, NotMine> {
-    let (mut kept, mut at) = (0, 0);
-    plain.clear();
-    while let Some(start) = find_byte(line, at, |byte| byte == b'*') {
-        match match_emphasis(line, start)? {
-            Some(end) => {
-                plain.extend_from_slice(&line[kept..start]);
-                plain.push(b' ');
-                plain.extend_from_slice(&line[start + 1..end - 1]);
-                plain.push(b' ');
-                kept = end;
-                at = end;
-            }
-            None => at = start + 1,
-        }
-    }
-    if kept > 0 {
-        plain.extend_from_slice(&line[kept..]);
-    }
-    Ok(kept > 0)
-}
-
-/// Return where `*12*` ends, if it stands here.
-fn match_emphasis(line: &[u8], start: usize) -> Result<Option<usize>, NotMine> {
-    let mut at = start + 1;
-    at += usize::from(line.get(at) == Some(&b'$'));
-    if !line.get(at).map_or(false, u8::is_ascii_digit) {
-        return Ok(None);
-    }
-    while matches!(line.get(at), Some(b'0'..=b'9' | b',' | b'.')) {
-        at += 1;
-    }
-    at += usize::from(line.get(at) == Some(&b'%'));
-    if line.get(at) != Some(&b'*') {
-        return Ok(None);
-    }
-    let before = if start > 0 { line[start - 1] } else { 0 };
-    let is_inside = matches!(before, b'*' | b')' | b']')
-        || class_before(line, start)? & WORD != 0
-        || line.get(at + 1) == Some(&b'*')
-        || class_at(line, at + 1)? & WORD != 0;
-    Ok((!is_inside).then(|| at + 1))
 }
 
 /// Call `judge` with each join, what stands before and after it, and whether it is the last.
