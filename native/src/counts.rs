@@ -1,8 +1,8 @@
 //! Count the equations of a text: marks first, then the rest line by line.
 
-use crate::chars::{class_at, class_before, WORD};
-use crate::joins::{count_joins, find_byte, find_candidate};
+use crate::joins::{count_joins, find_candidate};
 use crate::lexer::Lexer;
+use crate::lines::{find_mark, remove_emphasis, scan_line, EQUALS, MARK, OTHER_SIGN, STAR};
 use crate::regroup::{join_units, multiply_by_of};
 use crate::sides::{find_left_side, find_right_side, is_doubtful, reach_right, read_otherwise};
 use crate::tokens::{is_bare, Kind, Token};
@@ -40,43 +40,43 @@ impl Reader {
     /// Return the counts of a text; `NotMine` where the reader in Python is to be asked.
     pub fn count(&mut self, text: &[u8]) -> Result<Counts, NotMine> {
         let mut counts = Counts::default();
-        let mut start = 0;
-        while let Some(sign) = find_candidate(text, start) {
-            let line_start = text[start..sign].iter().rposition(|&byte| is_line_end(byte));
-            let line_start = line_start.map_or(start, |at| start + at + 1);
-            let line_end = find_byte(text, sign, is_line_end).unwrap_or(text.len());
-            self.count_in_line(&text[line_start..line_end], &mut counts)?;
-            start = line_end;
+        let first = match find_candidate(text, 0) {
+            Some(first) => first,
+            None => return Ok(counts),
+        };
+        let line_end = text[..first].iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+        let mut start = line_end.map_or(0, |at| at + 1);
+        while start < text.len() {
+            let (end, seen) = scan_line(text, start);
+            if seen & (EQUALS | OTHER_SIGN) != 0 {
+                self.count_in_line(&text[start..end], seen, &mut counts)?;
+            }
+            start = end + 1;
         }
         Ok(counts)
     }
 
-    fn count_in_line(&mut self, line: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
-        if find_mark(line, 0).is_none() {
-            return self.judge_line(line, counts);
+    fn count_in_line(&mut self, line: &[u8], seen: u8, counts: &mut Counts) -> Result<(), NotMine> {
+        if seen & MARK == 0 {
+            return self.judge_line(line, seen, counts);
         }
         let mut rest = std::mem::take(&mut self.without_marks);
         rest.clear();
         let mut at = 0;
         while let Some((start, end)) = find_mark(line, at) {
-            self.judge_mark(&line[start + 2..end - 2], counts)?;
+            self.judge_mark(&line[start + 2..end - 2], seen, counts)?;
             rest.extend_from_slice(&line[at..start]);
             at = end;
         }
         rest.extend_from_slice(&line[at..]);
-        let judged = self.judge_line(&rest, counts);
+        let judged = self.judge_line(&rest, seen, counts);
         self.without_marks = rest;
         judged
     }
 
     /// Count a mark's equations; it counts if each of its sides is wholly an expression.
-    fn judge_mark(&mut self, mark: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
-        let signs = count_joins(mark);
-        if signs == 0 {
-            return Ok(());
-        }
-        counts.equals_signs += signs;
-        self.with_tokens(mark, |evaluator, tokens, line| {
+    fn judge_mark(&mut self, mark: &[u8], seen: u8, counts: &mut Counts) -> Result<(), NotMine> {
+        self.with_tokens(mark, seen, counts, |evaluator, tokens, line, counts| {
             let mut sides = tokens.split(|token| token.kind == Kind::Join);
             if sides.any(|side| reach_right(side, line) != Some(side.len())) {
                 return Ok(());
@@ -89,13 +89,8 @@ impl Reader {
     }
 
     /// Count the equations of a line without marks.
-    fn judge_line(&mut self, line: &[u8], counts: &mut Counts) -> Result<(), NotMine> {
-        let signs = count_joins(line);
-        if signs == 0 {
-            return Ok(());
-        }
-        counts.equals_signs += signs;
-        self.with_tokens(line, |evaluator, tokens, line| {
+    fn judge_line(&mut self, line: &[u8], seen: u8, counts: &mut Counts) -> Result<(), NotMine> {
+        self.with_tokens(line, seen, counts, |evaluator, tokens, line, counts| {
             for_each_join(tokens, |before, join, after, ends_line| {
                 let verdict = judge_pair(evaluator, before, join, after, ends_line, line)?;
                 verdict.into_iter().for_each(|verdict| counts.add(verdict));
@@ -104,91 +99,41 @@ impl Reader {
         })
     }
 
-    /// Call `judge` with the tokens of a line, and the line as it was cut.
+    /// Count the signs of a line, and call `judge` with its tokens and the line as it was cut.
     fn with_tokens(
         &mut self,
         line: &[u8],
-        judge: impl FnOnce(&mut Evaluator, &[Token], &[u8]) -> Result<(), NotMine>,
+        seen: u8,
+        counts: &mut Counts,
+        judge: impl FnOnce(&mut Evaluator, &[Token], &[u8], &mut Counts) -> Result<(), NotMine>,
     ) -> Result<(), NotMine> {
+        // A line with `=` most often has a sign; else it may be a quotation mark's first byte.
+        if seen & EQUALS == 0 && count_joins(line) == 0 {
+            return Ok(());
+        }
         if line.len() >= u32::MAX as usize / 2 {
             return Err(NotMine);
         }
-        let line = match remove_emphasis(line, &mut self.without_emphasis)? {
+        let plain = match seen & STAR != 0 && remove_emphasis(line, &mut self.without_emphasis)? {
             true => &self.without_emphasis[..],
             false => line,
         };
-        Lexer::read(line, &mut self.tokens)?;
-        join_units(&mut self.tokens, line);
-        multiply_by_of(&mut self.tokens, line);
-        judge(&mut self.evaluator, &self.tokens, line)
-    }
-}
-
-#[inline(always)]
-fn is_line_end(byte: u8) -> bool {
-    (byte == b'\n') | (byte == b'\r')
-}
-
-/// Return where the next of GSM8K's marks `<<a=b>>` stands.
-fn find_mark(line: &[u8], from: usize) -> Option<(usize, usize)> {
-    let mut at = from;
-    loop {
-        at = find_byte(line, at, |byte| byte == b'<')?;
-        if line.get(at + 1) != Some(&b'<') {
-            at += 1;
-            continue;
+        let found = match Lexer::read(plain, &mut self.tokens) {
+            Err(NotMine) if count_joins(line) == 0 => return Ok(()),
+            read => read?,
+        };
+        counts.equals_signs += if found.hides_joins { count_joins(line) } else { found.joins };
+        if found.joins == 0 {
+            return Ok(());
         }
-        let end = find_byte(line, at + 2, |byte| (byte == b'<') | (byte == b'>'))?;
-        if line[end..].starts_with(b">>") {
-            return Some((at, end + 2));
+        if found.units {
+            join_units(&mut self.tokens, plain);
         }
-        at += 1;
-    }
-}
-
-/// Write the line to `plain` with spaces for the stars of `*12*`; return whether there are any.
-fn remove_emphasis(line: &[u8], plain: &mut Vec<u8>) -> Result<bool, NotMine> {
-    let (mut kept, mut at) = (0, 0);
-    plain.clear();
-    while let Some(start) = find_byte(line, at, |byte| byte == b'*') {
-        match match_emphasis(line, start)? {
-            Some(end) => {
-                plain.extend_from_slice(&line[kept..start]);
-                plain.push(b' ');
-                plain.extend_from_slice(&line[start + 1..end - 1]);
-                plain.push(b' ');
-                kept = end;
-                at = end;
-            }
-            None => at = start + 1,
+        if found.of {
+            multiply_by_of(&mut self.tokens, plain);
         }
+        judge(&mut self.evaluator, &self.tokens, plain, counts)
     }
-    if kept > 0 {
-        plain.extend_from_slice(&line[kept..]);
-    }
-    Ok(kept > 0)
-}
-
-/// Return where `*12*` ends, if it stands here.
-fn match_emphasis(line: &[u8], start: usize) -> Result<Option<usize>, NotMine> {
-    let mut at = start + 1;
-    at += usize::from(line.get(at) == Some(&b'$'));
-    if !line.get(at).map_or(false, u8::is_ascii_digit) {
-        return Ok(None);
-    }
-    while matches!(line.get(at), Some(b'0'..=b'9' | b',' | b'.')) {
-        at += 1;
-    }
-    at += usize::from(line.get(at) == Some(&b'%'));
-    if line.get(at) != Some(&b'*') {
-        return Ok(None);
-    }
-    let before = if start > 0 { line[start - 1] } else { 0 };
-    let is_inside = matches!(before, b'*' | b')' | b']')
-        || class_before(line, start)? & WORD != 0
-        || line.get(at + 1) == Some(&b'*')
-        || class_at(line, at + 1)? & WORD != 0;
-    Ok((!is_inside).then(|| at + 1))
 }
 
 /// Call `judge` with each join, what stands before and after it, and whether it is the last.

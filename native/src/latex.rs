@@ -38,6 +38,8 @@ impl<'a> Lexer<'a> {
         if is_text(name) {
             if let Some(label) = self.match_label(at, end)? {
                 self.tokens.push(label);
+                self.found.hides_joins = true;
+                self.found.of = true; // it may be
                 return Ok(label.end as usize);
             }
         }
@@ -59,7 +61,10 @@ impl<'a> Lexer<'a> {
                 self.skip(at + 2, false)
             }
             Some(b'%') => self.add_percent(at, at + 2),
-            Some(b'\\') => self.add_break(at, at + 2),
+            Some(b'\\') => {
+                self.found.hides_joins = true; // the second may begin a name
+                self.add_break(at, at + 2)
+            }
             _ => self.add_break(at, at + 1),
         }
     }

@@ -1,16 +1,12 @@
 //! Cut a line into the tokens of arithmetic: `_Lexer` of `equation_tokens.py`, in its order of rules.
 
 use crate::chars::{
-    ascii_class, character_at, class_at, class_before, class_of, is_digit_at, skip_digits,
-    skip_space, DIGIT, ENDS_WORD, IN_WORD, LETTER, LOWER, SPACE, UPPER, WORD,
+    ascii_class, character_at, class_of, skip_digits, skip_space, DIGIT, LETTER, SPACE,
 };
 use crate::joins::match_join;
 use crate::numbers::{match_mixed, match_number, match_vulgar, read_number};
 use crate::tokens::{Kind, Text, Token};
-use crate::words::{is_unit_letter, NOT_UNITS};
 use crate::NotMine;
-
-const UNIT_WORDS: usize = 8; // the most words of a unit
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Brace {
@@ -25,13 +21,24 @@ pub struct Lexer<'a> {
     pub tokens: &'a mut Vec<Token>,
     pub braces: Vec<Brace>,
     pub money: bool, // whether a currency sign stands before what is read next
+    pub found: Found,
+}
+
+/// What a line has that is not looked for again in lines without it.
+#[derive(Clone, Copy, Default)]
+pub struct Found {
+    pub joins: i64,
+    pub hides_joins: bool, // a token that may hold a sign which joins nothing
+    pub units: bool,       // a slash or a parenthesis, which may be part of a unit
+    pub of: bool,
 }
 
 impl<'a> Lexer<'a> {
     /// Read the tokens of a line; `NotMine` if it has a character that is not known here.
-    pub fn read(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Result<(), NotMine> {
+    pub fn read(line: &'a [u8], tokens: &'a mut Vec<Token>) -> Result<Found, NotMine> {
         tokens.clear();
-        let mut lexer = Lexer { line, tokens, braces: Vec::new(), money: false };
+        let found = Found::default();
+        let mut lexer = Lexer { line, tokens, braces: Vec::new(), money: false, found };
         let mut at = skip_list_mark(line)?;
         while at < line.len() {
             let byte = line[at];
@@ -47,7 +54,7 @@ impl<'a> Lexer<'a> {
                 at = lexer.read_other(at, byte, class, money)?;
             }
         }
-        Ok(())
+        Ok(lexer.found)
     }
 
     #[inline]
@@ -69,11 +76,11 @@ impl<'a> Lexer<'a> {
         Ok(end)
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    pub fn byte(&self, at: usize) -> u8 {
         self.line.get(at).copied().unwrap_or(0)
     }
 
-    fn last_operand(&self) -> Option<&Token> {
+    pub fn last_operand(&self) -> Option<&Token> {
         self.tokens.last().filter(|token| token.ends_operand())
     }
 
@@ -108,7 +115,10 @@ impl<'a> Lexer<'a> {
             b'*' => self.add_operator(at, at + 1, Text::Times),
             b'+' => self.add_operator(at, at + 1, Text::Plus),
             b'-' => self.add_operator(at, at + 1, Text::Dash),
-            b'/' => self.add_operator(at, at + 1, Text::Slash),
+            b'/' => {
+                self.found.units = true;
+                self.add_operator(at, at + 1, Text::Slash)
+            }
             b'(' | b'[' => self.open(at, byte),
             b')' | b']' => Ok(self.add(Kind::Close, Text::InLine, at, at + 1)),
             b'{' => self.open_brace(at),
@@ -126,7 +136,9 @@ impl<'a> Lexer<'a> {
             '≈' | '≐' => self.add_join(at, end, true),
             '√' | '²' | '³' => self.add_foreign(at, end),
             '≤' | '≥' | '≠' => {
-                self.add_foreign(at, end + usize::from(self.byte(end) == b'='))
+                let with_equals = self.byte(end) == b'=';
+                self.found.hides_joins |= with_equals;
+                self.add_foreign(at, end + usize::from(with_equals))
             }
             '…' => self.add_ellipsis(at, end),
             '€' | '£' | '¥' | '₹' => self.skip(end, true),
@@ -203,6 +215,7 @@ impl<'a> Lexer<'a> {
             let inside = self.line[end + 1..].iter().position(|each| matches!(each, b'{' | b'}'));
             if let Some(length) = inside {
                 if self.line[end + 1 + length] == b'}' {
+                    self.found.hides_joins = true;
                     return self.add_foreign(at, end + 2 + length);
                 }
             }
@@ -223,6 +236,7 @@ impl<'a> Lexer<'a> {
         let mut token = Token::new(Kind::Join, Text::InLine, at, end);
         token.inexact = inexact;
         self.tokens.push(token);
+        self.found.joins += 1;
         Ok(end)
     }
 
@@ -247,261 +261,6 @@ impl<'a> Lexer<'a> {
             }
         }
         self.add_break(at, end)
-    }
-
-    /// Keep `**` between two operands, a power; elsewhere it is Markdown's emphasis.
-    fn add_stars(&mut self, at: usize) -> Result<usize, NotMine> {
-        let mut end = at + 2;
-        while self.byte(end) == b'*' {
-            end += 1;
-        }
-        if self.last_operand().is_some() && self.touches_operand(end)? {
-            self.add_foreign(at, end)
-        } else {
-            Ok(end)
-        }
-    }
-
-    /// Add an operator; a sign where no operand stands before it and one touches it.
-    pub fn add_operator(&mut self, at: usize, end: usize, text: Text) -> Result<usize, NotMine> {
-        let may_be_sign = matches!(text, Text::Plus | Text::Dash);
-        let is_sign = may_be_sign
-            && !self.follows_operand()
-            && !self.follows_alphanumeric(at)?
-            && self.touches_operand(end)?;
-        Ok(self.add(if is_sign { Kind::Sign } else { Kind::Operator }, text, at, end))
-    }
-
-    fn follows_alphanumeric(&self, at: usize) -> Result<bool, NotMine> {
-        let is_underscore = at > 0 && self.line[at - 1] == b'_';
-        Ok(class_before(self.line, at)? & WORD != 0 && !is_underscore)
-    }
-
-    /// Say whether an operand stands before, or the words of its unit.
-    fn follows_operand(&self) -> bool {
-        let behind = self.tokens.iter().rev().take(UNIT_WORDS);
-        let mut others = behind.filter(|t| t.kind != Kind::Word && t.text != Text::Slash);
-        self.last_operand().is_some() || others.next().map_or(false, Token::ends_operand)
-    }
-
-    fn touches_operand(&self, at: usize) -> Result<bool, NotMine> {
-        Ok(at < self.line.len()
-            && class_at(self.line, at)? & SPACE == 0
-            && self.starts_operand(at)?)
-    }
-
-    fn starts_operand(&self, mut at: usize) -> Result<bool, NotMine> {
-        loop {
-            let sign = at + usize::from(self.byte(at) == b'\\');
-            if self.byte(sign) != b'$' {
-                break;
-            }
-            at = skip_space(self.line, sign + 1)?;
-        }
-        let rest = &self.line[at.min(self.line.len())..];
-        Ok(match rest.first() {
-            Some(b'0'..=b'9' | b'.' | b'(' | b'[') => true,
-            Some(b'\\') => {
-                let name = &rest[1..];
-                let plain = name.strip_prefix(&b"d"[..]).or_else(|| name.strip_prefix(&b"t"[..]));
-                let plain = plain.or_else(|| name.strip_prefix(&b"c"[..])).unwrap_or(name);
-                plain.starts_with(b"frac") || name.starts_with(b"frac") || name.starts_with(b"left")
-            }
-            Some(128..) => {
-                let (character, _) = character_at(self.line, at)?;
-                class_of(character)?;
-                matches!(character, '½' | '⅓' | '⅔' | '¼' | '¾' | '⅕')
-            }
-            _ => false,
-        })
-    }
-
-    /// Add a parenthesis; one that touches an operand multiplies it.
-    fn open(&mut self, at: usize, byte: u8) -> Result<usize, NotMine> {
-        if self.last_operand().map_or(false, |last| last.end as usize == at) {
-            self.add(Kind::Operator, Text::Touch, at, at);
-        }
-        let text = if byte == b'(' { Text::OpenParen } else { Text::InLine };
-        Ok(self.add(Kind::Open, text, at, at + 1))
-    }
-
-    /// Open `((`; a number that touches it makes it a mixed number, a parenthesis a product.
-    pub fn open_fraction(&mut self, at: usize, end: usize) -> Result<usize, NotMine> {
-        if let Some(last) = self.last_operand() {
-            if last.end as usize == at {
-                let is_mixed = last.kind == Kind::Number && last.denominator == 1;
-                let text = if is_mixed { Text::Mixed } else { Text::Touch };
-                self.add(Kind::Operator, text, at, at);
-            }
-        }
-        self.add(Kind::Open, Text::Frac, at, end);
-        self.add(Kind::Open, Text::OpenParen, end, end);
-        self.braces.push(Brace::Numerator);
-        Ok(end)
-    }
-
-    fn open_brace(&mut self, at: usize) -> Result<usize, NotMine> {
-        match self.braces.last_mut() {
-            Some(brace) if *brace == Brace::Between => {
-                *brace = Brace::Denominator;
-                self.add(Kind::Operator, Text::Slash, at, at);
-                self.add(Kind::Open, Text::OpenParen, at, at + 1);
-            }
-            _ => self.braces.push(Brace::Plain),
-        }
-        Ok(at + 1)
-    }
-
-    fn close_brace(&mut self, at: usize) -> Result<usize, NotMine> {
-        match self.braces.pop() {
-            Some(Brace::Numerator) => {
-                self.add(Kind::Close, Text::CloseParen, at, at + 1);
-                if self.byte(skip_space(self.line, at + 1)?) == b'{' {
-                    self.braces.push(Brace::Between);
-                } else {
-                    self.add(Kind::Foreign, Text::InLine, at, at + 1);
-                }
-            }
-            Some(Brace::Denominator) => {
-                self.add(Kind::Close, Text::CloseParen, at, at);
-                self.add(Kind::Close, Text::Frac, at, at + 1);
-            }
-            _ => {}
-        }
-        Ok(at + 1)
-    }
-
-    fn read_letter(&mut self, at: usize) -> Result<usize, NotMine> {
-        match self.line[at] {
-            b'x' | b'X' if self.is_times(at)? => {
-                if self.follows_operand() {
-                    Ok(self.add(Kind::Operator, Text::Times, at, at + 1))
-                } else {
-                    self.add_foreign(at, at + 1)
-                }
-            }
-            b'c' | b'k' | b'm' | b'f' | b'i' | b'y' => match self.match_squared(at)? {
-                Some(end) => Ok(self.add(Kind::Word, Text::InLine, at, end)),
-                None => self.read_word(at, at + 1),
-            },
-            _ => self.read_word(at, at + 1),
-        }
-    }
-
-    fn follows_ascii_letter(&self, at: usize) -> bool {
-        at > 0 && self.line[at - 1].is_ascii_alphabetic()
-    }
-
-    /// Say whether the `x` here stands before an operand.
-    fn is_times(&self, at: usize) -> Result<bool, NotMine> {
-        if self.follows_ascii_letter(at) {
-            return Ok(false);
-        }
-        let rest = &self.line[skip_space(self.line, at + 1)?..];
-        Ok(match rest.first() {
-            Some(b'0'..=b'9' | b'(' | b'[' | b'.' | b'$') => true,
-            Some(b'\\') => {
-                let name = &rest[1..];
-                let is_fraction = [&b"frac"[..], b"dfrac", b"tfrac"];
-                matches!(name.first(), Some(b'$' | b'('))
-                    || is_fraction.iter().any(|each| name.starts_with(each))
-            }
-            Some(b'*') => rest.get(1) == Some(&b'*') && is_digit_at(rest, 2),
-            _ => false,
-        })
-    }
-
-    /// Return where a unit such as `m^2` or `ft3` ends, if it stands here.
-    fn match_squared(&self, at: usize) -> Result<Option<usize>, NotMine> {
-        let rest = &self.line[at..];
-        let letters = match rest {
-            [b'c' | b'k' | b'm', b'm', ..] => 2,
-            [b'm', ..] => 1,
-            [b'f', b't', ..] | [b'i', b'n', ..] | [b'y', b'd', ..] => 2,
-            _ => return Ok(None),
-        };
-        if self.follows_ascii_letter(at) {
-            return Ok(None);
-        }
-        let power = at + letters;
-        let ends: [usize; 2] = match self.byte(power) {
-            b'^' => {
-                let figure = power + 1 + usize::from(self.byte(power + 1) == b'{');
-                if !matches!(self.byte(figure), b'2' | b'3') {
-                    return Ok(None);
-                }
-                let closed = figure + 1 + usize::from(self.byte(figure + 1) == b'}');
-                [closed, figure + 1]
-            }
-            b'2' | b'3' => [power + 1; 2],
-            0xc2 if matches!(self.byte(power + 1), 0xb2 | 0xb3) => [power + 2; 2],
-            _ => return Ok(None),
-        };
-        for end in ends {
-            if class_at(self.line, end)? & WORD == 0 {
-                return Ok(Some(end));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Add a word; what touches a number is a variable (3x, 5m, 2Ann) unless a unit (5km).
-    fn read_word(&mut self, at: usize, first_end: usize) -> Result<usize, NotMine> {
-        let end = self.match_word(first_end)?;
-        let touches = match self.last_operand() {
-            Some(last) => !self.has_space(last.end as usize, at)?,
-            None => false,
-        };
-        let text = &self.line[at..end];
-        let is_letter = end == first_end;
-        let is_variable = is_letter && (touches || !is_unit_letter(text));
-        let is_name = touches && (NOT_UNITS.contains(&text) || !self.is_lower(at, end)?);
-        let ends_in_digit = text[text.len() - 1].is_ascii_digit()
-            || text.ends_with("²".as_bytes())
-            || text.ends_with("³".as_bytes());
-        let is_foreign = is_variable || is_name || ends_in_digit || text.contains(&b'_');
-        let kind = if is_foreign { Kind::Foreign } else { Kind::Word };
-        Ok(self.add(kind, Text::InLine, at, end))
-    }
-
-    fn match_word(&self, mut at: usize) -> Result<usize, NotMine> {
-        let mut end = at;
-        while at < self.line.len() {
-            let byte = self.line[at];
-            let (class, length) = if byte < 128 {
-                (ascii_class(byte), 1)
-            } else {
-                let (character, length) = character_at(self.line, at)?;
-                (class_of(character)?, length)
-            };
-            if class & IN_WORD == 0 {
-                break;
-            }
-            at += length;
-            if class & ENDS_WORD != 0 {
-                end = at;
-            }
-        }
-        Ok(end)
-    }
-
-    fn has_space(&self, mut at: usize, end: usize) -> Result<bool, NotMine> {
-        while at < end {
-            if class_at(self.line, at)? & SPACE != 0 {
-                return Ok(true);
-            }
-            at += if self.line[at] < 128 { 1 } else { character_at(self.line, at)?.1 };
-        }
-        Ok(false)
-    }
-
-    fn is_lower(&self, mut at: usize, end: usize) -> Result<bool, NotMine> {
-        let mut seen = 0;
-        while at < end {
-            seen |= class_at(self.line, at)?;
-            at += if self.line[at] < 128 { 1 } else { character_at(self.line, at)?.1 };
-        }
-        Ok(seen & LOWER != 0 && seen & UPPER == 0)
     }
 }
 

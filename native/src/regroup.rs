@@ -43,9 +43,6 @@ fn join_words_in_parentheses(tokens: &mut [Token], start: usize) {
 
 /// Read `of` between a percentage or a fraction and a number as a product.
 pub fn multiply_by_of(tokens: &mut Vec<Token>, line: &[u8]) {
-    if !tokens.iter().any(|token| is_of(token, line)) {
-        return;
-    }
     let (mut kept, mut at) = (0, 0);
     while at < tokens.len() {
         let mut token = tokens[at];
@@ -68,11 +65,8 @@ pub fn multiply_by_of(tokens: &mut Vec<Token>, line: &[u8]) {
     tokens.truncate(kept);
 }
 
-#[inline]
 fn is_of(token: &Token, line: &[u8]) -> bool {
-    token.kind == Kind::Word
-        && token.text_end - token.text_start == 2
-        && token.written(line) == b"of"
+    token.kind == Kind::Word && token.written(line) == b"of"
 }
 
 fn is_fraction(tokens: &[Token]) -> bool {
