@@ -27,7 +27,7 @@ samples = st.lists(st.integers(0, 8), min_size=1, max_size=30).map(
 @given(st.data(), st.integers(1, 20_000), st.integers(1, 20_000))
 def test_fisher(data: st.DataObject, n: int, m: int) -> None:
     a, b = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
-    expected = float(stats.fisher_exact([[a, b], [n - a, m - b]]).pvalue)
+    expected = float(stats.fisher_exact(np.array([[a, b], [n - a, m - b]])).pvalue)
     assert fisher_p(a, n, b, m) == pytest.approx(expected, rel=1e-9, abs=1e-280)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isnan, nan, sqrt
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -25,7 +26,7 @@ freedoms = st.integers(1, 60).map(float) | log_floats(0, 7)
 shares = st.floats(1e-9, 1 - 1e-9) | st.sampled_from([0.005, 0.025, 0.05, 0.5, 0.95, 0.975, 0.995])
 
 
-def assert_close(found: float, expected: float, wide: float = 1.0) -> None:
+def assert_close(found: float, expected: Any, wide: float = 1.0) -> None:
     if abs(expected) > TINY:
         assert found == pytest.approx(float(expected), rel=CLOSE * wide, abs=0)
     else:
