@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import reading, store
+from calipers.engines import reading
 from calipers.engines.store import Store
 from calipers.metrics import catalogue
 from calipers.scores.results import Measured
@@ -176,7 +176,7 @@ def test_how_rows_are_split_changes_nothing(
         whole = _score(groups, cluster=cluster)
         with monkeypatch.context() as patch:
             patch.setattr(reading, "Store", partial(Store, held_bytes=1))
-            patch.setattr(store, "PARTS", 6)
+            patch.setattr("calipers.engines.spilling.SPILL_BYTES", 5_000)
             parts = cal.score(files, by="case", profile="reasoning", cluster=cluster)
         for name in REFERENCES:
             for records, one, other in zip(groups, _of(whole, name), _of(parts, name), strict=True):

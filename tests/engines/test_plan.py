@@ -23,6 +23,7 @@ FULL = {
     "answer": "1",
     "target": "1",
     "cot": "1 + 1 = 3",
+    "reference": '["1"]',
     "prob_correct": 0.5,
     "prompt_tokens": 10.0,
     "completion_tokens": 20.0,

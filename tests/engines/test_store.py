@@ -185,3 +185,24 @@ def test_nothing_is_left_on_disk_by_a_run_that_fails(
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_come_back_as_they_were_written() -> None:
+    columns: dict[str, list[float | None]] = {
+        "whole": [0.0, None, 300.0, -5.0],
+        "large": [1.0, 2.0**31, 1e300, None],
+        "shares": [0.0, 1.0, 0.5, None],
+        "none": [None] * 4,
+        "odd": [1.0, float("nan"), float("inf"), 2.0],
+    }
+    schema = dict.fromkeys(columns, pl.Float64) | {TASK: pl.Int64, "count": pl.Int64}
+    rows = pl.DataFrame(
+        {**columns, TASK: [1, 2, 3, 2**62], "count": [0, 2**40, None, -1]}, schema=schema
+    )
+    spilled = spilling.SpilledRows()
+    try:
+        spilled.add(rows)
+        [[found]] = spilled.parts(rows.columns)
+    finally:
+        spilled.remove()
+    assert_frame_equal(found, rows, check_exact=True)

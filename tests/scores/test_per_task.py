@@ -167,7 +167,7 @@ def test_tasks_that_do_not_fit_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_pa
     held = cal.score(rows, by="tier", metrics=METRICS, per_task=path).per_task
     expected = pl.read_parquet(path)
     monkeypatch.setattr(reading, "Store", partial(Store, held_bytes=1))
-    monkeypatch.setattr("calipers.engines.store.PARTS", 6)
+    monkeypatch.setattr("calipers.engines.spilling.SPILL_BYTES", 10_000)
     assert cal.score(rows, by="tier", metrics=METRICS, per_task=path).per_task == held
     assert pl.read_parquet(path).equals(expected)
 

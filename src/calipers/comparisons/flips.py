@@ -89,9 +89,9 @@ def _find_binary(*sides: TaskRows) -> str | None:
 
 
 def _select_known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
-    known = rows.filter(pl.col(feature).is_not_null())
+    known = rows.select(TASK, "id", feature, "run", "target", "answer").drop_nulls(feature)
     run = pl.col("run").cast(pl.String).str.replace(r"\.0$", "")  # 1.0 is the "1" of a CSV
-    return known.select(TASK, "id", feature, "run", run.alias(_RUN), "target", "answer")
+    return known.with_columns(run.alias(_RUN))
 
 
 def format_run(run: Any) -> Any:

@@ -43,8 +43,17 @@ class Regrouped(GroupedRows):
         return found.with_columns(self.codes.encode(texts))
 
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield each part of the store with its groups, tasks and clusters by these keys."""
+        """Yield each part of the store, in the order of its groups by these keys."""
         wanted = list(columns or self._store.columns)
+        for part in self._regroup([*wanted, *({GROUP} - {*wanted})]):
+            yield part.sort(GROUP, maintain_order=True).select(wanted)
+
+    def list_groups(self) -> Iterator[pl.Series]:
+        """Yield the groups of each part, by their numbers, in the order of the store's own rows."""
+        return (part[GROUP] for part in self._regroup([GROUP]))
+
+    def _regroup(self, wanted: list[str]) -> Iterator[pl.DataFrame]:
+        """Yield each part of the store with its groups, tasks and clusters by these keys."""
         own = {name for name in wanted if name == GROUP or name in self._hashed}
         others = [name for name in wanted if name not in own]
         if self._store.is_held:

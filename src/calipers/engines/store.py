@@ -62,6 +62,10 @@ class GroupedRows(ABC):
         A part is one piece of memory: a sum over it does not show where batches began and ended.
         """
 
+    def list_groups(self) -> Iterator[pl.Series]:
+        """Yield the groups of each part, by their numbers, row by row."""
+        return (part[GROUP] for part in self.parts([GROUP]))
+
     def map_parts(
         self, work: MakeTables, columns: Sequence[str] | None = None
     ) -> Iterator[list[pl.DataFrame]]:

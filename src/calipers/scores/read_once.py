@@ -56,8 +56,8 @@ class ReadRecords:
         store, grouped = self.rows.store, self.rows.group(options.by)
         plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
         columns = [name for name in plan.schema if name in store.columns and name != GROUP]
-        pairs = zip(store.parts(columns), grouped.parts([GROUP]), strict=True)
-        frames = [part.with_columns(grouped.decode_groups(groups)[GROUP]) for part, groups in pairs]
+        pairs = zip(store.parts(columns), grouped.list_groups(), strict=True)
+        frames = [part.with_columns(grouped.codes.decode(groups)) for part, groups in pairs]
         rows = pl.concat(frames).sort(GROUP, TASK, maintain_order=True)
         return TaskRows(name="the records", plan=plan, rows=rows)
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from calipers.engines.plan import FAILED, Plan, name_presence
 from calipers.engines.reading import measure_source, pick_engine
+from calipers.engines.store import complete_columns, drop_empty_columns
 from calipers.engines.totals import sum_keys
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Rank, is_met
@@ -58,6 +59,20 @@ class TaskRows:
         """Whether no task has a second row."""
         return self.rows.select(GROUP, TASK).n_unique() == self.rows.height
 
+    def sum_keys(self, aggregate: Aggregate) -> pl.DataFrame:
+        """Return the totals per key; metrics that count alike, as pass@k do, share them."""
+        alike = (aggregate.keys, aggregate.where, id(aggregate.totals))
+        if alike not in self._sums:
+            rows = self.rows.lazy().filter(~pl.col(FAILED))
+            # In memory and in order: the streaming engine would add numbers up in any order.
+            table: pl.LazyFrame = sum_keys(nw.from_native(rows), aggregate).to_native()
+            self._sums[alike] = table.collect(engine="in-memory").sort(GROUP, *aggregate.keys)
+        return self._sums[alike]
+
+    @cached_property
+    def _sums(self) -> dict[Any, pl.DataFrame]:
+        return {}
+
     def has_fields(self, metric: Metric) -> bool:
         """Say whether any row has the fields that the metric needs."""
         found = self.present | self.plan.also_present
@@ -81,8 +96,8 @@ def read_tasks(
     plan = make_plan(sources, options)
     columns = list(dict.fromkeys((*plan.schema, "id", *keep)))
     wanted = plan.list_wanted(options.map, *keep)
-    empty = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
-    frames = [pl.DataFrame(schema=empty)]
+    schema = {**dict.fromkeys(keep, pl.Null()), **plan.schema, "id": pl.String()}
+    frames = [pl.DataFrame(schema={name: schema[name] for name in (GROUP, TASK, "id")})]
     skipped = 0
     engine = pick_engine(options.engine, sources)
     for place, source in enumerate(sources):
@@ -91,7 +106,8 @@ def read_tasks(
             if batch.bad and options.on_bad == "stop":
                 raise batch.bad[0].make_error()
             skipped += len(batch.bad)
-            frames.append(batch.rows.with_columns(label))
+            schema |= {each: batch.rows.schema[each] for each in keep}
+            frames.append(drop_empty_columns(batch.rows).with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")
     name = ", ".join(source.name for source in sources)
     lacking = rows["id"].null_count()
@@ -107,7 +123,9 @@ def read_tasks(
         )
     order = (TASK,) if rows[GROUP].n_unique() <= 1 else (GROUP, TASK)
     in_order = rows.sort(*order, maintain_order=True)
-    return TaskRows(name=name, plan=plan, rows=in_order, skipped=skipped, numbered=numbered)
+    named = dict.fromkeys((*columns, *in_order.columns))
+    whole = complete_columns(in_order, list(named), schema)  # nulls take no room
+    return TaskRows(name=name, plan=plan, rows=whole, skipped=skipped, numbered=numbered)
 
 
 def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
@@ -153,14 +171,16 @@ def note_pooled(found: TaskRows) -> Iterator[str]:
 
 
 def select_counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
-    """Return the rows that the metric counts."""
-    rows = found.rows.filter(~pl.col(FAILED))
+    """Return the rows that the metric counts, with the columns that it reads."""
+    own = replace(found.plan, metrics=(metric,)).schema
+    rows = found.rows.lazy().select(name for name in own if name in found.rows.columns)
+    rows = rows.filter(~pl.col(FAILED))
     aggregate = metric.aggregate
     if isinstance(aggregate, Rank):
-        return rows.filter(pl.col(aggregate.feature.name).is_not_null())
-    if aggregate.where is None:
-        return rows
-    return nw.from_native(rows).filter(aggregate.where()).to_native()
+        rows = rows.filter(pl.col(aggregate.feature.name).is_not_null())
+    elif aggregate.where is not None:
+        rows = nw.from_native(rows).filter(aggregate.where()).to_native()
+    return rows.collect(engine="in-memory")
 
 
 def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
@@ -175,7 +195,7 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
     value = pl.col(averaged.name if isinstance(averaged, Feature) else averaged).cast(pl.Float64)
     value = (1 - value if metric.complement else value).alias(VALUE)
     if isinstance(averaged, Feature):
-        rows = found.rows.filter(pl.col(averaged.name).is_not_null())
+        rows = found.rows.select(GROUP, TASK, averaged.name).drop_nulls(averaged.name)
         if found.is_one_per_task:
             once = pl.lit(1, pl.Int64).alias(RUNS), pl.lit(0.0).alias(SQUARES)
             return rows.select(GROUP, TASK, value, *once)
@@ -188,10 +208,7 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         aggregate = metric.aggregate
         assert isinstance(aggregate, Aggregate)
         values = next(each for each in aggregate.tasks if averaged in each.values)
-        rows = found.rows.filter(~pl.col(FAILED))
-        # In memory and in order: the streaming engine would add numbers up in any order.
-        table: pl.LazyFrame = sum_keys(nw.from_native(rows.lazy()), aggregate).to_native()
-        ordered = table.sort(GROUP, *aggregate.keys).collect(engine="in-memory")
-        tasks: pl.LazyFrame = values.step(nw.from_native(ordered.lazy())).to_native()
+        table = found.sum_keys(aggregate)
+        tasks: pl.LazyFrame = values.step(nw.from_native(table.lazy())).to_native()
         per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")
     return per.sort(GROUP, TASK)
