@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from re import findall
@@ -53,8 +54,8 @@ SEARCHES = ("q=gives+away+697", "q=marbles&correct=false", "q=nothing+of+the+kin
 def of_viewing(setup: Setup) -> Iterator[Figure]:
     folder = _folder(setup, "view", setup.rows)
     yield from _first_opening(setup)
-    with _serving(setup, folder) as (url, _):
-        samples = _indexed(url)
+    with _serving(setup, folder) as server:
+        samples = _indexed(server.url)
     first, work = min(_first_page(setup, folder, samples) for _ in range(setup.rounds))
     yield Figure(
         name=f"calipers view: from start to the first page of {setup.rows:,} records",
@@ -64,7 +65,8 @@ def of_viewing(setup: Setup) -> Iterator[Figure]:
         binding=setup.is_full,
         detail=f"of processors {work:.2f} s; indexed before",
     )
-    with _serving(setup, folder) as (url, _):
+    with _serving(setup, folder) as server:
+        url = server.url
         _milliseconds(f"{url}{samples}")
         sleep(A_LOOK)
         for name, asked in (
@@ -92,24 +94,27 @@ def _first_opening(setup: Setup) -> Iterator[Figure]:
     rows = min(setup.rows, FIRST_ROWS)
     folder = _folder(setup, "first", rows)
     shutil.rmtree(setup.folder.resolve() / "view-cache", ignore_errors=True)
-    with _serving(setup, folder) as (url, _):
-        path = f"{url}{findall('/runs/[0-9a-f]+', _get(url))[0]}/samples"
-        started = perf_counter()
+    with _serving(setup, folder) as server:
+        path = f"{server.url}{findall('/runs/[0-9a-f]+', _get(server.url))[0]}/samples"
+        started, before = perf_counter(), server.work()
         while "<tbody>" not in (page := _get(path)):
             sleep(0.05)
-        first = perf_counter() - started
+        first = perf_counter() - started, server.work() - before
         while "being indexed" in page:
             sleep(0.1)
             page = _get(path)
-        whole = perf_counter() - started
-    for name, value, bar in (("the first rows", first, SHOWN), ("all indexed", whole, INDEXED)):
+        whole = perf_counter() - started, server.work() - before
+    for name, (value, work), bar in (
+        ("the first rows", first, SHOWN),
+        ("all indexed", whole, INDEXED),
+    ):
         yield Figure(
             name=f"calipers view: the first opening of {rows:,} records, {name}",
             value=value,
             unit="s",
             bar=bar,
             binding=setup.is_full,
-            detail="from the first request on, with an empty cache",
+            detail=f"of processors {work:.2f} s; from the first request on, with an empty cache",
         )
 
 
@@ -124,17 +129,19 @@ def _list_runs(setup: Setup) -> Figure:
         for number in range(RUNS):
             place = folder / f"suite-{number % 5}" / f"run-{number:04}"
             shutil.copytree(made, place, ignore=shutil.ignore_patterns("report.html", ".lock"))
-    with _serving(setup, folder) as (url, _):
-        first = _milliseconds(url)
+    with _serving(setup, folder) as server:
+        before = server.work()
+        first = _milliseconds(server.url)
+        work = server.work() - before
         sleep(A_LOOK)
-        again = _milliseconds(url)
+        again = _milliseconds(server.url)
     return Figure(
         name=f"calipers view: a list of {RUNS:,} runs",
         value=first / 1000,
         unit="s",
         bar=LISTED,
         binding=setup.is_full,
-        detail=f"the first request of a process; the next {again / 1000:.2f} s",
+        detail=f"of processors {work:.2f} s; the first request, the next {again / 1000:.2f} s",
     )
 
 
@@ -150,19 +157,24 @@ def _compare_files(setup: Setup) -> Figure:
             for line, later in zip(lines, lines[MODELS:] + lines[:MODELS], strict=True):
                 kept = {name: line[name] for name in ("id", "model", "input", "target")}
                 file.write(json.dumps({**later, **kept}) + "\n")
-    with _serving(setup, folder) as (url, _):
+    with _serving(setup, folder) as server:
+        url = server.url
         runs = list(dict.fromkeys(findall("/runs/([0-9a-f]+)", _get(url))))
         for run in runs:
             while "being indexed" in _get(f"{url}/runs/{run}/samples"):
                 sleep(0.2)
+        sleep(A_LOOK)  # columns are read ahead
+        before = server.work()
         took = _milliseconds(f"{url}/compare?base={runs[0]}&candidate={runs[1]}")
+        work = server.work() - before
     return Figure(
         name=f"calipers view: two files of {rows:,} records compared",
         value=took / 1000,
         unit="s",
         bar=COMPARED_WITHIN,
         binding=setup.is_full,
-        detail="all metrics, with intervals and the tasks that flipped; both indexed before",
+        detail=f"of processors {work:.2f} s; all metrics, with intervals and the tasks that "
+        "flipped; both indexed before",
     )
 
 
@@ -181,9 +193,26 @@ def _folder(setup: Setup, name: str, rows: int) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Server:
+    """A dashboard that runs: its address, when it was started, and its process."""
+
+    url: str
+    started: float
+    pid: int
+
+    def work(self) -> float:
+        """Seconds of processors that it has used so far; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def _serving(setup: Setup, folder: Path) -> Iterator[tuple[str, float]]:
-    """The dashboard over a folder: its address, and when it was started."""
+def _serving(setup: Setup, folder: Path) -> Iterator[Server]:
+    """The dashboard over a folder."""
     command = [sys.executable, "-m", "calipers", "view", str(folder), "--port", "0", "--no-open"]
     cache = {"XDG_CACHE_HOME": str(setup.folder.resolve() / "view-cache")}
     source = {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))}
@@ -198,7 +227,8 @@ def _serving(setup: Setup, folder: Path) -> Iterator[tuple[str, float]]:
     ) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().strip().rstrip("/"), started
+            url = process.stdout.readline().strip().rstrip("/")
+            yield Server(url, started, process.pid)
         finally:
             process.send_signal(signal.SIGINT)
 
@@ -226,9 +256,9 @@ def _indexed(url: str) -> str:
 def _first_page(setup: Setup, folder: Path, samples: str) -> tuple[float, float]:
     """Seconds on the clock until the page is there, and those of the processors."""
     before = _work()
-    with _serving(setup, folder) as (url, started):
-        _get(f"{url}{samples}")
-        seconds = perf_counter() - started
+    with _serving(setup, folder) as server:
+        _get(f"{server.url}{samples}")
+        seconds = perf_counter() - server.started
     return seconds, _work() - before
 
 
@@ -243,8 +273,8 @@ def _beside_inspect(setup: Setup) -> Iterator[Figure]:
         return
     folder = _folder(setup, "peer", SAMPLES)
     log = inspect_log(setup, python, folder / "records.jsonl", SAMPLES)
-    with _serving(setup, folder) as (url, _), _inspecting(python, log.parent) as theirs:
-        ours = f"{url}{_indexed(url)}"
+    with _serving(setup, folder) as server, _inspecting(python, log.parent) as theirs:
+        ours = f"{server.url}{_indexed(server.url)}"
         seen = _seen_in_a_browser(chromium)
         best = {"calipers": float("inf"), "inspect": float("inf")}
         for _ in range(setup.rounds):

@@ -249,7 +249,9 @@ def test_flips_agree_with_scipy() -> None:
 def test_many_flips_come_near_the_exact_p(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.random.default_rng(4).normal(0.5, 1, size=15)
     exact = permute_signs(differences, seed=0, resamples=1)
+    assert exact is not None
     monkeypatch.setattr(module, "EXACT", 0)
+    assert permute_signs(differences, seed=0, resamples=0) is None
     drawn = [permute_signs(differences, seed=seed, resamples=20_000) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert drawn[0] == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))

@@ -9,7 +9,8 @@ from calipers.reports.figures import strip_controls
 from calipers.reports.table import SIGNS, Cell, Column, Document, Line, Row, Table, hide_data
 
 _STYLE = (
-    "<style>.calipers .number{text-align:right}.calipers .words{text-align:left}"
+    "<style>.calipers th,.calipers td{padding:.2em .7em;vertical-align:baseline}"
+    ".calipers .number{text-align:right;white-space:nowrap}.calipers .words{text-align:left}"
     ".calipers th{text-align:left}.calipers th.number{text-align:right}"
     ".calipers .unseen{display:none}</style>"
 )

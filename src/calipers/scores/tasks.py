@@ -116,10 +116,11 @@ def read_tasks(
         number = pl.int_range(pl.len(), dtype=pl.Int64)
         rows = rows.with_columns(number.alias(TASK), number.cast(pl.String).alias("id"))
     elif lacking:
+        unpaired = "; compare and rank take records without ids as independent samples: --unpaired"
         raise DataError(
             f"{name}: {lacking} of {rows.height} records have no id to pair by",
-            fix="name the field that identifies tasks: --map id=NAME; compare and rank also take "
-            "records as independent samples: --unpaired",
+            fix="name the field that identifies tasks: --map id=NAME"
+            f"{unpaired if lacking == rows.height else ''}",
         )
     order = (TASK,) if rows[GROUP].n_unique() <= 1 else (GROUP, TASK)
     in_order = rows.sort(*order, maintain_order=True)
