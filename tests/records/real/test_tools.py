@@ -181,6 +181,33 @@ def test_swe_bench(tmp_path: Path, write: Write) -> None:
     assert cal.read(tmp_path / "predictions.jsonl")["id"].len() == theirs["submitted"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_phoenix(tmp_path: Path, write: Write, kind: str) -> None:
+    theirs = write("phoenix", "phoenix")
+    rows = cal.read(tmp_path / f"spans.{kind}").sort("input").to_dicts()
+    score(tmp_path / f"spans.{kind}", "Phoenix")
+    assert len(rows) == theirs["spans"] / 2
+    assert [rows[0][name] for name in ("input", "answer", "model")] == ["0 + 0", "1", "adder"]
+    assert {(row["prompt_tokens"], row["completion_tokens"]) for row in rows} == {(10, 5)}
+    assert all(0 < row["duration_seconds"] < TIME for row in rows)
+
+
+@pytest.mark.parametrize("framework", ["langgraph", "openai-agents"])
+def test_agents_of_frameworks(tmp_path: Path, write: Write, framework: str) -> None:
+    theirs = write("frameworks", "frameworks")[framework]
+    path = tmp_path / f"{framework}.jsonl"
+    score(path, "OpenTelemetry")
+    rows = cal.read(path).to_dicts()
+    assert len(rows) == 3
+    for row in rows:
+        assert (row["input"], row["answer"]) == ("20 + 22", "The sum is 42.")
+        assert all(row[name] == theirs[name] for name in ("prompt_tokens", "completion_tokens"))
+        trace = json.loads(row["trace"])
+        [call] = trace["tool_calls"]
+        assert (call["tool_name"], call["args"]) == ("add", {"a": 20, "b": 22})
+        assert (call["agent_id"], trace["agent_tasks"]) == ("adder", {"adder": 1})
+
+
 def test_pydantic_ai(tmp_path: Path) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 (where it is installed)
