@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients deepeval inspect lm-eval mlflow promptfoo ragas
+LOG_TOOLS := agents clients deepeval frameworks inspect lm-eval mlflow phoenix promptfoo ragas
 # What CI adds to the tests' command line (.ci/run).
 PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
@@ -37,7 +37,7 @@ test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real we
 test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.installed  ## Suites against model servers as people run them, in environments of their own; llama.cpp is compiled
 	$(BIN)/pytest tests/systems/test_real_servers.py -m long
 
-test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (3 GB in all)
+test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (5 GB in all)
 	$(BIN)/pytest tests/records/real -m long
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length

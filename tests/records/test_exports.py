@@ -203,6 +203,22 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
 
 
+def test_tables_of_phoenix_are_read_as_pandas_writes_them(tmp_path: Path) -> None:
+    counts = {
+        "attributes.llm.token_count.prompt": 10.0,
+        "attributes.llm.token_count.completion": 5.0,
+    }
+    times = {"start_time": 1_767_225_600_000, "end_time": 1_767_225_601_500}
+    row = {**files.PHOENIX, **counts, **times}
+    lines = written(tmp_path / "spans.jsonl", row)
+    table = tmp_path / "spans.csv"
+    pl.DataFrame([{**row, **{name: str(value) for name, value in counts.items()}}]).write_csv(table)
+    for path in (lines, table):
+        [record] = cal.read(path).to_dicts()
+        assert (record["prompt_tokens"], record["completion_tokens"]) == (10, 5)
+        assert record["duration_seconds"] == pytest.approx(1.5)
+
+
 def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
     path = written(tmp_path / "results.json", files.TAU2_BENCH, indent=2)
     assert _format(path) == "tau-bench"

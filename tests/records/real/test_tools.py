@@ -110,15 +110,15 @@ def test_deepeval(tmp_path: Path, write: Write) -> None:
     assert json.loads(first["trace"])["tool_calls"] == [{"tool_name": "add", "args": {"a": 0}}]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_ragas(tmp_path: Path, write: Write, kind: str) -> None:
+def test_ragas(tmp_path: Path, write: Write) -> None:
     theirs = write("ragas", "ragas")
-    path = tmp_path / f"ragas.{kind}"
-    group = score(path, "Ragas")
-    for name, mean in theirs["means"].items():
-        assert value(group, f"score_{name}") == pytest.approx(mean, rel=1e-9)
-    first = cal.read(path).to_dicts()[0]
-    assert [first[name] for name in TEXTS] == ["0 + 0", "The sum is 1", "The sum is 0"]
+    for kind in ("csv", "jsonl", "parquet"):
+        path = tmp_path / f"ragas.{kind}"
+        group = score(path, "Ragas")
+        for name, mean in theirs["means"].items():
+            assert value(group, f"score_{name}") == pytest.approx(mean, rel=1e-9)
+        first = cal.read(path).to_dicts()[0]
+        assert [first[name] for name in TEXTS] == ["0 + 0", "The sum is 1", "The sum is 0"]
 
 
 def test_mlflow(tmp_path: Path, write: Write) -> None:
@@ -137,14 +137,14 @@ def test_mlflow(tmp_path: Path, write: Write) -> None:
     assert value(group, "score_same") == theirs["table"]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_langsmith(tmp_path: Path, write: Write, kind: str) -> None:
+def test_langsmith(tmp_path: Path, write: Write) -> None:
     theirs = write("langsmith", "clients")
-    path = tmp_path / f"experiment.{kind}"
-    group = score(path, "LangSmith")
-    assert value(group, "score_same") == theirs["mean"]
-    first = cal.read(path).sort("input").to_dicts()[0]
-    assert [first[name] for name in TEXTS] == ["0 + 0", "1", "0"]
+    for kind in ("jsonl", "csv"):
+        path = tmp_path / f"experiment.{kind}"
+        group = score(path, "LangSmith")
+        assert value(group, "score_same") == theirs["mean"]
+        first = cal.read(path).sort("input").to_dicts()[0]
+        assert [first[name] for name in TEXTS] == ["0 + 0", "1", "0"]
 
 
 def test_braintrust(tmp_path: Path, write: Write) -> None:
@@ -179,6 +179,34 @@ def test_swe_bench(tmp_path: Path, write: Write) -> None:
     one = score(next((tmp_path / "logs").rglob("report.json")), "SWE-bench")
     assert value(one, "score_FAIL_TO_PASS") == 1
     assert cal.read(tmp_path / "predictions.jsonl")["id"].len() == theirs["submitted"]
+
+
+def test_phoenix(tmp_path: Path, write: Write) -> None:
+    theirs = write("phoenix", "phoenix")
+    for kind in ("csv", "jsonl", "parquet"):
+        rows = cal.read(tmp_path / f"spans.{kind}").sort("input").to_dicts()
+        score(tmp_path / f"spans.{kind}", "Phoenix")
+        assert len(rows) == theirs["spans"] / 2
+        assert [rows[0][name] for name in ("input", "answer", "model")] == ["0 + 0", "1", "adder"]
+        assert {(row["prompt_tokens"], row["completion_tokens"]) for row in rows} == {(10, 5)}
+        assert all(0 < row["duration_seconds"] < TIME for row in rows)
+
+
+def test_agents_of_frameworks(tmp_path: Path, write: Write) -> None:
+    found = write("frameworks", "frameworks")
+    for framework in ("langgraph", "openai-agents"):
+        theirs = found[framework]
+        path = tmp_path / f"{framework}.jsonl"
+        score(path, "OpenTelemetry")
+        rows = cal.read(path).to_dicts()
+        assert len(rows) == 3
+        for row in rows:
+            assert (row["input"], row["answer"]) == ("20 + 22", "The sum is 42.")
+            assert all(row[name] == theirs[name] for name in ("prompt_tokens", "completion_tokens"))
+            trace = json.loads(row["trace"])
+            [call] = trace["tool_calls"]
+            assert (call["tool_name"], call["args"]) == ("add", {"a": 20, "b": 22})
+            assert (call["agent_id"], trace["agent_tasks"]) == ("adder", {"adder": 1})
 
 
 def test_pydantic_ai(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
 _LARGEST = sys.float_info.max
+_DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DIGITS = 19  # of the largest whole number in 64 bits
 
 
@@ -80,9 +81,13 @@ def as_number(value: Any) -> float | None:
 
 
 def parse_number(value: Any) -> float | None:
-    """Return the number, which some write as a text, or None."""
-    if isinstance(value, str) and len(value) <= _DIGITS and value.isdecimal():
-        return int(value)
+    """Return the number, which some write as a text, or None.
+
+    >>> [parse_number(each) for each in (7, "7", "7.0", "seven", None)]
+    [7, 7, 7.0, None, None]
+    """
+    if isinstance(value, str) and len(value) <= _DIGITS and _DECIMAL.fullmatch(value):
+        return float(value) if "." in value else int(value)
     return as_number(value)
 
 

@@ -14,12 +14,14 @@ from calipers.records.any_rows import parse_cell
 from calipers.records.logs.documents import Row, read_rows
 from calipers.records.logs.log import Found, LogReader
 from calipers.records.logs.otel import read_traces
-from calipers.records.logs.shape import name_scores, read_score
+from calipers.records.logs.shape import name_scores, read_number, read_score
 from calipers.records.logs.spans import Span, list_spans
 from calipers.support.registry import register
 
 _ID = "context.trace_id"
 _NESTED = "attributes."
+_TIMES = ("start_time", "end_time")
+_YEAR_2001 = 1e18  # nanoseconds since 1970
 _SCORE = re.compile(r"(?:eval|annotation)\.(?P<name>.+)\.score")
 
 
@@ -48,9 +50,19 @@ def _read_span(row: Row) -> Iterator[Span]:
     context = {"trace_id": row.get(_ID), "span_id": row.get("context.span_id")}
     named = {f"calipers.{name}": value for name, value in name_scores(scores).items()}
     plain = {name: value for name, value in row.items() if "." not in name}
-    times = {name: str(plain[name]) for name in ("start_time", "end_time") if plain.get(name)}
+    times = {name: _spell_time(plain[name]) for name in _TIMES if plain.get(name)}
     span = {**plain, **times, "context": context, "attributes": {**attributes, **named}}
     return list_spans(span)
+
+
+def _spell_time(value: Any) -> str:
+    """Return a time as OpenTelemetry writes it; pandas may count in milliseconds."""
+    number = read_number(value)
+    if number is None or number <= 0:
+        return str(value)
+    while number < _YEAR_2001:
+        number *= 1_000
+    return str(int(number))
 
 
 def _records(path: Path, _: Collection[str]) -> Iterator[Found]:

@@ -27,12 +27,16 @@ _USUAL = {
     ),
 }
 _DEEPEST = 6  # objects around a text
+_PAIR = 2
+_SPEAKERS = ("user", "human", "assistant", "ai", "system")
 
 
 def read_said(value: Any, role: str) -> str | None:
     """Return the text that a role said last: of a text, a message, messages, or around these.
 
     >>> read_said({"messages": [{"type": "human", "content": "Hi"}]}, "user")
+    'Hi'
+    >>> read_said([["system", "Be brief."], ["user", "Hi"]], "user")
     'Hi'
     >>> read_said({"question": "2 + 2?"}, "user"), read_said({"a": 1, "b": 2}, "user")
     ('2 + 2?', '{"a": 1, "b": 2}')
@@ -60,7 +64,7 @@ def _parse(text: str) -> Any:
 
 
 def _find_in_list(values: list[Any], role: str, depth: int) -> str | None:
-    messages = [_unwrap(each) for each in list_objects(values)]
+    messages = [_unwrap(each) for each in list_objects(list(map(_read_pair, values)))]
     if any(_name_role(each) for each in messages):
         said = (_read_content(each) for each in reversed(messages) if _name_role(each) == role)
         return next(filter(None, said), None)
@@ -72,6 +76,14 @@ def _find_in_list(values: list[Any], role: str, depth: int) -> str | None:
         if values and len(messages) == len(values)
         else (_find(values[0], role, depth - 1) if len(values) == 1 else read_text(values))
     )
+
+
+def _read_pair(value: Any) -> Any:
+    """Return the message that a pair of role and text is, as LangChain takes them."""
+    is_pair = isinstance(value, list) and len(value) == _PAIR and isinstance(value[0], str)
+    if not is_pair or value[0].lower() not in _SPEAKERS or not isinstance(value[1], str):
+        return value
+    return {"role": value[0], "content": value[1]}
 
 
 def _find_in_object(value: Mapping[str, Any], role: str, depth: int) -> str | None:
