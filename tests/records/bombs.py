@@ -93,7 +93,7 @@ BOMBS: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "quote.csv": (_line(b'id,answer\n1,"', b"x\n", 20 * MB, b""), "--max-record-mb"),
     "rows.csv.gz": (lambda p: _gzip(p, [b"id\n", *[b"1\n" * (MB // 2)] * 600]), "--max-expansion"),
     "line.jsonl": (_line(b'{"id":"', b"x", 40 * MB, b'"}\n'), "--max-record-mb"),
-    "line.jsonl.gz": (lambda p: _gzip(p, [b"0" * MB] * 600), "--max-expansion"),
+    "line.jsonl.gz": (lambda p: _gzip(p, [b'{"answer": "', *[b"0" * MB] * 600]), "--max-"),
     "line.jsonl.zst": (lambda p: _zstd(p, [b"0" * MB] * 10_000), "--max-expansion"),
     "lines.jsonl.gz": (lambda p: _gzip(p, [b"{}\n" * (MB // 3)] * 600), "--max-expansion"),
     "lines.jsonl.zst": (lambda p: _zstd(p, [b'{"id":1}\n' * (MB // 9)] * 4000), "--max-expansion"),

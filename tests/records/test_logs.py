@@ -181,7 +181,7 @@ def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
 
 def test_what_is_nested_too_deeply_is_one_clear_message(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    nested = json.dumps(lm_eval_line(1)).replace('"sums"', "[" * 700 + "NaN" + "]" * 700)
+    nested = json.dumps(lm_eval_line(1)).replace('"sums"', "[" * 100_000 + "NaN" + "]" * 100_000)
     path.write_text(json.dumps(lm_eval_line(0)) + "\n" + nested, encoding="utf-8")
     with pytest.raises(DataError, match=r"nested|not JSON"):
         cal.read(path)
