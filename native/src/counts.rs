@@ -2,7 +2,9 @@
 
 use crate::joins::{count_joins, find_candidate};
 use crate::lexer::Lexer;
-use crate::lines::{find_mark, remove_emphasis, scan_line, EQUALS, MARK, OTHER_SIGN, STAR};
+use crate::lines::{
+    find_mark, is_separated, remove_emphasis, scan_line, EQUALS, MARK, OTHER_SIGN, STAR,
+};
 use crate::regroup::{join_units, multiply_by_of};
 use crate::sides::{find_left_side, find_right_side, is_doubtful, reach_right, read_otherwise};
 use crate::tokens::{is_bare, Kind, Token};
@@ -88,8 +90,11 @@ impl Reader {
         })
     }
 
-    /// Count the equations of a line without marks.
+    /// Count the equations of a line without marks; tables, quotations and arrows are left alone.
     fn judge_line(&mut self, line: &[u8], seen: u8, counts: &mut Counts) -> Result<(), NotMine> {
+        if is_separated(line) {
+            return if count_joins(line) == 0 { Ok(()) } else { Err(NotMine) };
+        }
         self.with_tokens(line, seen, counts, |evaluator, tokens, line, counts| {
             for_each_join(tokens, |before, join, after, ends_line| {
                 let verdict = judge_pair(evaluator, before, join, after, ends_line, line)?;

@@ -98,3 +98,23 @@ fn match_emphasis(line: &[u8], start: usize) -> Result<Option<usize>, NotMine> {
         || class_at(line, at + 1)? & WORD != 0;
     Ok((!is_inside).then(|| at + 1))
 }
+
+/// Return whether Markdown, an arrow or an environment of LaTeX may put breaks into a line.
+pub fn is_separated(line: &[u8]) -> bool {
+    let is_seen = |&byte: &u8| byte > b' ' && byte < 0x80;
+    let first = line.iter().find(|byte| is_seen(byte));
+    let last = line.iter().rfind(|byte| is_seen(byte));
+    if first == Some(&b'>') || (first == Some(&b'|') && last == Some(&b'|')) {
+        return true;
+    }
+    let mut at = 0;
+    while let Some(found) = find_byte(line, at, |byte| (byte == b'>') | (byte == b'\\')) {
+        let rest = &line[found..];
+        let is_arrow = found > 0 && rest[0] == b'>' && matches!(line[found - 1], b'-' | b'=');
+        if is_arrow || rest.starts_with(b"\\begin{") || rest.starts_with(b"\\end{") {
+            return true;
+        }
+        at = found + 1;
+    }
+    false
+}

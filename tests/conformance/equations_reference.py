@@ -367,6 +367,12 @@ def in_mark(mark: str) -> list[str]:
 
 
 def in_line(line: str) -> list[str]:
+    """Bars of a table, arrows and LaTeX's environments end what stands before them."""
+    if re.fullmatch(r"\s*\|.*\|\s*", line, re.DOTALL):
+        line = line.replace("|", ";")
+    line = re.sub(r"^\s*>[>\s]*", "", line)
+    line = re.sub(r"[-=]{1,3}>", ";", line)
+    line = re.sub(r"\\(begin|end)\{[^{}]*\}", ";", line)
     sides, joins = split(tokens_of(line))
     pairs = enumerate(zip(pairwise(sides), joins, strict=True), start=1)
     found = [judge_pair(a, b, join, last=i == len(joins)) for i, ((a, b), join) in pairs]

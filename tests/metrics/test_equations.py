@@ -49,6 +49,13 @@ def verdicts(text: str) -> list[str]:
         (r"25\% \times 80 = 20", ["right"]),
         (r"1\frac{1}{2} + 1 = 2.5", ["right"]),
         ("3 + 4 = **7**, 3 + 5 = *8*, **3 + 4 = 8**", ["right", "right", "wrong"]),
+        ("| Apples | 2 × $3 = $6 | 5 * 5 = 26 |", ["right", "wrong"]),
+        ("|3 - 5| = 2 and 3 + 4 = |7|", []),
+        ("> 3 + 4 = 7", ["right"]),
+        ("> > - 3 + 4 = 8", ["wrong"]),
+        ("100 - 25 = 75 -> 75 * 2 = 151", ["right", "wrong"]),
+        ("3+4=7 => 7*2=14 ==> 14/7=2 --> 2 + 2 = 4", ["right"] * 4),
+        (r"\begin{align*} 3 + 4 &= 7 \\ 5 \times 2 &= 11 \end{align*}", ["right", "wrong"]),
         # Units.
         ("4 feet * 2 = 8 feet", ["right"]),
         ("$5 + $3 = $9", ["wrong"]),

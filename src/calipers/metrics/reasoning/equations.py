@@ -26,6 +26,8 @@ from calipers.metrics.reasoning.units import convert, has_mixed_units
 
 MARK = re.compile(r"<<([^<>\r\n]*)>>")  # GSM8K's calculator marks
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_ARROW = re.compile(r"[-=]{1,3}>|\\(?:begin|end)\{[^{}]*\}")  # and LaTeX's environments
+_QUOTE = re.compile(r"\s*>[>\s]*")  # Markdown's quote marks, at the start of a line
 _ABOUT = frozenset(("about", "approximately", "roughly", "around", "nearly", "almost"))
 
 
@@ -119,13 +121,27 @@ def _judge_mark(mark: str) -> tuple[Equation, ...]:
 
 @lru_cache(maxsize=4096)
 def _judge_line(line: str) -> tuple[Equation, ...]:
-    sides, joins = _split(tokenize(line))
+    sides, joins = _split(tokenize(_separate(line)))
     last = len(joins) - 1
     found = (
         _judge_pair(before, after, join, ends_line=position == last)
         for position, ((before, after), join) in enumerate(zip(pairwise(sides), joins, strict=True))
     )
     return tuple(equation for equation in found if equation)
+
+
+def _separate(line: str) -> str:
+    """Return the line with breaks for arrows and the bars of a Markdown table, all in their places.
+
+    >>> _separate("| apples | 2 * 3 = 6 -> done |")
+    '; apples ; 2 * 3 = 6 ;  done ;'
+    """
+    cells = line.strip()
+    if len(cells) > 1 and cells[0] == cells[-1] == "|":
+        line = line.replace("|", ";")
+    if ">" in line and (quote := _QUOTE.match(line)):
+        line = " " * quote.end() + line[quote.end() :]
+    return _ARROW.sub(lambda arrow: ";".ljust(len(arrow[0])), line)
 
 
 def _split(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
