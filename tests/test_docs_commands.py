@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION = re.compile(r"--?[a-z][\w-]*")
-_COMMAND = re.compile(r"(?<![\w/.@:\-\[])calipers +(?!as )([a-z].*)")
+_COMMAND = re.compile(r"(?<![\w/.@:\-\[])(?<!install )calipers +(?!as )([a-z].*)")
 _ENDS = frozenset({"|", "||", "&&", ";", ">", ">>", "&", ")"})
 # Options of other programs that pages name.
 FOREIGN = frozenset(

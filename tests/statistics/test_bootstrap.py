@@ -63,9 +63,12 @@ def test_seeds_are_flat(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy 2.5 refuses nested ones, which earlier versions flattened: the same numbers."""
     seen: list[list[int]] = []
     make = np.random.default_rng
-    monkeypatch.setattr(
-        module.np.random, "default_rng", lambda seed: seen.append(seed) or make(seed)
-    )
+
+    def note_seed(seed: list[int]) -> np.random.Generator:
+        seen.append(seed)
+        return make(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", note_seed)
     drawn(5, 2, (7, 1))
     drawn(5, 2, 7)
     assert seen == [[7, 1, 0], [7, 0]]
