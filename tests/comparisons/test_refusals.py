@@ -35,8 +35,7 @@ def test_records_without_an_id(tmp_path: Path) -> None:
     base = write_lines(tmp_path / "a.jsonl", [{"correct": True}, {"id": "1", "correct": True}])
     assert refused(base, base) == (
         f"error: {base}: 1 of 2 records have no id to pair by\n"
-        "  name the field that identifies tasks: --map id=NAME; "
-        "compare and rank also take records as independent samples: --unpaired\n"
+        "  name the field that identifies tasks: --map id=NAME\n"
     )
     renamed = write_lines(tmp_path / "b.jsonl", [{"task": "1", "correct": True}])
     assert "1 of 1 records" in refused(renamed, renamed)
