@@ -25,7 +25,7 @@ demo: $(STAMP)  ## Run the example's suite with its embedded solvers: journal, s
 	$(BIN)/calipers run examples/arithmetic/suite.yaml -o build/demo
 
 test: $(VENV)/.test test-native  ## All tests but the long ones; what needs Java or shared data is skipped where there is none
-	POLARS_MAX_THREADS=1 $(BIN)/pytest -n 2 $(PYTEST_FLAGS)  # two processes already; test-long has the threads
+	POLARS_MAX_THREADS=1 $(BIN)/pytest -n 3 $(PYTEST_FLAGS)  # three processes for two cores: many tests wait; test-long has the threads
 
 test-native:  ## The unit tests of native/, where Rust is at hand
 	@if ! $(CARGO) --version >/dev/null 2>&1; then echo "there is no cargo: the unit tests of native/ are skipped"; \

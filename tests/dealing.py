@@ -1,4 +1,4 @@
-"""Which tests share a process under `pytest -n 2`: those of Spark, of systems, and of one file.
+"""Which tests share a process under `pytest -n 3`: those of Spark, of systems, and of one file.
 
 `--dist loadgroup` would do, but pytest-xdist 3.8 ignores groups under pytest 9.2 (its issue 1386):
 each process started Java and a browser, and prepared what the tests of a file share.
