@@ -79,7 +79,7 @@ test-package: package  ## Install the wheel with the newest Python at hand, and 
 	@build/try/bin/python -c 'import sys, numpy, polars; print("Python", sys.version.split()[0], "NumPy", numpy.__version__, "Polars", polars.__version__)'
 	build/try/bin/python -m tools.console --check README.md docs/tutorial.md docs/compare.md docs/rank.md docs/tiers.md
 
-bench: $(VENV)/.bench  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
+bench: $(VENV)/.test  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --write
 
 $(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs)
@@ -90,7 +90,7 @@ $(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs)
 
 $(VENV)/.test: $(STAMP) Makefile
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,mcp,mlflow,otel,prices,run,spark-connect,tokenizers,view,wandb]' \
-		'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
+		'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'duckdb>=1.2,<3' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'langchain-openai>=1.0,<2' 'langgraph>=1.0,<2' 'moto[server]>=5,<6' 'openai-agents>=0.20,<1' \
 		'playwright>=1.50,<2' 'pytest>=8.3,<10' \
 		'pytest-rerunfailures>=16,<17' 'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'scipy>=1.14,<2' 'statsmodels>=0.14,<1' 'zstandard>=0.23,<1'
@@ -110,21 +110,6 @@ $(VENV)-servers/.installed: Makefile
 $(VENV)-servers-llama/.installed: Makefile
 	$(PYTHON) -m venv $(VENV)-servers-llama
 	$(VENV)-servers-llama/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.36,<0.4' 'gguf>=0.19,<1'
-	touch $@
-
-$(VENV)/.bench: $(VENV)/.test
-	$(BIN)/pip install --quiet --disable-pip-version-check 'duckdb>=1.2,<3' 'scipy>=1.14,<2'
-	touch $@
-
-$(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
-	$(PYTHON) -m venv $(VENV)-logs-$*
-	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
-	touch $@
-
-$(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json
-	mkdir -p $(@D)
-	cp $< $(@D)
-	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
 	touch $@
 
 $(VENV)/.lint: $(STAMP) Makefile
