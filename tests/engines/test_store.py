@@ -75,6 +75,19 @@ def test_spilling_gives_the_totals_of_memory(held_bytes: int, batches: list[pl.D
     _assert_same(found, expected)
 
 
+@pytest.mark.parametrize("unknown", [None, 0.95])
+def test_a_part_may_have_one_key_alone(unknown: float | None) -> None:
+    """All of its confidences are in one bin, or unknown; those of other parts are in all."""
+    rows = _rows(ROWS, with_ids=False)
+    for number, row in enumerate(rows[: ROWS // 2]):
+        row["prob_correct"] = 0.95 if number % 3 else unknown
+    batches = list(compact(PLAN, rows).iter_slices(BATCH))
+    with Store(PLAN.schema) as held, Store(PLAN.schema, held_bytes=1) as spilled:
+        expected = sum_store(_filled(held, batches), PLAN)
+        found = sum_store(_filled(spilled, batches), PLAN)
+    _assert_same(found, expected)
+
+
 @pytest.mark.long
 def test_parts_may_share_clusters() -> None:
     plan = replace(PLAN, cluster="category")

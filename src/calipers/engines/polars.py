@@ -241,10 +241,16 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, *, plan: Plan) -> list[pl
 def _sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return totals per group and key; a key that is the same in all rows is quickly told."""
     frame, keys = nw.from_native(rows.lazy()), aggregate.keys
-    if len(keys) == 1 and rows.height and rows[keys[0]].min() == rows[keys[0]].max():
-        only = pl.lit(rows[keys[0]].max(), dtype=rows.schema[keys[0]]).alias(keys[0])
-        return _collect_sorted(sum_keys(frame, replace(aggregate, keys=()))).with_columns(only)
-    return _collect_sorted(sum_keys(frame, aggregate), *keys)
+    sums = sum_keys(frame, aggregate)
+    if len(keys) != 1 or not _is_constant(rows[keys[0]]):
+        return _collect_sorted(sums, *keys)
+    only = pl.lit(rows[keys[0]][0], dtype=rows.schema[keys[0]]).alias(keys[0])
+    found = _collect_sorted(sum_keys(frame, replace(aggregate, keys=()))).with_columns(only)
+    return found.select(sums.collect_schema().names())  # parts are put below one another
+
+
+def _is_constant(values: pl.Series) -> bool:
+    return bool(values.len()) and not values.null_count() and values.min() == values.max()
 
 
 def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
