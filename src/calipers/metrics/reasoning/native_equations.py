@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
 
-_VERSION = 1  # of the library's rules and function: native/src/lib.rs
+_VERSION = 2  # of the library's rules and function: native/src/lib.rs
 _COLUMNS = 4
 _STRING_VIEWS = b"vu"  # the name of Arrow's layout that the library reads
 _VIEW_BYTES = 16
