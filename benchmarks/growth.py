@@ -44,7 +44,7 @@ def measure_growth(setup: Setup) -> Iterator[Figure]:
 
 
 _WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 20, 50
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 45, 20, 50
 
 
 def draw_growth(points: Sequence[tuple[float, float]]) -> str:
