@@ -70,6 +70,15 @@ def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) 
         yield f"nothing was compared with the baseline, which was recorded with {how}"
 
 
+def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) -> Iterator[str]:
+    """Say so where the policy has a rule on a baseline, and there is none to compare with."""
+    written = policy.find(Baseline)
+    if written is None or before is not None or asked.save_baseline is not None:
+        return
+    what = f"there is no {written.file}" if written.file else "no baseline is given"
+    yield f"{what}, so the run was not compared with a baseline; {RECORD_FIRST}"
+
+
 def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
     """Say which groups the baseline demands nothing of."""
     for group in () if before is None else now.groups:

@@ -194,6 +194,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
             *note_flagged(checks, read.judges.flagged),
             *_note_left_out(checks),
             *_list_advice(checks),
+            *against.tell_missing(read, baseline, asked),
             *against.tell_unrecorded(baseline, now),
             *against.tell_gone(baseline, moved, many=False),
             *kept,
