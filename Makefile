@@ -112,6 +112,17 @@ $(VENV)-servers-llama/.installed: Makefile
 	$(VENV)-servers-llama/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.36,<0.4' 'gguf>=0.19,<1'
 	touch $@
 
+$(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
+	$(PYTHON) -m venv $(VENV)-logs-$*
+	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json
+	mkdir -p $(@D)
+	cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
+	touch $@
+
 $(VENV)/.lint: $(STAMP) Makefile
 	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
 	touch $@
