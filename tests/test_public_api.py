@@ -18,7 +18,7 @@ ROWS = [
 ]
 POLICY = {"thresholds": {"blocking": {"accuracy": 50}}}
 EXPORTED = """
-    Agreement Audit Calibrations CalipersError CaseWeights Compared Converted DataError Diagnosis
+    Agreement Audit Calibrations CalipersError CaseWeights Chart Compared Converted DataError Diagnosis
     EmptyError Explanation Finding GateResult Group Measured MissingExtraError PowerAnalysis Ranking
     Report RunResult Score Timed UsageError __version__ agree audit_judges calibrate_judges compare
     convert doctor explain gate judge_records limit_reading power rank read report run score timed

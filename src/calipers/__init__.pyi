@@ -31,6 +31,7 @@ from .records.convert import Converted as Converted
 from .records.limits import limit_reading as limit_reading
 from .records.logs.log import log_reader as log_reader
 from .reports.api import trace_svg as trace_svg
+from .reports.charts.chart import Chart as Chart
 from .reports.destinations import publish as publish
 from .runs.api import report as report
 from .runs.api import run as run

@@ -104,7 +104,6 @@ def test_the_first_page_loads_nothing_that_measures_or_draws() -> None:
     )
     late = {
         "scipy",
-        "altair",
         "vl_convert",
         "torch",
         "calipers.scores.score",

@@ -16,7 +16,7 @@ from tests.reports.test_content import POLICY
 from tests.shared_data import FOLDER, needs_shared_data
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
-pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
+pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

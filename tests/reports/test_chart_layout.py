@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("altair", reason="Altair is not installed (extra `figures`)")
-
 from calipers.reports.charts.labels import CHAR_WIDTH, LINE_HEIGHT, Box, Label, place_labels
 from calipers.reports.charts.plane import Axis, fit_axis
 from tests.examples import examples

@@ -17,7 +17,7 @@ from tests.reports.pages_at_hand import page_of, records
 from tests.runs.suites_at_hand import SuiteFolder, suite_folder
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
-pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
+pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
 SOLVER = "def answer(record):\n    return {'answer': '4', 'prob_correct': 0.9}\n"
 

@@ -24,7 +24,7 @@ from calipers.reports.table import Cell, Table
 from tests.reports.pages_at_hand import page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
-pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
+pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
 POLICY = {
     "thresholds": {

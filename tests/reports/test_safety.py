@@ -12,7 +12,7 @@ import calipers as cal
 from tests.reports.pages_at_hand import HOSTILE, hostile_records, page_of, records
 
 pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
-pytest.importorskip("altair", reason="Altair is not installed (extra `report`)")
+pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
 OURS = {
     *("html", "head", "meta", "style", "script", "title", "body", "a", "header", "span", "nav"),

@@ -14,7 +14,7 @@ from calipers.cli.shared import limit_options
 from calipers.support.errors import UsageError, require_extra
 
 DEFAULT_PORT = 7575
-_NEEDED = ("fastapi", "uvicorn", "jinja2", "altair", "vl_convert", "js_lib_htmx")
+_NEEDED = ("fastapi", "uvicorn", "jinja2", "vl_convert", "js_lib_htmx")
 
 
 @click.command()

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
 from calipers.support.strict_json import dump_strict, to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
+
+if TYPE_CHECKING:
+    from calipers.reports.charts import Chart
 
 SCHEMA = "calipers.rank/1"
 _UNSAFE = re.compile(r"[^\w.-]+")  # in the name of a file
@@ -203,20 +206,19 @@ class Ranking(Printed, Tabular):
         """Return strict JSON; equal input gives equal bytes."""
         return dump_strict(self.to_dict(), indent=indent)
 
-    def charts(self) -> dict[str, Any]:
-        """Return the ranked systems with their intervals as Altair charts, `rank_METRIC` each."""
+    def charts(self) -> dict[str, Chart]:
+        """Return the ranked systems with their intervals as charts, `rank_METRIC` each."""
         require_figures("charts")
-        from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
-        from calipers.reports.charts.style import apply_style  # noqa: PLC0415
+        from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415
 
         return {
-            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": apply_style(draw_systems(each))
+            f"rank_{_UNSAFE.sub('_', each.metric).strip('_')}": draw_systems(each)
             for each in self.metrics
         }
 
     def save_figures(self, folder: str | Path) -> None:
         """Write each chart as SVG, PDF and PNG."""
-        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415
 
         save_charts(self.charts(), Path(folder))
 

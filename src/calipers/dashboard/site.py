@@ -25,6 +25,7 @@ from calipers.dashboard.marks import LONGEST
 from calipers.dashboard.run import Run, read_score_at
 from calipers.metrics.checks.checks import Checks
 from calipers.records.reading import AS_IT_IS, ReadingChoices
+from calipers.reports.charts import draw_charts
 from calipers.reports.figures import format_figure
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.texts import clip_text
@@ -135,8 +136,6 @@ def _templates() -> Environment:
 
 
 def _draw_figures(score: Score) -> dict[str, PageFigure]:
-    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
-
     charts, _ = draw_charts(score)
     if len(score.groups) == 1:
         charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import Ranking
     from calipers.comparisons.results import Compared
-    from calipers.reports.charts.style import Drawing
+    from calipers.reports.charts.chart import Chart
     from calipers.scores.results import Score
 
 _MOST = 3  # a notebook is no report
@@ -20,7 +19,7 @@ def render_score_figures(score: Score) -> str:
     """Return the first figures of the score as HTML; empty without the extra `figures`."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
+    from calipers.reports.charts import draw_charts  # noqa: PLC0415
 
     return _as_html(draw_charts(score)[0])
 
@@ -29,11 +28,10 @@ def render_comparison_figures(compared: Compared) -> str:
     """Return the same for a comparison."""
     if not _can_draw():
         return ""
-    from calipers.reports.charts.differences import draw_differences  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
+    from calipers.reports.charts.differences import draw_differences  # noqa: PLC0415
 
     drawn = draw_differences(compared)
-    return "" if isinstance(drawn, str) else _as_html({"differences": apply_style(drawn)})
+    return "" if isinstance(drawn, str) else _as_html({"differences": drawn})
 
 
 def render_ranking_figures(ranking: Ranking) -> str:
@@ -44,14 +42,8 @@ def render_ranking_figures(ranking: Ranking) -> str:
 
 
 def _can_draw() -> bool:
-    return all(find_spec(module) is not None for module in ("altair", "vl_convert"))
+    return find_spec("vl_convert") is not None
 
 
-def _as_html(charts: Mapping[str, Drawing]) -> str:
-    return "".join(f"<div>{_render_svg(chart)}</div>" for chart in list(charts.values())[:_MOST])
-
-
-def _render_svg(chart: Drawing) -> str:
-    text = io.StringIO()
-    chart.save(text, format="svg")
-    return text.getvalue()
+def _as_html(charts: Mapping[str, Chart]) -> str:
+    return "".join(chart.to_html() for chart in list(charts.values())[:_MOST])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from calipers.comparisons.rankings import Ranking
     from calipers.gates.result import GateResult
-    from calipers.reports.charts.style import Drawing
+    from calipers.reports.charts.chart import Chart
     from calipers.scores.results import Score
 
 SCHEMA = "calipers.report/1"
@@ -114,7 +114,7 @@ class Report(Tabular):
     def to_html(self) -> str:
         """Return one self-contained page: it opens from disk and without a network."""
         require_report("an HTML report")
-        from calipers.reports.pages.report import render_report  # noqa: PLC0415 (loads Jinja and Altair)
+        from calipers.reports.pages.report import render_report  # noqa: PLC0415 (loads Jinja)
 
         return render_report(self)
 
@@ -131,24 +131,24 @@ class Report(Tabular):
         write_whole(place, text)
         return place
 
-    def charts(self) -> dict[str, Drawing]:
-        """Return the figures of the report, as Altair charts by name."""
+    def charts(self) -> dict[str, Chart]:
+        """Return the figures of the report by name."""
         require_report("charts")
-        from calipers.reports.charts.of_report import draw_report  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.of_report import draw_report  # noqa: PLC0415
 
         return draw_report(self)
 
     def save_figures(self, folder: str | Path) -> list[Path]:
         """Write each figure as SVG, PDF and PNG; return the files."""
         charts = self.charts()
-        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415
 
         return save_charts(charts, Path(folder))
 
     def save_bundle(self, folder: str | Path) -> list[Path]:
         """Write what a paper needs: tables, figures and a methods paragraph; return the files."""
         require_report("a bundle")
-        from calipers.reports.bundle import write_bundle  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.bundle import write_bundle  # noqa: PLC0415
 
         return write_bundle(self, Path(folder))
 
@@ -163,7 +163,7 @@ class Report(Tabular):
 def require_report(what: str) -> None:
     """Raise MissingExtraError if the packages that make pages are not installed."""
     require_extra(
-        f"{what}: Jinja, Altair or vl-convert is not installed",
+        f"{what}: Jinja or vl-convert is not installed",
         extra="report",
-        modules=("jinja2", "altair", "vl_convert"),
+        modules=("jinja2", "vl_convert"),
     )

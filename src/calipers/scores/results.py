@@ -31,6 +31,8 @@ from calipers.support.version import __version__
 if TYPE_CHECKING:
     import polars as pl
 
+    from calipers.reports.charts import Chart
+
 __all__ = [
     "ALL_FAILED",
     "SCHEMA",
@@ -353,12 +355,12 @@ class Score(Printed, Tabular):
 
         return render_wide_csv(self)
 
-    def charts(self) -> dict[str, Any]:
-        """Return the figures that the score allows, as Altair charts by name."""
+    def charts(self) -> dict[str, Chart]:
+        """Return the figures that the score allows, by name."""
         require_figures("charts")
-        from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
+        from calipers.reports.charts import draw_charts  # noqa: PLC0415
 
-        return dict(draw_charts(self)[0])
+        return draw_charts(self)[0]
 
     def save_figures(self, folder: str | Path, profile: str | None = None) -> dict[str, str]:
         """Write each figure, or those of a profile, as SVG, PDF and PNG; say why others are not.
@@ -384,7 +386,7 @@ class Score(Printed, Tabular):
 def require_figures(what: str) -> None:
     """Raise MissingExtraError if the packages that draw are not installed."""
     require_extra(
-        f"{what}: Altair and vl-convert are not installed",
+        f"{what}: vl-convert is not installed",
         extra="figures",
-        modules=("altair", "vl_convert"),
+        modules=("vl_convert",),
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -12,11 +9,9 @@ from calipers.dashboard.assets import ASSETS, MEDIA, read_asset
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.exports import as_csv, as_json
 from calipers.dashboard.site import SiteHere, get_query
+from calipers.reports.charts import draw_charts
+from calipers.reports.charts.saving import PIXELS
 
-if TYPE_CHECKING:
-    from calipers.reports.charts.style import Drawing
-
-_PIXELS = 2  # of a PNG per pixel of the drawing
 _FOR_A_YEAR = {"cache-control": "private, max-age=31536000, immutable"}
 
 router = APIRouter()
@@ -43,25 +38,14 @@ def export(site: SiteHere, request: Request, id_: str, kind: str) -> Response:
 @router.get("/runs/{id_}/figures/{name}.{kind}")
 def send_figure(site: SiteHere, request: Request, id_: str, name: str, kind: str) -> Response:
     """Send a figure of the view, as SVG or PNG."""
-    from calipers.reports.charts import draw_charts  # noqa: PLC0415 (loads Altair)
-
     found, query = site.run(id_), get_query(request)
     charts, _ = draw_charts(site.get_score(found, query))
     if name not in charts or kind not in ("svg", "png"):
         raise NotHere(f"there is no figure {name}.{kind} of this view")
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
     media = "image/svg+xml" if kind == "svg" else "image/png"
-    return Response(_render(charts[name], kind), media_type=media, headers=headers)
-
-
-def _render(chart: Drawing, kind: str) -> bytes:
-    if kind == "svg":
-        text = io.StringIO()
-        chart.save(text, format="svg")
-        return text.getvalue().encode()
-    data = io.BytesIO()
-    chart.save(data, format="png", scale_factor=_PIXELS)
-    return data.getvalue()
+    data = charts[name].render(kind, PIXELS if kind == "png" else 1)
+    return Response(data, media_type=media, headers=headers)
 
 
 @router.get("/static/{version}/{name}")

@@ -12,6 +12,7 @@ from calipers.dashboard.grouping import has_few_values
 from calipers.dashboard.routes.compare import Side, list_choices, name_sides
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import metric_named
+from calipers.reports.charts.ranking import draw_systems
 from calipers.reports.pages.vega import make_page_figure
 from calipers.reports.ranking import describe_best, make_sentence, tabulate_tasks
 from calipers.support.errors import CalipersError
@@ -45,16 +46,13 @@ def rank(
         ranking = site.measuring.rank(name_sides(sides), wanted, by or None, tasks or None)
     except CalipersError as error:
         return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
-    from calipers.reports.charts.ranking import draw_systems  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
-
     ranked = ranking.metrics[0]
     return site.render(
         "rank.html",
         ranking=ranking,
         ranked=ranked,
         headline=make_sentence(describe_best(ranked)),
-        drawn=make_page_figure("ranking", apply_style(draw_systems(ranked))),
+        drawn=make_page_figure("ranking", draw_systems(ranked)),
         sides=sides,
         tasks=tabulate_tasks(ranked) if ranked.tasks_by is not None else None,
         tasks_by=tasks,

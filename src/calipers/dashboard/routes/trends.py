@@ -19,6 +19,8 @@ from calipers.dashboard.trends import (
     tabulate_runs,
 )
 from calipers.metrics import metric_named
+from calipers.reports.charts.groups import number_duplicates
+from calipers.reports.charts.trend import TrendPoint, draw_trend
 from calipers.reports.pages.vega import PageFigure, make_page_figure
 
 router = APIRouter()
@@ -55,10 +57,6 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
 
 
 def _draw(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> PageFigure:
-    from calipers.reports.charts.groups import number_duplicates  # noqa: PLC0415 (loads Altair)
-    from calipers.reports.charts.style import apply_style  # noqa: PLC0415
-    from calipers.reports.charts.trend import TrendPoint, draw_trend  # noqa: PLC0415
-
     labels = number_duplicates([each.when[5:] for each in runs])
     points = [
         TrendPoint(
@@ -74,8 +72,7 @@ def _draw(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> Page
         for name, found in each.values.items()
         if name in systems and found.value is not None
     ]
-    drawing = draw_trend(points, metric, metric_named(metric).unit)
-    return make_page_figure("trend", apply_style(drawing))
+    return make_page_figure("trend", draw_trend(points, metric, metric_named(metric).unit))
 
 
 def _link(suite: str) -> str:

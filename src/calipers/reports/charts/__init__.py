@@ -1,4 +1,4 @@
-"""Figures of a score, as Altair charts: shown in a notebook, put into a page, or saved as files.
+"""Figures of a score: shown in a notebook, put into a page, or saved as files.
 
 A figure is a function from a score to a chart, or to the reason why it cannot be drawn. It draws
 what the score holds, groups and histograms, never records.
@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from altair.utils.schemapi import debug_mode
-
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.composite import draw_composite
 from calipers.reports.charts.cost import draw_cost
 from calipers.reports.charts.distribution import draw_latency, draw_tokens
 from calipers.reports.charts.forest import draw_forest, make_forest
 from calipers.reports.charts.reliability import draw_reliability
 from calipers.reports.charts.saving import save_charts
-from calipers.reports.charts.style import Drawing, apply_style
 
 if TYPE_CHECKING:
     from calipers.scores.results import Score
 
-__all__ = ["FIGURES", "draw_charts", "draw_forest", "save_charts"]
+__all__ = ["FIGURES", "Chart", "draw_charts", "draw_forest", "save_charts"]
 
-Figure = Callable[["Score"], Drawing | str]
+Figure = Callable[["Score"], Chart | str]
 
 FIGURES: Mapping[str, Mapping[str, Figure]] = {
     "reasoning": {
@@ -44,16 +42,15 @@ FIGURES: Mapping[str, Mapping[str, Figure]] = {
 """By profile, every figure under the name of its files."""
 
 
-def draw_charts(score: Score) -> tuple[dict[str, Drawing], dict[str, str]]:
+def draw_charts(score: Score) -> tuple[dict[str, Chart], dict[str, str]]:
     """Return every chart that can be drawn of the score, and why the others cannot."""
-    charts: dict[str, Drawing] = {}
+    charts: dict[str, Chart] = {}
     left_out: dict[str, str] = {}
     every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
-    with debug_mode(arg=False):  # the tests check the charts against the schema
-        for name, figure in every.items():
-            drawn = figure(score)
-            if isinstance(drawn, str):
-                left_out[name] = drawn
-            else:
-                charts[name] = apply_style(drawn)
+    for name, figure in every.items():
+        drawn = figure(score)
+        if isinstance(drawn, str):
+            left_out[name] = drawn
+        else:
+            charts[name] = drawn
     return charts, left_out

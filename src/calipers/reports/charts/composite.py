@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import altair as alt
-
 from calipers.metrics.cost.tiers import TIER
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import (
     describe_fields,
     get_series,
@@ -14,7 +13,8 @@ from calipers.reports.charts.groups import (
     make_panel_title,
     name_group,
 )
-from calipers.reports.charts.style import FAINT, INK, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.style import FAINT, INK, PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
 from calipers.scores.tiering import GRADES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _HOW_TO_READ = "Share of runs per 0.05 of the score. The line is the median; let
 _HEADROOM = 1.22  # above the highest bar, for the letters
 
 
-def draw_composite(score: Score) -> Drawing | str:
+def draw_composite(score: Score) -> Chart | str:
     """Return a chart per tier of the distribution of composite scores, or why there is none."""
     groups = [group for group in score.groups if group.histograms.get(_SCORE)]
     if not groups:
@@ -48,8 +48,8 @@ def draw_composite(score: Score) -> Drawing | str:
     notes += [f"Without a composite score: {join_names(without)}."] if without else []
     if len(shown) < len(groups):
         notes.append(f"The first {len(shown)} of {len(groups)} groups.")
-    grid = alt.concat(*panels, columns=columns, spacing={"row": 22, "column": 18})
-    return add_title(grid, f"Composite score of runs{describe_fields(score.groups)}", notes)
+    grid = concat(panels, columns=columns, spacing={"row": 22, "column": 18})
+    return finish_chart(grid, f"Composite score of runs{describe_fields(score.groups)}", notes)
 
 
 def _arrange(groups: Sequence[Group]) -> tuple[list[Group], int]:
@@ -81,7 +81,7 @@ def _compute_shares(histogram: Histogram) -> list[float]:
     return [count / runs for count in histogram.counts]
 
 
-def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing:
+def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Spec:
     """Return one group's histogram; only the outer panels name their axes."""
     histogram = _get_histogram(group)
     bars = [
@@ -102,57 +102,47 @@ def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Drawing
             strict=False,
         )
     ]
-    x = alt.X(
-        "left:Q",
-        scale=alt.Scale(domain=[0, 1], nice=False),
-        axis=alt.Axis(
-            values=[0, 0.2, 0.4, 0.6, 0.8, 1],
-            tickCount=6,
-            format=".1f",
-            grid=False,
-            labelFlush=False,
-            title="composite score" if last else None,
-        ),
-    )
-    y = alt.Y(
-        "share:Q",
-        scale=alt.Scale(domain=[0, top], nice=False),
-        axis=alt.Axis(
-            format=".2~f",
-            tickCount=3,
-            grid=False,
-            title="share of runs" if first else None,
-        ),
-    )
-    histogram_bars = (
-        make_chart(bars)
-        .mark_rect(color=PALETTE[0])
-        .encode(
-            x=x,
-            x2="right:Q",
-            y=y,
-            y2="zero:Q",
-            tooltip=[
-                alt.Tooltip("from:Q", title="from"),
-                alt.Tooltip("to:Q", title="to"),
-                alt.Tooltip("runs:Q", title="runs"),
-                alt.Tooltip("share:Q", title="share", format=".3~f"),
-            ],
-        )
+    x_axis = {
+        "values": [0, 0.2, 0.4, 0.6, 0.8, 1],
+        "tickCount": 6,
+        "format": ".1f",
+        "grid": False,
+        "labelFlush": False,
+        "title": "composite score" if last else None,
+    }
+    y_title = "share of runs" if first else None
+    y_axis = {"format": ".2~f", "tickCount": 3, "grid": False, "title": y_title}
+    histogram_bars = mark(
+        "rect",
+        {"color": PALETTE[0]},
+        rows=bars,
+        x=quantity("left", scale={"domain": [0, 1], "nice": False}, axis=x_axis),
+        x2="right",
+        y=quantity("share", scale={"domain": [0, top], "nice": False}, axis=y_axis),
+        y2="zero",
+        tooltip=[
+            quantity("from", title="from"),
+            quantity("to", title="to"),
+            quantity("runs", title="runs"),
+            quantity("share", title="share", format=".3~f"),
+        ],
     )
     bounds, letters = _draw_grades(top)
-    return alt.layer(bounds, histogram_bars, *_draw_median(group, top), letters).properties(
-        width=_WIDTH, height=_HEIGHT, title=_make_title(group, sum(histogram.counts))
+    return layer(
+        *(bounds, histogram_bars, *_draw_median(group, top), letters),
+        width=_WIDTH,
+        height=_HEIGHT,
+        title=_make_title(group, sum(histogram.counts)),
     )
 
 
-def _make_title(group: Group, runs: int) -> alt.TitleParams:
+def _make_title(group: Group, runs: int) -> Spec:
     median = _get_median(group)
     graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
     return make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
 
 
-def _draw_grades(top: float) -> tuple[alt.Chart, alt.Chart]:
+def _draw_grades(top: float) -> tuple[Spec, Spec]:
     """Return a faint line where one grade ends and the next begins, and their letters."""
     ends = [0.0, *(least for least, _ in reversed(GRADES)), 1.0]
     letters = ["F", *(letter for _, letter in reversed(GRADES))]
@@ -161,13 +151,13 @@ def _draw_grades(top: float) -> tuple[alt.Chart, alt.Chart]:
         {"at": (low + high) / 2, "letter": letter, "top": top}
         for low, high, letter in zip(ends, ends[1:], letters, strict=False)
     ]
-    lines = make_chart(bounds).mark_rule(color=FAINT, strokeDash=[2, 2]).encode(x="at:Q")
-    names = (
-        make_chart(middles)
-        .mark_text(color="#999999", fontSize=10, baseline="top", dy=1)
-        .encode(x="at:Q", y="top:Q", text="letter:N")
+    line = {"color": FAINT, "strokeDash": [2, 2]}
+    text = {"color": "#999999", "fontSize": 10, "baseline": "top", "dy": 1}
+    x, y = quantity("at"), quantity("top")
+    return (
+        mark("rule", line, rows=bounds, x=x),
+        mark("text", text, rows=middles, x=x, y=y, text=category("letter")),
     )
-    return lines, names
 
 
 def _get_median(group: Group) -> float | None:
@@ -175,11 +165,12 @@ def _get_median(group: Group) -> float | None:
     return None if found is None else found["median"]
 
 
-def _draw_median(group: Group, top: float) -> list[alt.Chart]:
+def _draw_median(group: Group, top: float) -> list[Spec]:
     """Return a line up to the letters."""
     median = _get_median(group)
     if median is None:
         return []
     ends = {"median": median, "zero": 0, "most": top / _HEADROOM * 1.04}
-    line = make_chart([ends]).mark_rule(color=INK, strokeWidth=1.5)
-    return [line.encode(x="median:Q", y="zero:Q", y2="most:Q")]
+    line = {"color": INK, "strokeWidth": 1.5}
+    x, y = quantity("median"), quantity("zero")
+    return [mark("rule", line, rows=[ends], x=x, y=y, y2="most")]

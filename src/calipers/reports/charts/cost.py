@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-import altair as alt
-
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import (
     describe_fields,
     get_series,
@@ -18,7 +17,8 @@ from calipers.reports.charts.groups import (
 )
 from calipers.reports.charts.plane import Axis, fit_axis
 from calipers.reports.charts.scatter import MOST_NAMED, Point, Scatter
-from calipers.reports.charts.style import PALETTE, Drawing, add_title
+from calipers.reports.charts.style import PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, quantity
 from calipers.statistics.pareto import pareto_front
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Aim:
 _AIMS = (_Aim("pass_rate", "pass rate", "passes"), _Aim("accuracy", "accuracy", "is right"))
 
 
-def draw_cost(score: Score) -> Drawing | str:
+def draw_cost(score: Score) -> Chart | str:
     """Return mean cost against pass rate, else accuracy, with the Pareto front; or why not."""
     for aim in _AIMS:
         if groups := [group for group in score.groups if _is_drawable(group, aim)]:
@@ -54,7 +54,7 @@ def _is_drawable(group: Group, aim: _Aim) -> bool:
     return _get_known(group, aim.metric) is not None and _get_known(group, "cost_usd") is not None
 
 
-def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
+def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Chart:
     series = {get_series(group) for group in groups}
     coloured = 1 < len(series) <= len(PALETTE)
     every = _sort_points([_make_point(group, aim, coloured=coloured) for group in groups])
@@ -75,19 +75,19 @@ def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Drawing:
         across=across,
         up=up,
         x_axis=_make_axis(across),
-        y_axis=alt.Axis(format=".3~f", title=aim.name, tickCount=7),
-        tooltip=(
-            alt.Tooltip("full_name:N", title="group"),
-            alt.Tooltip("x:Q", title="mean cost (USD)", format=".4~g"),
-            alt.Tooltip("y:Q", title=aim.name, format=".3~f"),
-            alt.Tooltip("note:N", title="cost of a pass"),
-        ),
+        y_axis={"format": ".3~f", "title": aim.name, "tickCount": 7},
+        tooltip=[
+            category("full_name", title="group"),
+            quantity("x", title="mean cost (USD)", format=".4~g"),
+            quantity("y", title=aim.name, format=".3~f"),
+            category("note", title="cost of a pass"),
+        ],
     )
     title = f"Cost of a run against {aim.name}{describe_fields(score.groups)}"
     notes = [*_list_notes(score, points, across, aim)]
     if len(every) > len(points):
         notes.append(f"{len(points)} of {len(every)} groups, those on the front first.")
-    return add_title(scatter.draw(), title, notes)
+    return finish_chart(scatter.draw(), title, notes)
 
 
 def _get_known(group: Group, name: str) -> float | None:
@@ -133,14 +133,14 @@ def _sort_points(points: Sequence[Point]) -> list[Point]:
     return [replace(points[at], on_front=True) for at in front] + others
 
 
-def _make_axis(across: Axis) -> alt.Axis:
+def _make_axis(across: Axis) -> Spec:
     unit = "USD, logarithmic" if across.log else "USD"
-    return alt.Axis(
-        title=f"mean cost of a run ({unit})",
-        format="$~g" if across.log else "$,f",
-        tickCount=7,
-        labelOverlap=True,
-    )
+    return {
+        "title": f"mean cost of a run ({unit})",
+        "format": "$~g" if across.log else "$,f",
+        "tickCount": 7,
+        "labelOverlap": True,
+    }
 
 
 def _is_of_one_task(group: Group, metric: str) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
 from calipers.metrics import metric_named
-from calipers.reports.charts.groups import number_duplicates, shorten
-from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.chart import Chart
+from calipers.reports.charts.groups import name_lines, number_duplicates, shorten
+from calipers.reports.charts.style import GREY, PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, layer, mark, quantity
 from calipers.reports.figures import strip_controls
 from calipers.reports.restated import drop_restated
 
@@ -24,7 +25,7 @@ _BETTER, _WORSE, _NEITHER = "better", "worse", "neither"
 _COLOURS = {_BETTER: PALETTE[2], _WORSE: PALETTE[1], _NEITHER: GREY}
 
 
-def draw_differences(compared: Compared) -> Drawing | str:
+def draw_differences(compared: Compared) -> Chart | str:
     """Return a line per share and pair of runs (candidate − base), or why there is no chart."""
     several = len(compared.pairs) > 1
     rows = [
@@ -39,7 +40,7 @@ def draw_differences(compared: Compared) -> Drawing | str:
     rows = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
     one = compared.pairs[0]
     what = "Differences" if several else f"{_run(one.candidate)} − {_run(one.base)}"
-    return add_title(_draw(rows), what, _list_notes(compared))
+    return finish_chart(_draw(rows), what, _list_notes(compared))
 
 
 def _is_drawable(name: str, each: MetricComparison) -> bool:
@@ -76,37 +77,39 @@ def _judge_side(name: str, each: MetricComparison, confidence: float) -> str:
     return _BETTER if ((each.difference or 0.0) > 0) == (better == "higher") else _WORSE
 
 
-def _draw(rows: Sequence[dict[str, Any]]) -> Drawing:
+def _draw(rows: Sequence[dict[str, Any]]) -> Spec:
     ends = [0.0, *(row[end] for row in rows for end in ("low", "high"))]
     room = 0.05 * ((max(ends) - min(ends)) or 1.0)
-    scale = alt.Scale(domain=[min(ends) - room, max(ends) + room], nice=False)
-    axis = alt.Axis(title="difference, candidate − base", format="+.2~f", tickCount=6)
-    names = alt.Y(
-        "name:N",
-        sort=None,
-        scale=alt.Scale(domain=[row["name"] for row in rows]),
-        axis=alt.Axis(title=None, labelLimit=_NAME_PIXELS, ticks=False, domain=False),
+    across = partial(
+        quantity,
+        scale={"domain": [min(ends) - room, max(ends) + room], "nice": False},
+        axis={"title": "difference, candidate − base", "format": "+.2~f", "tickCount": 6},
     )
-    legend = alt.Legend(title=None, orient="bottom")
-    domain = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
-    colour = alt.Color("verdict:N", scale=domain, legend=legend)
+    names = name_lines(rows, _NAME_PIXELS)
+    colour = category(
+        "verdict",
+        scale={"domain": list(_COLOURS), "range": list(_COLOURS.values())},
+        legend={"title": None, "orient": "bottom"},
+    )
     hover = [
-        alt.Tooltip("name:N", title="metric"),
-        alt.Tooltip("difference:Q", format="+.4f"),
-        alt.Tooltip("low:Q", title="from", format="+.4f"),
-        alt.Tooltip("high:Q", title="to", format="+.4f"),
-        alt.Tooltip("p:N", title="p"),
-        alt.Tooltip("pairs:Q", format=","),
+        category("name", title="metric"),
+        quantity("difference", format="+.4f"),
+        quantity("low", title="from", format="+.4f"),
+        quantity("high", title="to", format="+.4f"),
+        category("p", title="p"),
+        quantity("pairs", format=","),
     ]
-    base = make_chart(rows).encode(y=names, color=colour)
-    zero = make_chart([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[4, 3])
-    bars = base.mark_rule(strokeWidth=3, opacity=0.5)
-    points = base.mark_point(filled=True, size=60, opacity=1)
-    return alt.layer(
-        zero.encode(x=alt.X("zero:Q", scale=scale, axis=axis)),
-        bars.encode(x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q"),
-        points.encode(x=alt.X("difference:Q", scale=scale, axis=axis), tooltip=hover),
-    ).properties(width=_WIDTH, height=_LINE * len(rows) + _ENDS)
+    zero = {"color": GREY, "strokeDash": [4, 3]}
+    bars = {"strokeWidth": 3, "opacity": 0.5}
+    points = {"filled": True, "size": 60, "opacity": 1}
+    return layer(
+        mark("rule", zero, rows=[{"zero": 0}], x=across("zero")),
+        mark("rule", bars, x=across("low"), x2="high", y=names, color=colour),
+        mark("point", points, x=across("difference"), y=names, color=colour, tooltip=hover),
+        rows=rows,
+        width=_WIDTH,
+        height=_LINE * len(rows) + _ENDS,
+    )
 
 
 def _list_notes(compared: Compared) -> Iterator[str]:

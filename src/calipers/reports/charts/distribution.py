@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import altair as alt
-
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
-from calipers.reports.charts.style import INK, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.style import INK, PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, concat, layer, mark, quantity
 from calipers.reports.figures import format_figure
 
 if TYPE_CHECKING:
-    from calipers.scores.results import Group, Histogram, Score
+    from calipers.scores.results import Group, Histogram, Measured, Score
 
 _WIDTH, _HEIGHT = 470, 62
 _MOST_PANELS = 10
@@ -21,7 +22,7 @@ _LEAST, _MOST = 0.1, 1e9  # what lies beyond is drawn at the edge
 _TOKENS = {"total_tokens": "total_tokens_mean", "cot_tokens": "cot_tokens_mean"}
 
 
-def draw_latency(score: Score) -> Drawing | str:
+def draw_latency(score: Score) -> Chart | str:
     """Return the distribution of latencies with each group's p95, or why there is no chart."""
     found = _select_groups(score, "latency_ms")
     if not found:
@@ -29,7 +30,7 @@ def draw_latency(score: Score) -> Drawing | str:
     return _draw(score, "latency_ms", "Latency of calls", "ms", "latency_p95_ms", "p95")
 
 
-def draw_tokens(score: Score) -> Drawing | str:
+def draw_tokens(score: Score) -> Chart | str:
     """Return the same for tokens: of prompt and completion, else of the chain of thought."""
     for name, metric in _TOKENS.items():
         if _select_groups(score, name):
@@ -48,31 +49,38 @@ def _get_histogram(group: Group, name: str) -> Histogram:
     return found
 
 
-def _draw(score: Score, name: str, what: str, unit: str, metric: str, mark: str) -> Drawing:
+def _draw(score: Score, name: str, what: str, unit: str, metric: str, called: str) -> Chart:
     groups = _select_groups(score, name)
     shown = groups[:_MOST_PANELS]
     edges = [edge for group in shown for edge in _get_histogram(group, name).edges]
     span = max(_LEAST, min(edges)), min(_MOST, max(edges))
-    panels = [
-        _draw_panel(group, name, span, (metric, mark), unit if group is shown[-1] else None)
-        for group in shown
-    ]
-    grid = alt.concat(*panels, columns=1, spacing=10)
-    title = f"{what}{describe_fields(score.groups)}"
-    return add_title(grid, title, _list_notes(score, groups, name, mark))
+    panels = []
+    for group in shown:
+        histogram, marked = _get_histogram(group, name), group.metrics.get(metric)
+        across = _make_axis(span, unit if group is shown[-1] else None)
+        layers = [_draw_bars(histogram, span, across), *_draw_line(marked, span, across)]
+        title = _make_title(group, sum(histogram.counts), marked, called)
+        panels.append(layer(*layers, width=_WIDTH, height=_HEIGHT, title=title))
+    grid = concat(panels, columns=1, spacing=10)
+    whole = f"{what}{describe_fields(score.groups)}"
+    return finish_chart(grid, whole, _list_notes(score, groups, name, called))
 
 
-def _draw_panel(
-    group: Group,
-    name: str,
-    span: tuple[float, float],
-    marked: tuple[str, str],
-    unit: str | None,
-) -> Drawing:
-    """Return one group's bars, as shares of its own calls, and a line at the marked value."""
-    histogram = _get_histogram(group, name)
+def _make_axis(span: tuple[float, float], unit: str | None) -> Callable[[str], Spec]:
+    """Return how a field lies across; only with a unit, on the last panel, is it labelled."""
+    numbers = "~s" if span[0] >= 1 else "~g"  # 10k, and 0.2 rather than 200m
+    last = unit is not None
+    look = {"format": numbers, "tickCount": 6, "grid": False, "labels": last, "ticks": last}
+    scale = {"type": "log", "domain": list(span), "nice": False}
+    return partial(quantity, scale=scale, axis={"title": unit, **look})
+
+
+def _draw_bars(
+    histogram: Histogram, span: tuple[float, float], across: Callable[[str], Spec]
+) -> Spec:
+    """Return one group's bars, as shares of its own calls."""
     calls = sum(histogram.counts)
-    bars = [
+    rows = [
         {
             "left": max(span[0], low),
             "right": min(span[1], high),
@@ -85,56 +93,42 @@ def _draw_panel(
         for (low, high), count in zip(pairwise(histogram.edges), histogram.counts, strict=True)
         if count
     ]
-    scale = alt.Scale(type="log", domain=list(span), nice=False)
-    last = unit is not None
-    numbers = "~s" if span[0] >= 1 else "~g"  # 10k, and 0.2 rather than 200m
-    axis = alt.Axis(title=unit, format=numbers, tickCount=6, grid=False, labels=last, ticks=last)
-    x = alt.X("left:Q", scale=scale, axis=axis)
-    y = alt.Y("share:Q", axis=alt.Axis(title=None, format=".2~f", tickCount=2, grid=False))
-    drawn = (
-        make_chart(bars)
-        .mark_rect(color=PALETTE[0], opacity=0.8)
-        .encode(
-            x=x,
-            x2="right:Q",
-            y=y,
-            y2="zero:Q",
-            tooltip=[
-                alt.Tooltip("from:Q", title="from", format=",~g"),
-                alt.Tooltip("to:Q", title="to", format=",~g"),
-                alt.Tooltip("calls:Q", title="calls", format=","),
-                alt.Tooltip("share:Q", title="share", format=".3~f"),
-            ],
-        )
-    )
-    layers = [drawn, *_mark(group, marked[0], span, scale, axis)]
-    return alt.layer(*layers).properties(
-        width=_WIDTH, height=_HEIGHT, title=_make_title(group, calls, *marked)
+    return mark(
+        "rect",
+        {"color": PALETTE[0], "opacity": 0.8},
+        rows=rows,
+        x=across("left"),
+        x2="right",
+        y=quantity("share", axis={"title": None, "format": ".2~f", "tickCount": 2, "grid": False}),
+        y2="zero",
+        tooltip=[
+            quantity("from", title="from", format=",~g"),
+            quantity("to", title="to", format=",~g"),
+            quantity("calls", title="calls", format=","),
+            quantity("share", title="share", format=".3~f"),
+        ],
     )
 
 
-def _mark(
-    group: Group, metric: str, span: tuple[float, float], scale: alt.Scale, axis: alt.Axis
-) -> Iterator[alt.Chart]:
-    found = group.metrics.get(metric)
-    if found is not None and found.value is not None and span[0] <= found.value <= span[1]:
-        line = make_chart([{"at": found.value}]).mark_rule(color=INK, strokeWidth=1.5)
-        yield line.encode(x=alt.X("at:Q", scale=scale, axis=axis))
+def _draw_line(
+    marked: Measured | None, span: tuple[float, float], across: Callable[[str], Spec]
+) -> Iterator[Spec]:
+    """Yield a line at the marked value, if it is known and lies on the axis."""
+    value = None if marked is None else marked.value
+    if value is not None and span[0] <= value <= span[1]:
+        look = {"color": INK, "strokeWidth": 1.5}
+        yield mark("rule", look, rows=[{"at": value}], x=across("at"))
 
 
-def _make_title(group: Group, calls: int, metric: str, mark: str) -> alt.TitleParams:
-    found = group.metrics.get(metric)
-    known = found is not None and found.value is not None
-    told = (
-        f"{mark} {format_figure(found.value, found.low, found.high)}, "
-        if found is not None and known
-        else ""
-    )
+def _make_title(group: Group, calls: int, marked: Measured | None, called: str) -> Spec:
+    told = ""
+    if marked is not None and marked.value is not None:
+        told = f"{called} {format_figure(marked.value, marked.low, marked.high)}, "
     return make_panel_title(group, f"{told}{calls:,} call{'' if calls == 1 else 's'}", 36)
 
 
-def _list_notes(score: Score, groups: Sequence[Group], name: str, mark: str) -> Iterator[str]:
-    yield f"Share of calls per bin, ten bins to a decade; the line is the {mark}."
+def _list_notes(score: Score, groups: Sequence[Group], name: str, called: str) -> Iterator[str]:
+    yield f"Share of calls per bin, ten bins to a decade; the line is the {called}."
     if len(groups) > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {len(groups)} groups."
     without = [

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from calipers.metrics import metric_named
 from calipers.metrics.cost.tiers import TIER
-from calipers.reports.charts.groups import describe_fields, join_names, number_duplicates, shorten
-from calipers.reports.charts.style import PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.chart import Chart
+from calipers.reports.charts.groups import (
+    describe_fields,
+    join_names,
+    name_lines,
+    number_duplicates,
+    shorten,
+)
+from calipers.reports.charts.style import PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, layer, mark, quantity
 from calipers.reports.figures import format_figure, group_name
 
 if TYPE_CHECKING:
@@ -26,34 +32,21 @@ _ROOM = 0.04  # of the span, at both ends
 _FEWEST = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """A group's place in the picture."""
-
-    name: str
-    full_name: str
-    value: float
-    low: float
-    high: float
-    shown: str
-    n: int
-
-
-def make_forest(name: str) -> Callable[[Score], Drawing | str]:
+def make_forest(name: str) -> Callable[[Score], Chart | str]:
     """Return the function that draws that metric."""
     return lambda score: draw_forest(score, name)
 
 
-def draw_forest(score: Score, name: str) -> Drawing | str:
+def draw_forest(score: Score, name: str) -> Chart | str:
     """Return a line per group, best first, tiers in their own order; or why there is no chart."""
     groups = [group for group in score.groups if _get_value(group, name) is not None]
     if len(groups) < _FEWEST:
         return f"fewer than two groups have {name}"
     shown = _sort_groups(groups, name)[:_MOST]
     names = number_duplicates([shorten(group_name(group.by), _NAME_CHARS) for group in shown])
-    lines = [_make_line(group, name, called) for group, called in zip(shown, names, strict=True)]
+    rows = [_make_row(group, name, called) for group, called in zip(shown, names, strict=True)]
     title = f"{name}{describe_fields(score.groups)}"
-    return add_title(_draw(lines, name), title, _list_notes(score, len(groups), name))
+    return finish_chart(_draw(rows, name), title, _list_notes(score, len(groups), name))
 
 
 def _get_value(group: Group, name: str) -> float | None:
@@ -70,51 +63,51 @@ def _sort_groups(groups: Sequence[Group], name: str) -> list[Group]:
     return sorted(groups, key=lambda group: sign * (_get_value(group, name) or 0.0))
 
 
-def _make_line(group: Group, name: str, called: str) -> _Line:
+def _make_row(group: Group, name: str, called: str) -> dict[str, Any]:
     measured = group.metrics[name]
     value = measured.value
     assert value is not None
     low, high = (
         end if end is not None and isfinite(end) else value for end in (measured.low, measured.high)
     )
-    return _Line(
-        name=called,
-        full_name=group_name(group.by),
-        value=value,
-        low=low,
-        high=high,
-        shown=format_figure(measured.value, measured.low, measured.high),
-        n=measured.n,
-    )
+    return {
+        "name": called,
+        "full_name": group_name(group.by),
+        "value": value,
+        "low": low,
+        "high": high,
+        "shown": format_figure(measured.value, measured.low, measured.high),
+        "n": measured.n,
+    }
 
 
-def _draw(lines: Sequence[_Line], name: str) -> Drawing:
+def _draw(rows: Sequence[dict[str, Any]], name: str) -> Spec:
     metric = metric_named(name)
-    scale = alt.Scale(domain=_find_domain(lines, metric.range), nice=False, zero=False)
-    axis = alt.Axis(title=f"{name} ({metric.unit})" if metric.unit else name, tickCount=6)
-    names = alt.Y(
-        "name:N",
-        sort=None,
-        scale=alt.Scale(domain=[line.name for line in lines]),
-        axis=alt.Axis(title=None, labelLimit=_NAME_PIXELS, ticks=False, domain=False),
+    across = partial(
+        quantity,
+        scale={"domain": _find_domain(rows, metric.range), "nice": False, "zero": False},
+        axis={"title": f"{name} ({metric.unit})" if metric.unit else name, "tickCount": 6},
     )
+    names = name_lines(rows, _NAME_PIXELS)
     hover = [
-        alt.Tooltip("full_name:N", title="group"),
-        alt.Tooltip("shown:N", title=name),
-        alt.Tooltip("n:Q", title="n", format=","),
+        category("full_name", title="group"),
+        category("shown", title=name),
+        quantity("n", title="n", format=","),
     ]
-    base = make_chart(map(asdict, lines)).encode(y=names)
-    bars = base.mark_rule(color=PALETTE[0], strokeWidth=3, opacity=0.4)
-    points = base.mark_point(color=PALETTE[0], filled=True, size=60, opacity=1)
-    return alt.layer(
-        bars.encode(x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q"),
-        points.encode(x=alt.X("value:Q", scale=scale, axis=axis), tooltip=hover),
-    ).properties(width=_WIDTH, height=_LINE * len(lines) + _ENDS)
+    bars = {"color": PALETTE[0], "strokeWidth": 3, "opacity": 0.4}
+    points = {"color": PALETTE[0], "filled": True, "size": 60, "opacity": 1}
+    return layer(
+        mark("rule", bars, x=across("low"), x2="high", y=names),
+        mark("point", points, x=across("value"), y=names, tooltip=hover),
+        rows=rows,
+        width=_WIDTH,
+        height=_LINE * len(rows) + _ENDS,
+    )
 
 
-def _find_domain(lines: Sequence[_Line], within: tuple[float, float]) -> list[float]:
+def _find_domain(rows: Sequence[dict[str, Any]], within: tuple[float, float]) -> list[float]:
     """Return the span of all lines with a little margin, hardly beyond the metric's range."""
-    low, high = min(line.low for line in lines), max(line.high for line in lines)
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     room = _ROOM * ((high - low) or abs(high) or 1.0)
     return [max(within[0] - room, low - room), min(within[1] + room, high + room)]
 

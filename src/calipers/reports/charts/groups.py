@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.style import GREY
+from calipers.reports.charts.vega_lite import Spec, category
 from calipers.reports.figures import group_name, strip_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from calipers.scores.results import Group
 
@@ -42,19 +41,27 @@ def name_group(group: Group, *, with_series: bool) -> str:
     return group_name({TIER: group.by[TIER]})
 
 
-def make_panel_title(
-    group: Group, told: str, longest: int = _LONGEST, offset: int = 4
-) -> alt.TitleParams:
+def make_panel_title(group: Group, told: str, longest: int = _LONGEST, offset: int = 4) -> Spec:
     """Return the group's name above its panel, and what is said about it below."""
-    return alt.TitleParams(
-        text=shorten(name_group(group, with_series=True), longest),
-        subtitle=told,
-        anchor="start",
-        frame="group",
-        fontSize=12,
-        subtitleFontSize=11,
-        subtitleColor=GREY,
-        offset=offset,
+    return {
+        "text": shorten(name_group(group, with_series=True), longest),
+        "subtitle": told,
+        "anchor": "start",
+        "frame": "group",
+        "fontSize": 12,
+        "subtitleFontSize": 11,
+        "subtitleColor": GREY,
+        "offset": offset,
+    }
+
+
+def name_lines(rows: Sequence[Mapping[str, Any]], pixels: int) -> Spec:
+    """Return the names of lines below each other, in the order of the rows."""
+    return category(
+        "name",
+        sort=None,
+        scale={"domain": [row["name"] for row in rows]},
+        axis={"title": None, "labelLimit": pixels, "ticks": False, "domain": False},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
 
-import altair as alt
+from calipers.reports.charts.vega_lite import Spec
 
 _LOG_FROM = 20.0  # the largest number over the smallest
 _ROOM = 0.07  # of the span, free at both ends
@@ -42,13 +42,10 @@ class Axis:
         """Say whether a bar extends beyond the axis."""
         return low < self.low or high > self.high
 
-    def make_scale(self) -> alt.Scale:
-        """Return the scale for Altair."""
-        return alt.Scale(
-            type="log" if self.log else "linear",
-            domain=[self.low, self.high],
-            nice=False,
-        )
+    def make_scale(self) -> Spec:
+        """Return the scale for Vega-Lite."""
+        kind = "log" if self.log else "linear"
+        return {"type": kind, "domain": [self.low, self.high], "nice": False}
 
 
 def fit_axis(

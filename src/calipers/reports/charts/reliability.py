@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-import altair as alt
-
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
-from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.style import GREY, PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
 from calipers.reports.figures import format_figure
 
 if TYPE_CHECKING:
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 _SIZE = 190
 _MOST_PANELS = 12
 _COLUMNS = 4
+_DIAGONAL = ({"x": 0, "y": 0}, {"x": 1, "y": 1})
 _HOW_TO_READ = (
     "Each point is a bin of confidence: on the dashed line answers are right as often as they are "
     "said to be, below it they are overconfident. Larger points hold more answers."
 )
 
 
-def draw_reliability(score: Score) -> Drawing | str:
+def draw_reliability(score: Score) -> Chart | str:
     """Return a chart per group with a point per bin of confidence, or why there is none."""
     groups = [group for group in score.groups if group.reliability]
     if not groups:
@@ -34,12 +36,12 @@ def draw_reliability(score: Score) -> Drawing | str:
         _draw_panel(group, first=place % columns == 0, last=place >= len(shown) - columns)
         for place, group in enumerate(shown)
     ]
-    grid = alt.concat(*panels, columns=columns, spacing={"row": 22, "column": 24})
+    grid = concat(panels, columns=columns, spacing={"row": 22, "column": 24})
     title = f"Confidence against accuracy{describe_fields(score.groups)}"
-    return add_title(grid, title, _list_notes(score, len(groups)))
+    return finish_chart(grid, title, _list_notes(score, len(groups)))
 
 
-def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
+def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
     rows = [
         {
             "bin": f"{each.low:g} to {each.high:g}",
@@ -52,34 +54,35 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Drawing:
         }
         for each in group.reliability
     ]
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    values = [0, 0.25, 0.5, 0.75, 1]
-    x_axis = alt.Axis(values=values, format=".2~f", title="stated confidence" if last else None)
-    y_axis = alt.Axis(values=values, format=".2~f", title="right" if first else None)
-    x = alt.X("confidence:Q", scale=scale, axis=x_axis)
-    y = alt.Y("accuracy:Q", scale=scale, axis=y_axis)
-    ideal = make_chart([{"x": 0, "y": 0}, {"x": 1, "y": 1}]).mark_line(
-        color=GREY, strokeDash=[4, 3], strokeWidth=1
+    scale = {"domain": [0, 1], "nice": False}
+    axis = {"values": [0, 0.25, 0.5, 0.75, 1], "format": ".2~f"}
+    across = partial(
+        quantity, scale=scale, axis={**axis, "title": "stated confidence" if last else None}
     )
-    bars = make_chart(rows).mark_rule(color=PALETTE[0], strokeWidth=2, opacity=0.4)
-    points = make_chart(rows).mark_circle(color=PALETTE[0], opacity=1)
-    size = alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[25, 260]), legend=None)
+    up = partial(quantity, scale=scale, axis={**axis, "title": "right" if first else None})
+    size = quantity("share", scale={"domain": [0, 1], "range": [25, 260]}, legend=None)
     hover = [
-        alt.Tooltip("bin:N", title="confidence above, up to"),
-        alt.Tooltip("confidence:Q", title="mean confidence", format=".3~f"),
-        alt.Tooltip("accuracy:Q", title="right", format=".3~f"),
-        alt.Tooltip("n:Q", title="answers", format=","),
+        category("bin", title="confidence above, up to"),
+        quantity("confidence", title="mean confidence", format=".3~f"),
+        quantity("accuracy", title="right", format=".3~f"),
+        quantity("n", title="answers", format=","),
     ]
-    return alt.layer(
-        ideal.encode(
-            x=alt.X("x:Q", scale=scale, axis=x_axis), y=alt.Y("y:Q", scale=scale, axis=y_axis)
-        ),
-        bars.encode(x=x, y=alt.Y("low:Q", scale=scale, axis=y_axis), y2="high:Q"),
-        points.encode(x=x, y=y, size=size, tooltip=hover),
-    ).properties(width=_SIZE, height=_SIZE, title=_make_title(group))
+    ideal = {"color": GREY, "strokeDash": [4, 3], "strokeWidth": 1}
+    bars = {"color": PALETTE[0], "strokeWidth": 2, "opacity": 0.4}
+    points = {"color": PALETTE[0], "opacity": 1}
+    x = across("confidence")
+    return layer(
+        mark("line", ideal, rows=_DIAGONAL, x=across("x"), y=up("y")),
+        mark("rule", bars, x=x, y=up("low"), y2="high"),
+        mark("circle", points, x=x, y=up("accuracy"), size=size, tooltip=hover),
+        rows=rows,
+        width=_SIZE,
+        height=_SIZE,
+        title=_make_title(group),
+    )
 
 
-def _make_title(group: Group) -> alt.TitleParams:
+def _make_title(group: Group) -> Spec:
     answers = sum(each.n for each in group.reliability)
     ece = group.metrics.get("ece")
     known = ece is not None and ece.value is not None

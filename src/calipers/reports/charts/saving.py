@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from calipers.reports.charts.style import Drawing
+from calipers.reports.charts.chart import Chart
 from calipers.support.errors import UsageError
 from calipers.support.whole_files import write_whole
 
-_PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print
+PIXELS = 2  # of a PNG per pixel of the drawing, for screens and print
+_SCALES = {"svg": 1, "pdf": 1, "png": PIXELS}
 
 
-def save_charts(charts: Mapping[str, Drawing], folder: Path) -> list[Path]:
+def save_charts(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
     """Write each chart as NAME.svg, NAME.pdf and NAME.png."""
     if charts:
         make_folder(folder)
     written = []
     for name, chart in charts.items():
-        for suffix, data in _render(chart):
-            path = folder / f"{name}{suffix}"
-            write_whole(path, data)
+        for kind, scale in _SCALES.items():
+            path = folder / f"{name}.{kind}"
+            write_whole(path, chart.render(kind, scale))
             written.append(path)
     return written
 
@@ -36,15 +36,3 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}", fix="name another folder") from error
-
-
-def _render(chart: Drawing) -> Iterator[tuple[str, bytes]]:
-    svg = io.StringIO()
-    chart.save(svg, format="svg")
-    yield ".svg", svg.getvalue().encode()
-    pdf = io.BytesIO()
-    chart.save(pdf, format="pdf")
-    yield ".pdf", pdf.getvalue()
-    png = io.BytesIO()
-    chart.save(png, format="png", scale_factor=_PIXELS)
-    yield ".png", png.getvalue()

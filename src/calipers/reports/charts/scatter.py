@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import altair as alt
-
 from calipers.reports.charts.labels import Box, place_labels
 from calipers.reports.charts.plane import Axis
-from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER, Drawing, make_chart
+from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER
+from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
 
 MOST_NAMED = 40  # points; of more, only those on the front have their names beside them
 
@@ -50,29 +50,33 @@ class Scatter:
     points: Sequence[Point]
     across: Axis
     up: Axis
-    x_axis: alt.Axis
-    y_axis: alt.Axis
-    tooltip: Sequence[alt.Tooltip]
+    x_axis: Spec
+    y_axis: Spec
+    tooltip: list[Spec]
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Spec:
         """Return error bars, the front, lines to names, points and names, in this order."""
         front = [point for point in self.points if point.on_front]
         others = [point for point in self.points if not point.on_front]
         leaders, *names = self._draw_names()
-        layers = [*self._draw_bars(), self._draw_steps(front), leaders]
-        layers.append(self._draw_dots(others, filled=False, fill=PAPER, strokeWidth=1.8))
-        layers.append(self._draw_dots(front, filled=True))
-        return alt.layer(*layers, *names).properties(
-            width=self.across.length, height=self.up.length
+        return layer(
+            *self._draw_bars(),
+            self._draw_steps(front),
+            leaders,
+            self._draw_dots(others, filled=False, fill=PAPER, strokeWidth=1.8),
+            self._draw_dots(front, filled=True),
+            *names,
+            width=self.across.length,
+            height=self.up.length,
         )
 
-    def _encode_x(self, field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=self.across.make_scale(), axis=self.x_axis)
+    def _encode_x(self, field: str) -> Spec:
+        return quantity(field, scale=self.across.make_scale(), axis=self.x_axis)
 
-    def _encode_y(self, field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", scale=self.up.make_scale(), axis=self.y_axis)
+    def _encode_y(self, field: str) -> Spec:
+        return quantity(field, scale=self.up.make_scale(), axis=self.y_axis)
 
-    def _draw_bars(self) -> Iterator[alt.Chart]:
+    def _draw_bars(self) -> Iterator[Spec]:
         colour, _ = self._encode_series()
         rows = [
             asdict(point)
@@ -80,40 +84,50 @@ class Scatter:
             | {"to_x": min(point.x_high, self.across.high)}
             for point in self.points
         ]
-        bars = make_chart(rows).encode(color=colour).mark_rule(strokeWidth=1.2, opacity=0.45)
-        yield bars.encode(x=self._encode_x("from_x"), x2="to_x:Q", y=self._encode_y("y"))
-        yield bars.encode(x=self._encode_x("x"), y=self._encode_y("y_low"), y2="y_high:Q")
+        bar = partial(mark, "rule", {"strokeWidth": 1.2, "opacity": 0.45}, rows=rows, color=colour)
+        yield bar(x=self._encode_x("from_x"), x2="to_x", y=self._encode_y("y"))
+        yield bar(x=self._encode_x("x"), y=self._encode_y("y_low"), y2="y_high")
 
-    def _draw_steps(self, front: Sequence[Point]) -> alt.Chart:
-        line: alt.Chart = make_chart(map(asdict, front)).mark_line(
-            interpolate="step-after", color=INK, strokeWidth=1.2, strokeDash=[5, 3]
+    def _draw_steps(self, front: Sequence[Point]) -> Spec:
+        dashed = {"color": INK, "strokeWidth": 1.2, "strokeDash": [5, 3]}
+        return mark(
+            "line",
+            {"interpolate": "step-after", **dashed},
+            rows=map(asdict, front),
+            x=self._encode_x("x"),
+            y=self._encode_y("y"),
         )
-        return line.encode(x=self._encode_x("x"), y=self._encode_y("y"))
 
-    def _draw_dots(self, points: Sequence[Point], **look: Any) -> alt.Chart:
+    def _draw_dots(self, points: Sequence[Point], **look: Any) -> Spec:
         colour, shape = self._encode_series()
-        dots: alt.Chart = make_chart(map(asdict, points)).mark_point(size=80, opacity=1, **look)
-        return dots.encode(
+        return mark(
+            "point",
+            {"size": 80, "opacity": 1, **look},
+            rows=map(asdict, points),
             x=self._encode_x("x"),
             y=self._encode_y("y"),
             color=colour,
             shape=shape,
-            tooltip=list(self.tooltip),
+            tooltip=self.tooltip,
         )
 
-    def _encode_series(self) -> tuple[Any, Any]:
+    def _encode_series(self) -> tuple[Spec, Spec]:
         """Return colour and shape by series, or one for all."""
         names = sorted({point.series for point in self.points})
         if len(names) == 1:
-            return alt.value(PALETTE[0]), alt.value(_SHAPES[0])
-        colours, shapes = list(PALETTE[: len(names)]), list(_SHAPES[: len(names)])
-        legend = alt.Legend(title=None, orient="bottom", symbolSize=90, symbolOpacity=1, columns=3)
-        return (
-            alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
-            alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
+            return constant(PALETTE[0]), constant(_SHAPES[0])
+        legend = {"title": None, "orient": "bottom", "symbolSize": 90, "symbolOpacity": 1}
+        colour, shape = (
+            category(
+                "series",
+                scale={"domain": names, "range": list(each[: len(names)])},
+                legend={**legend, "columns": 3},
+            )
+            for each in (PALETTE, _SHAPES)
         )
+        return colour, shape
 
-    def _draw_names(self) -> list[alt.Chart]:
+    def _draw_names(self) -> list[Spec]:
         """Return lines to names that do not fit beside their points, a halo, and the names."""
         few = len(self.points) <= MOST_NAMED
         named = [point for point in self.points if point.on_front or few]
@@ -130,19 +144,22 @@ class Scatter:
             | self._to_values("end", *label.end)
             for label, point in zip(labels, named, strict=True)
         ]
-        leaders = make_chart(row for row in rows if row["led"]).mark_rule(
-            color=GREY, strokeWidth=0.6
+        leaders = mark(
+            "rule",
+            {"color": GREY, "strokeWidth": 0.6},
+            rows=[row for row in rows if row["led"]],
+            x=self._encode_x("end_x"),
+            x2="x",
+            y=self._encode_y("end_y"),
+            y2="y",
         )
-        texts = make_chart(rows).encode(
-            x=self._encode_x("at_x"), y=self._encode_y("at_y"), text="text:N"
-        )
-        return [
-            leaders.encode(
-                x=self._encode_x("end_x"), x2="x:Q", y=self._encode_y("end_y"), y2="y:Q"
-            ),
-            texts.mark_text(fontSize=11, color=PAPER, stroke=PAPER, strokeWidth=3),
-            texts.mark_text(fontSize=11, color=INK),
+        x, y = self._encode_x("at_x"), self._encode_y("at_y")
+        halo = {"fontSize": 11, "color": PAPER, "stroke": PAPER, "strokeWidth": 3}
+        plain = {"fontSize": 11, "color": INK}
+        texts = [
+            mark("text", look, rows=rows, x=x, y=y, text=category("text")) for look in (halo, plain)
         ]
+        return [leaders, *texts]
 
     def _to_pixel(self, x: float, y: float) -> tuple[float, float]:
         return self.across.to_pixel(x), self.up.length - self.up.to_pixel(y)

@@ -2,84 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from textwrap import wrap
-from typing import Any, cast
 
-import altair as alt
-
+from calipers.reports.charts.chart import Chart
+from calipers.reports.charts.vega_lite import Spec
 from calipers.reports.colours import FAINT, GREY, INK, PALETTE, PAPER
 
-__all__ = [
-    "FAINT",
-    "FONT",
-    "GREY",
-    "INK",
-    "PALETTE",
-    "PAPER",
-    "Drawing",
-    "add_title",
-    "apply_style",
-    "make_chart",
-]
-
-Drawing = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.FacetChart
+__all__ = ["FAINT", "FONT", "GREY", "INK", "PALETTE", "PAPER", "finish_chart"]
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
+_TITLE = {
+    "anchor": "start",
+    "frame": "group",
+    "fontSize": 16,
+    "subtitleFontSize": 12,
+    "subtitleColor": GREY,
+    "subtitleLineHeight": 16,
+    "offset": 14,
+}
+_CONFIG = {
+    "background": PAPER,
+    "font": FONT,
+    "padding": {"left": 16, "top": 16, "right": 20, "bottom": 16},
+    "title": {"color": INK, "subtitleColor": GREY, "limit": 0},
+    "axis": {
+        "labelColor": GREY,
+        "labelFontSize": 11,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "gridColor": "#eeeeee",
+        "domainColor": "#888888",
+        "tickColor": "#888888",
+    },
+    "legend": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelColor": INK,
+        "titleColor": GREY,
+        "labelLimit": 260,
+    },
+    "view": {"stroke": None},
+}
 
 
-class _Rows(alt.Data):
-    """Rows of a chart, which all its copies share: Altair copies a chart whenever it grows."""
-
-    def __deepcopy__(self, _: Any) -> _Rows:
-        return self
-
-
-def make_chart(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
-    """Return a chart of some rows, which it contains."""
-    return alt.Chart(_Rows(values=[dict(row) for row in rows]))  # type: ignore[no-untyped-call]
-
-
-def add_title(drawing: Drawing, title: str, notes: Iterable[str]) -> Drawing:
-    """Return the chart with its title above it, and how to read it below."""
+def finish_chart(picture: Spec, title: str, notes: Iterable[str]) -> Chart:
+    """Return the chart in the look of all, its title above it, and how to read it below that."""
     lines = [line for note in notes for line in wrap(note, _LINE_CHARS)]
-    shown = alt.TitleParams(
-        text=title,
-        subtitle=lines,
-        anchor="start",
-        frame="group",
-        fontSize=16,
-        subtitleFontSize=12,
-        subtitleColor=GREY,
-        subtitleLineHeight=16,
-        offset=14,
-    )
-    return drawing.properties(title=shown)
-
-
-def apply_style(drawing: Drawing) -> Drawing:
-    """Return the chart as it is shown and saved."""
-    # One call: each copies the chart.
-    whole = drawing.configure(
-        background=PAPER,
-        font=FONT,
-        padding={"left": 16, "top": 16, "right": 20, "bottom": 16},
-        title=alt.TitleConfig(color=INK, subtitleColor=GREY, limit=0),
-        axis=alt.AxisConfig(
-            labelColor=GREY,
-            labelFontSize=11,
-            titleColor=INK,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            titlePadding=8,
-            gridColor="#eeeeee",
-            domainColor="#888888",
-            tickColor="#888888",
-        ),
-        legend=alt.LegendConfig(
-            labelFontSize=12, titleFontSize=12, labelColor=INK, titleColor=GREY, labelLimit=260
-        ),
-        view=alt.ViewConfig(stroke=None),
-    )
-    return cast("Drawing", whole)
+    shown = {"text": title, "subtitle": lines, **_TITLE}
+    return Chart({"$schema": _SCHEMA, "config": _CONFIG, "title": shown, **picture})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
-import altair as alt
-
+from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import number_duplicates, shorten
-from calipers.reports.charts.style import GREY, PALETTE, Drawing, add_title, make_chart
+from calipers.reports.charts.style import GREY, PALETTE, finish_chart
+from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
 from calipers.reports.figures import format_figure, strip_controls
 
 _WIDTH, _HEIGHT = 1080, 280
@@ -21,7 +22,8 @@ _VERDICTS = {
     "inconclusive": (PALETTE[3], "diamond"),
     "incomplete": (GREY, "triangle-up"),
 }
-_LEGEND = alt.Legend(title=None, orient="bottom", columns=3, symbolOpacity=1)
+_LEGEND = {"title": None, "orient": "bottom", "columns": 3, "symbolOpacity": 1}
+_APART = {"scale": {"color": "independent", "shape": "independent"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,70 +39,86 @@ class TrendPoint:
     high: float | None
 
 
-def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> Drawing:
+def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> Chart:
     """Return a line per system over the runs, oldest first, with each run's verdict above."""
     systems = list(dict.fromkeys(point.system for point in points))
     short = dict(zip(systems, number_duplicates([_shorten(each) for each in systems]), strict=True))
     rows = [_row(point, short[point.system]) for point in points]
     runs = list(dict.fromkeys(row["run"] for row in rows))
-    place = alt.X(
-        "run:N",
+    place = category(
+        "run",
         sort=None,
-        scale=alt.Scale(domain=runs),
-        axis=alt.Axis(title=None, labelAngle=-35, labelOverlap=True, grid=False),
+        scale={"domain": runs},
+        axis={"title": None, "labelAngle": -35, "labelOverlap": True, "grid": False},
     )
-    axis = alt.Axis(title=f"{metric} ({unit})" if unit else metric, tickCount=6)
-    scale = alt.Scale(zero=False, nice=True, padding=_MARKS)
-    colour = alt.Color(
-        "system:N",
-        scale=alt.Scale(domain=list(short.values()), range=list(PALETTE)),
-        legend=_LEGEND if len(systems) > 1 else None,
+    names = list(short.values())
+    drawn = layer(
+        _draw_lines(rows, names, place, metric, unit),
+        *_draw_verdicts(rows, place),
+        resolve=_APART,
+        width=_WIDTH,
+        height=_HEIGHT,
     )
-    beside = alt.XOffset("system:N", scale=alt.Scale(domain=list(short.values())))
+    return finish_chart(drawn, f"{metric} over the runs", _list_notes(rows))
+
+
+def _draw_lines(
+    rows: Sequence[dict[str, Any]], names: list[str], place: Spec, metric: str, unit: str | None
+) -> Spec:
+    """Return a line per system, with a point and its interval per run."""
+    up = partial(
+        quantity,
+        scale={"zero": False, "nice": True, "padding": _MARKS},
+        axis={"title": f"{metric} ({unit})" if unit else metric, "tickCount": 6},
+    )
+    colour = category(
+        "system",
+        scale={"domain": names, "range": list(PALETTE)},
+        legend=_LEGEND if len(names) > 1 else None,
+    )
+    beside = category("system", scale={"domain": names})
     hover = [
-        alt.Tooltip("full_name:N", title="run"),
-        alt.Tooltip("system:N"),
-        alt.Tooltip("shown:N", title=metric),
-        alt.Tooltip("verdict:N"),
+        category("full_name", title="run"),
+        category("system"),
+        category("shown", title=metric),
+        category("verdict"),
     ]
-    base = make_chart(rows).encode(x=place, color=colour, xOffset=beside)
-    values = alt.Y("value:Q", scale=scale, axis=axis)
-    lines = base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=values)
-    bars = base.mark_rule(strokeWidth=2.5, opacity=0.45).encode(
-        y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q"
+    lines = {"strokeWidth": 1.5, "opacity": 0.6}
+    bars = {"strokeWidth": 2.5, "opacity": 0.45}
+    dots = {"filled": True, "size": 45, "opacity": 1}
+    drawn = partial(mark, x=place, xOffset=beside, color=colour)
+    return layer(
+        drawn("rule", bars, y=up("low"), y2="high"),
+        drawn("line", lines, y=up("value")),
+        drawn("point", dots, y=up("value"), tooltip=hover),
+        rows=rows,
     )
-    dots = base.mark_point(filled=True, size=45, opacity=1).encode(y=values, tooltip=hover)
-    layers = alt.layer(bars, lines, dots)
-    if marks := _draw_verdicts(rows, place):
-        layers = alt.layer(layers, marks).resolve_scale(color="independent", shape="independent")
-    drawn = layers.properties(width=_WIDTH, height=_HEIGHT)
-    return add_title(drawn, f"{metric} over the runs", _list_notes(rows))
 
 
-def _draw_verdicts(rows: Sequence[dict[str, Any]], place: alt.X) -> alt.Chart | None:
-    """Return a mark per run that has a verdict, in a line on top; None without any."""
+def _draw_verdicts(rows: Sequence[dict[str, Any]], place: Spec) -> Iterator[Spec]:
+    """Yield a mark per run that has a verdict, in a line on top; nothing without any."""
     once = {row["run"]: row for row in rows if row["verdict"] in _VERDICTS}
     if not once:
-        return None
+        return
     names = [name for name in _VERDICTS if any(row["verdict"] == name for row in once.values())]
-    colours, shapes = zip(*(_VERDICTS[name] for name in names), strict=True)
-    legend = alt.Legend(title=None, orient="top")
-    marks: alt.Chart = (
-        make_chart(once.values())
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(
-            x=place,
-            y=alt.value(0),
-            color=alt.Color(
-                "verdict:N", scale=alt.Scale(domain=names, range=list(colours)), legend=legend
-            ),
-            shape=alt.Shape(
-                "verdict:N", scale=alt.Scale(domain=names, range=list(shapes)), legend=legend
-            ),
-            tooltip=[alt.Tooltip("full_name:N", title="run"), alt.Tooltip("verdict:N")],
+    colour, shape = (
+        category(
+            "verdict",
+            scale={"domain": names, "range": list(looks)},
+            legend={"title": None, "orient": "top"},
         )
+        for looks in zip(*(_VERDICTS[name] for name in names), strict=True)
     )
-    return marks
+    yield mark(
+        "point",
+        {"filled": True, "size": 60, "opacity": 1},
+        rows=once.values(),
+        x=place,
+        y=constant(0),
+        color=colour,
+        shape=shape,
+        tooltip=[category("full_name", title="run"), category("verdict")],
+    )
 
 
 def _row(point: TrendPoint, system: str) -> dict[str, Any]:

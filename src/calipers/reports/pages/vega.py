@@ -12,7 +12,7 @@ from markupsafe import Markup
 from calipers.reports.colours import FAINT, GREY, INK, PALETTE, PAPER
 
 if TYPE_CHECKING:
-    from calipers.reports.charts.style import Drawing
+    from calipers.reports.charts.chart import Chart
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _DATA = ("data", "datasets")
@@ -40,16 +40,14 @@ class PageFigure:
     spec: Mapping[str, Any]
 
 
-def make_page_figure(name: str, drawing: Drawing) -> PageFigure:
+def make_page_figure(name: str, chart: Chart) -> PageFigure:
     """Return a chart with its title and notes as text of the page, in the page's colours."""
-    spec = drawing.to_dict(validate=False)  # the tests do that, and it takes as long again
-    title = spec.pop("title", {})
-    title = title if isinstance(title, dict) else {"text": title}
-    spec["background"] = None
+    spec = {**chart.spec, "background": None}
+    title = spec.pop("title")
     return PageFigure(
         name=name,
-        title=title.get("text", name),
-        notes=_split_sentences(title.get("subtitle", [])),
+        title=title["text"],
+        notes=_split_sentences(title["subtitle"]),
         spec={key: part if key in _DATA else _recolor(part) for key, part in spec.items()},
     )
 
