@@ -7,17 +7,15 @@ processor where this takes 0.5 ms: at 2,000 calls a second there is no time for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.chat_urls import make_chat_url, make_key_header
 from calipers.systems.images import load_images
-from calipers.systems.wire import Post, as_json, parse_json
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
+from calipers.systems.posting import Post, Session
+from calipers.systems.wire import as_json, parse_json
 
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
@@ -28,7 +26,7 @@ class ChatModel:
     """Asks a model, one message at a time."""
 
     def __init__(
-        self, session: ClientSession, name: str, base_url: str, key: str | None, *, logprobs: bool
+        self, session: Session, name: str, base_url: str, key: str | None, *, logprobs: bool
     ) -> None:
         provider, _, model = name.partition(":")
         url = make_chat_url(provider, model, base_url)
