@@ -24,12 +24,13 @@ _HELD = 1 << 16  # bytes of a body that a message is made of, before it is maske
 _SHOWN = 300  # characters of a provider's message
 _START = 80  # characters of what is not JSON
 _FILTERS = ("content_filter", "content_policy", "ResponsibleAI")
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _SPENT = ("insufficient_quota", "billing")
 
 
 def as_json(value: Any) -> bytes:
     """Return JSON in UTF-8; unpaired surrogates, which it cannot hold, are replaced."""
-    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return _encode(value).encode("utf-8", "replace")
 
 
 def parse_reply(content: bytes, *, again: bool = True) -> Reply:
