@@ -39,7 +39,7 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
 
         async def call() -> None:
             nonlocal now, seen
-            async with lane.take_slot():
+            async with lane:
                 now += 1
                 seen = max(seen, now)
                 await asyncio.sleep(0.001)
@@ -62,7 +62,7 @@ def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
         async def worker() -> None:
             nonlocal made
             while lane.given_up is None:
-                async with lane.take_slot():
+                async with lane:
                     if lane.given_up is None:
                         made += 1
                         await asyncio.sleep(0.001)

@@ -125,4 +125,6 @@ def get_judgments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def sum_judging_cost(record: Mapping[str, Any]) -> float:
     """Return what the judges of a record cost, as far as known."""
+    if "judgments" not in record:
+        return 0.0
     return sum(each.get("cost_usd") or 0.0 for each in get_judgments(record))

@@ -31,6 +31,7 @@ FOUND_OUT = (
     *("usage", "start_time", "end_time", "input_tokens", "output_tokens", "tool_calls"),
     *("agent_interactions", "agent_tasks", "simulated_user"),
 )
+_NOT_KEPT = frozenset(FOUND_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Tasks:
 
     def keep(self, at: int) -> dict[str, Any]:
         """Return what a record keeps of a task."""
-        return {name: value for name, value in self.tasks[at].items() if name not in FOUND_OUT}
+        return {name: value for name, value in self.tasks[at].items() if name not in _NOT_KEPT}
 
 
 def read_tasks(path: str | Path) -> Tasks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
@@ -20,6 +19,7 @@ from calipers.runs.unjudged import Unjudged
 from calipers.systems.batches.model import MOST
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
+from calipers.systems.deadlines import Deadlines
 from calipers.systems.images import list_images
 from calipers.systems.journal import Journal, encode_record
 from calipers.systems.masking import Mask
@@ -79,6 +79,10 @@ class Calling:
         self._most = [MOST if spec.mode == "batch" else suite.concurrency for spec in suite.systems]
         self._lanes = [Lane(most) for most in self._most]
         self._slots = asyncio.Semaphore(suite.concurrency)
+        self._is_batch = [spec.mode == "batch" for spec in suite.systems]
+        self._deadlines = [
+            Deadlines(None if is_batch else suite.timeout_seconds) for is_batch in self._is_batch
+        ]
         self._tracing = Tracing()
 
     async def all(self) -> None:
@@ -120,10 +124,12 @@ class Calling:
         first: float | None = None  # when its first attempt began
         billed = 0.0  # by attempts that failed
         while True:
-            async with AsyncExitStack() as place_in_flight:
-                async with lane.take_slot():
-                    if not self._is_batch(system):
-                        await place_in_flight.enter_async_context(self._slots)
+            is_in_flight = False
+            try:
+                async with lane:
+                    if not self._is_batch[system]:
+                        await self._slots.acquire()
+                        is_in_flight = True
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
                         record = self._record(system, place, tried)
@@ -151,6 +157,9 @@ class Calling:
                         record = await self._check_record(await self._judged(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
+            finally:
+                if is_in_flight:
+                    self._slots.release()
             await asyncio.sleep(lane.compute_backoff(attempt, fault))
             attempt += 1
 
@@ -164,11 +173,9 @@ class Calling:
 
     async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
         """Return the outcome of one attempt, bounded in time."""
-        limit = None if self._is_batch(system) else self._suite.timeout_seconds
         began = perf_counter()
         try:
-            async with asyncio.timeout(limit):
-                reply = await self._systems[system](call)
+            reply = await self._deadlines[system].keep(self._systems[system](call))
             seconds = perf_counter() - began
             fields = self._add_cost(system, self._reading.read_fields(call, reply))
             return Attempted(fields, attempts, seconds)
@@ -177,15 +184,13 @@ class Calling:
         except TimeoutError as late:
             # A function that hangs in its thread would only hang once more.
             again = self._suite.systems[system].python is None or is_unbegun(late)
-            fault = Fault("timeout", f"no reply in {limit:g} s", again=again, outage=again)
+            said = f"no reply in {self._suite.timeout_seconds:g} s"
+            fault = Fault("timeout", said, again=again, outage=again)
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
         return Attempted(
             {}, attempts, perf_counter() - began, fault, self._billed(system, fault.usage)
         )
-
-    def _is_batch(self, system: int) -> bool:
-        return self._suite.systems[system].mode == "batch"
 
     def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
         """Return what a conversation cost until it failed, as far as that is known."""
@@ -220,17 +225,15 @@ class Calling:
         self._state.tally.add(record)
         self._state.note_judgments(system, number, record)
         self._chooser.take(system, number, record)
-        cost = record.get("cost_usd")
+        cost, judging = record.get("cost_usd"), sum_judging_cost(record)
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
         if cost is not None:
-            cost += sum_judging_cost(record) + sum_user_cost(record) + billed
+            cost += judging + sum_user_cost(record) + billed
         elif billed:
             cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
-        self._budget.settle(
-            system, reserved, cost, call.prompt, prompt_tokens, judging=sum_judging_cost(record)
-        )
+        self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens, judging=judging)
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
@@ -238,7 +241,7 @@ class Calling:
         if tried.fault is not None:
             message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
-        if tried.attempts and not self._is_batch(system):  # the time of a batch is no latency
+        if tried.attempts and not self._is_batch[system]:  # the time of a batch is no latency
             record |= time_fields(tried.seconds)
         if tried.attempts > 1:
             record["attempts"] = tried.attempts

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
@@ -23,6 +23,7 @@ from calipers.systems.conversations import Conversation
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
+from calipers.systems.posting import Session, open_session
 from calipers.systems.pricing import find_pricing
 from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import mask_for, read_key
@@ -30,10 +31,6 @@ from calipers.systems.servers import hash_servers
 from calipers.systems.simulated_user import SimulatedUser, SpokenText
 from calipers.systems.spans import open_collector
 from calipers.systems.spec import SystemSpec
-from calipers.systems.wire import open_session
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ class _Shared:
 
     stack: AsyncExitStack
     batches: Path
-    session: ClientSession | None = None
+    session: Session | None = None
     guard: CommandGuard | None = None
     loop: OwnLoop | None = None
 

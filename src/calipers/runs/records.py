@@ -6,8 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.records.completing import DERIVED, complete_row
-from calipers.records.fields import BadValue
+from calipers.records.completing import (
+    DERIVED,
+    SYNONYMS,
+    TIMES,
+    TRACE,
+    TRACE_PARTS,
+    complete_row,
+)
+from calipers.records.fields import FIELDS, BadValue, Kind
 from calipers.records.rows import check_field, classify_scalar
 from calipers.records.tasks import FOUND_OUT
 from calipers.runs.suite import Suite
@@ -18,11 +25,15 @@ from calipers.systems.simulated_user import SIMULATED_USER
 from calipers.systems.wire import MOST_BYTES
 
 # What belongs to the task or to the run: a system that could change it would grade itself.
-_GIVEN = (
-    *("id", "model", "tier", "run", "prompt", "input", "target", "reference", "actual"),
-    *("expected_behaviors", "checks", "category", "capability", "tags", "weight", "turns"),
-    "optimal_tools",
+_GIVEN = frozenset(
+    (
+        *("id", "model", "tier", "run", "prompt", "input", "target", "reference", "actual"),
+        *("expected_behaviors", "checks", "category", "capability", "tags", "weight", "turns"),
+        "optimal_tools",
+    )
 )
+_FOUND_OUT = frozenset(FOUND_OUT)
+_GIVES_OTHERS = frozenset((TRACE, *TRACE_PARTS, *TIMES, *SYNONYMS.values()))
 _MOST_FIELDS = 1000  # each may become a column of a table
 _SHORT = 1000  # characters
 _LARGE = 1 << 53
@@ -101,6 +112,9 @@ def _check_fields(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
                     "bad_response", f"{name} is not what was given, but {value!r}", most=200
                 )
             continue
+        if _is_plain(name, value):
+            fields[name] = value
+            continue
         try:
             _refuse_deep(value)
             check_field(name, value)
@@ -110,12 +124,19 @@ def _check_fields(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
             raise Fault("bad_response", f"{name}: {problem}") from None
         if not (isinstance(value, float) and math.isnan(value)):
             fields[name] = value
-    try:
-        check_field("trace", complete_row(fields, DERIVED).get("trace"))
-    except BadValue as problem:
-        raise Fault("bad_response", str(problem)) from None
+    _check_derived(fields)
     _check_json(fields)
     return fields
+
+
+def _check_derived(fields: Mapping[str, Any]) -> None:
+    """Raise a Fault for fields that give others, such as a trace, which are then wrong."""
+    if fields.keys().isdisjoint(_GIVES_OTHERS):
+        return
+    try:
+        check_field(TRACE, complete_row(fields, DERIVED).get(TRACE))
+    except BadValue as problem:
+        raise Fault("bad_response", str(problem)) from None
 
 
 def _check_json(fields: Mapping[str, Any]) -> None:
@@ -127,6 +148,16 @@ def _check_json(fields: Mapping[str, Any]) -> None:
     except (ValueError, TypeError, RecursionError) as problem:
         raise Fault("bad_response", f"no JSON: {problem}") from None
     _refuse_too_long(line)
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Say whether a field holds what most replies have there, and nobody refuses."""
+    field = FIELDS.get(name)
+    if field is None:
+        return False
+    if field.kind is Kind.NUMBER:
+        return type(value) is int and max(field.low, -_LARGE) <= value <= min(field.high, _LARGE)
+    return field.kind is Kind.TEXT and type(value) is str
 
 
 def _is_small(value: Any) -> bool:
@@ -141,7 +172,7 @@ def _is_given(name: str, value: Any, call: Call) -> bool:
     given = call.record.get(name)
     if name == "messages" and isinstance(given, list) and isinstance(value, list):
         return value[: len(given)] != given  # a conversation may go on
-    return name in _GIVEN or (name not in FOUND_OUT and given is not None)
+    return name in _GIVEN or (name not in _FOUND_OUT and given is not None)
 
 
 def _refuse_deep(value: Any, level: int = 0) -> None:

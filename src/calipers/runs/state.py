@@ -94,6 +94,9 @@ class State:
 
     def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
         """Keep in mind what the judges of a call's record cost, and whether one failed."""
+        if "judgments" not in record:
+            self.unjudged.discard((system, number))
+            return
         if cost := sum_judging_cost(record):
             self._judging[system, number] = cost
         failed = any(each.get(FAILED_JUDGMENT) for each in get_judgments(record))

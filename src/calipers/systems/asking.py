@@ -6,6 +6,7 @@ import asyncio
 from time import monotonic
 
 from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.deadlines import Deadlines
 from calipers.systems.pace import LONGEST_WAIT, Lane
 
 
@@ -26,12 +27,13 @@ class Asking:
         self._lane = Lane(concurrency)
         self._retries = retries
         self._timeout = timeout_seconds
+        self._deadlines = Deadlines(timeout_seconds)
 
     async def __call__(self, call: Call) -> Reply:
         """Return the reply, or raise the last fault."""
         attempt = 0
         while True:
-            async with self._lane.take_slot():
+            async with self._lane:
                 if (down := self._lane.given_up) is not None:
                     raise Fault(down.kind, f"{down.message} (not called: {self._who} stayed down)")
                 began = monotonic()
@@ -52,8 +54,7 @@ class Asking:
 
     async def _ask_once(self, call: Call) -> Reply:
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._system(call)
+            return await self._deadlines.keep(self._system(call))
         except TimeoutError:
             said = f"no reply in {self._timeout:g} s"
             raise Fault("timeout", said, again=True, outage=True) from None

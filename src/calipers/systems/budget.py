@@ -59,6 +59,8 @@ class Budget:
         self, system: int, pricing: Pricing | None, prompt: str, settings: Mapping[str, Any]
     ) -> float | None:
         """Set aside what a call may cost; None where that is too much, and all is to stop."""
+        if self._usd is None and self._calls is None:
+            return self._set_aside(0.0)
         return await self._reserve(lambda: self._bound_cost(system, pricing, prompt, settings))
 
     async def reserve_judging(self, system: int) -> float | None:

@@ -7,17 +7,15 @@ processor where this takes 0.5 ms: at 2,000 calls a second there is no time for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.chat_urls import make_chat_url, make_key_header
 from calipers.systems.images import load_images
-from calipers.systems.wire import Post, as_json, parse_json
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
+from calipers.systems.posting import Post, Session
+from calipers.systems.wire import as_json, parse_json
 
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
@@ -28,7 +26,7 @@ class ChatModel:
     """Asks a model, one message at a time."""
 
     def __init__(
-        self, session: ClientSession, name: str, base_url: str, key: str | None, *, logprobs: bool
+        self, session: Session, name: str, base_url: str, key: str | None, *, logprobs: bool
     ) -> None:
         provider, _, model = name.partition(":")
         url = make_chat_url(provider, model, base_url)
@@ -62,6 +60,8 @@ async def _make_messages(call: Call) -> list[Any]:
 
 def _make_request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the body and the headers that settings ask for."""
+    if not settings:
+        return {}, {}
     further = dict(settings.get("extra_body") or {})
     headers = {str(k): str(v) for k, v in (settings.get("extra_headers") or {}).items()}
     body = {
@@ -85,11 +85,12 @@ def read_reply(body: Any) -> Reply:
     if finish == "content_filter" or message.get("refusal"):
         said = str(message.get("refusal") or "the reply was filtered")
         raise Fault("content_filter", said, usage=_read_tokens(body.get("usage")))
-    reason = name_finish_reason(finish)
-    ended = {} if reason is None else {"finish_reason": reason}
+    fields: dict[str, Any] = {**_read_tokens(body.get("usage"))}
+    if (reason := name_finish_reason(finish)) is not None:
+        fields["finish_reason"] = reason
     return Reply(
         text=_read_text(text),
-        fields={**_read_tokens(body.get("usage")), **ended},
+        fields=fields,
         reasoning=_read_reasoning(message),
         logprobs=_read_logprobs(choice.get("logprobs")),
         tool_calls=_read_tool_calls(message.get("tool_calls")),
@@ -98,6 +99,8 @@ def read_reply(body: Any) -> Reply:
 
 def _read_tool_calls(found: Any) -> tuple[ToolCall, ...]:
     """Return the tools that the model wants called."""
+    if found is None:
+        return ()
     try:
         return tuple(
             ToolCall(
@@ -113,6 +116,8 @@ def _read_tool_calls(found: Any) -> tuple[ToolCall, ...]:
 
 def _read_text(content: Any) -> str:
     """Return the text of a message, which may come in parts; parts of other kinds are skipped."""
+    if isinstance(content, str):
+        return content
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     if not all(isinstance(each, str | None) for each in texts):
@@ -121,8 +126,10 @@ def _read_text(content: Any) -> str:
 
 
 def _read_reasoning(message: Mapping[str, Any]) -> str | None:
-    found = (message[name] for name in _REASONING if message.get(name))
-    return next((each for each in found if isinstance(each, str)), None)
+    for name in _REASONING:
+        if isinstance(found := message.get(name), str) and found:
+            return found
+    return None
 
 
 def _find_error(body: Any) -> str | None:
@@ -134,25 +141,28 @@ def _find_error(body: Any) -> str | None:
 
 def _read_tokens(usage: Any) -> dict[str, int]:
     """Return tokens as in records: those of the cache are not among those of the prompt."""
-    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    cached = _count(usage, "prompt_tokens_details", "cached_tokens")
-    found = {
-        "prompt_tokens": None if prompt is None else max(0, prompt - (cached or 0)),
-        "completion_tokens": completion,
-        "cache_read_tokens": cached or None,
-        "reasoning_tokens": _count(usage, "completion_tokens_details", "reasoning_tokens"),
-    }
-    return {name: count for name, count in found.items() if count is not None}
+    if not isinstance(usage, dict):
+        return {}
+    cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
+    found = {}
+    if (prompt := _count(usage, "prompt_tokens")) is not None:
+        found["prompt_tokens"] = max(0, prompt - (cached or 0))
+    if (completion := _count(usage, "completion_tokens")) is not None:
+        found["completion_tokens"] = completion
+    if cached:
+        found["cache_read_tokens"] = cached
+    thought = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
+    if thought is not None:
+        found["reasoning_tokens"] = thought
+    return found
 
 
-def _count(usage: Any, *path: str) -> int | None:
+def _count(counts: Any, name: str) -> int | None:
     """Return a count of tokens, whatever else stands there being none."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, dict) else None
-    is_count = isinstance(usage, int) and not isinstance(usage, bool) and 0 <= usage < _MOST_TOKENS
-    return usage if is_count else None
+    count = counts.get(name) if isinstance(counts, dict) else None
+    return count if type(count) is int and 0 <= count < _MOST_TOKENS else None
 
 
 def _read_logprobs(found: Any) -> tuple[tuple[str, float], ...]:
     tokens = found.get("content") if isinstance(found, dict) else None
-    return read_logprobs(tokens if isinstance(tokens, list) else ())
+    return read_logprobs(tokens) if isinstance(tokens, list) else ()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from calipers.systems.calls import Call, Reply
-from calipers.systems.wire import Post, as_json, parse_reply
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
+from calipers.systems.posting import Post, Session
+from calipers.systems.wire import as_json, parse_reply
 
 
 class Endpoint:
     """Posts each record to a URL."""
 
-    def __init__(self, session: ClientSession, url: str, key: str | None) -> None:
+    def __init__(self, session: Session, url: str, key: str | None) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._post = Post(session, url, headers)
 

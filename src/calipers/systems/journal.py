@@ -18,6 +18,7 @@ from calipers.support.whole_files import PRIVATE, stage_file
 
 NAME = RECORDS
 _CHUNK = 1 << 20
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class Journal:
@@ -115,7 +116,7 @@ def _read_piece(file: BinaryIO, start: int, end: int) -> bytes:
 
 def encode_record(record: Mapping[str, Any]) -> str:
     """Return a record as a line of strict JSON."""
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+    return _encode(record) + "\n"
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:

@@ -40,6 +40,8 @@ def mask_reply(reply: Reply, mask: Mask) -> Reply:
     fields, messages = dict(reply.fields), list(reply.messages)
     whole = (reply.text, fields, reply.reasoning, spoken, messages)
     if mask.is_clean(whole):
+        if not (messages or reply.tool_calls or reply.state is not None):
+            return reply
         return replace(reply, fields=fields, tool_calls=(), messages=messages, state=None)
     return Reply(
         text=None if reply.text is None else mask.mask_text(reply.text),

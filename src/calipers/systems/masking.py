@@ -32,6 +32,7 @@ MESSAGE = 500  # characters of a message that are kept
 _RANDOM = 16  # characters of a key whose parts are told from words
 _MOST_SPANS = 10_000  # a text that holds more of a key than this is masked altogether
 _SEARCHED_FOR_PARTS = 1 << 16  # characters; in longer texts only whole keys are looked for
+_WORD = 4  # bytes of a piece that the sieve goes by
 _LEVELS = 4  # of escapes within escapes
 
 _LOOKS_LIKE_KEY = re.compile(
@@ -48,6 +49,8 @@ _ESCAPE = re.compile(
 _MARKS = ("%", "\\", "&")
 _DIGIT_OR_CAMEL = re.compile(r"[0-9]|[a-z][A-Z]")
 _IN_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
+
+_NUMBERS = (int, float, bool)
 
 Span = tuple[int, int]
 
@@ -72,7 +75,7 @@ class Mask:
 
     def mask_text(self, text: str) -> str:
         """Return a text without the known keys, otherwise unchanged."""
-        if len(text) < LEAST:
+        if len(text) < LEAST or self._is_surely_clean(text):
             return text
         spans: list[Span] = []
         view = _View(text)
@@ -84,6 +87,13 @@ class Mask:
                 break
             view = inner
         return _cut_spans(text, spans) if spans else text
+
+    def _is_surely_clean(self, text: str) -> bool:
+        """Say whether there are no keys, or the text has no escapes and nothing like a key."""
+        if not self._needles:
+            return True
+        has_escapes = any(mark in text for mark in _MARKS)
+        return not has_escapes and not self._sieve.may_hold(_fold(text))
 
     def _find(self, text: str) -> Iterator[Span]:
         """Yield where a text, taken literally, contains keys or parts of them."""
@@ -100,7 +110,11 @@ class Mask:
 
     def is_clean(self, value: Any) -> bool:
         """Say whether a JSON value surely has no keys, by one look at all of its texts."""
-        joined = "\n".join(_walk_texts(value))
+        if not self._needles:
+            return True
+        texts: list[str] = []
+        _gather_texts(value, texts)
+        joined = "\n".join(texts)
         is_short = len(joined) <= _SEARCHED_FOR_PARTS
         return is_short and not self._digits and self.mask_text(joined) == joined
 
@@ -117,16 +131,19 @@ class Mask:
         return value
 
 
-def _walk_texts(value: Any) -> Iterator[str]:
+def _gather_texts(value: Any, texts: list[str]) -> None:
+    """Add the texts of a JSON value to those gathered, the names of its fields among them."""
     if isinstance(value, str):
-        yield value
+        texts.append(value)
     elif isinstance(value, dict):
-        for name, part in value.items():
-            yield from _walk_texts(name)
-            yield from _walk_texts(part)
+        _gather_texts([*value], texts)
+        _gather_texts([*value.values()], texts)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _walk_texts(part)
+            if type(part) is str:
+                texts.append(part)
+            elif part is not None and type(part) not in _NUMBERS:
+                _gather_texts(part, texts)
 
 
 def _cut_spans(text: str, spans: list[Span]) -> str:
@@ -210,12 +227,12 @@ class _Sieve:
     def may_hold(self, folded: str) -> bool:
         """Say whether a text has the first four bytes of any piece."""
         data = folded.encode("utf-8", "replace")
-        for shift in range(min(4, len(data) - 3)):  # as whole numbers, from each place on
-            words = np.frombuffer(data, np.uint32, (len(data) - shift) // 4, shift)
-            found = words[self._slots[words % self._SLOTS]]
-            if found.size and not self._starts.isdisjoint(found.tolist()):
-                return True
-        return False
+        if len(data) < _WORD:
+            return False
+        # The four bytes from each place on, as whole numbers: places overlap, nothing is copied.
+        words = np.ndarray((len(data) - _WORD + 1,), np.uint32, data, strides=(1,))
+        found = words[self._slots[words % self._SLOTS]]
+        return bool(found.size) and not self._starts.isdisjoint(found.tolist())
 
 
 def _find_all(form: str, folded: str) -> Iterator[Span]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 from calipers.support.errors import UsageError
 from calipers.systems.calls import System
@@ -12,12 +11,9 @@ from calipers.systems.chat_urls import CHAT
 from calipers.systems.fleet import LeastLoaded
 from calipers.systems.masked import Masked
 from calipers.systems.masking import Mask
+from calipers.systems.posting import Session, open_session
 from calipers.systems.secrets import mask_for, read_key
 from calipers.systems.spec import Served, ServedModel
-from calipers.systems.wire import open_session
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
 
 
 @asynccontextmanager
@@ -39,7 +35,7 @@ def mask_errors(mask: Mask) -> Iterator[None]:
         raise UsageError(mask(error.message), fix=mask(error.fix)) from None
 
 
-def open_model(name: str, served: Served, session: ClientSession, *, logprobs: bool) -> System:
+def open_model(name: str, served: Served, session: Session, *, logprobs: bool) -> System:
     """Return the model behind its own server or servers, or behind its provider's."""
     key = read_key(served)
     opened = [
@@ -49,7 +45,7 @@ def open_model(name: str, served: Served, session: ClientSession, *, logprobs: b
 
 
 def _open_at(
-    url: str | None, name: str, key: str | None, session: ClientSession, *, logprobs: bool
+    url: str | None, name: str, key: str | None, session: Session, *, logprobs: bool
 ) -> System:
     if url is not None and name.partition(":")[0] in CHAT:
         from calipers.systems.chat import ChatModel  # noqa: PLC0415 (loads aiohttp)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from random import Random
 from time import monotonic
 
@@ -25,7 +23,7 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds, before each further try
 
 
 class Lane:
-    """The way to one system."""
+    """The way to one system: to enter it is to have a place among the calls in flight."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -44,8 +42,7 @@ class Lane:
         """How many calls may be in flight now; one, while we see whether it is up again."""
         return 1 if self._tries else int(self._limit)
 
-    @asynccontextmanager
-    async def take_slot(self) -> AsyncIterator[None]:
+    async def __aenter__(self) -> None:
         """Wait for a place among the calls in flight, once the system accepts calls."""
         while self.given_up is None:
             wait = self._not_before - monotonic()
@@ -58,10 +55,11 @@ class Lane:
                 self._waiting.append(turn)
                 await turn
         self._in_flight += 1
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
+
+    async def __aexit__(self, *_: object) -> None:
+        """Make room for the next call."""
+        self._in_flight -= 1
+        if self._waiting:
             self._wake()
 
     def _wake(self) -> None:

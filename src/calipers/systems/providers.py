@@ -13,10 +13,10 @@ from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.images import load_images
+from calipers.systems.posting import Session
 from calipers.systems.wire import make_connection_fault, make_status_fault
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
     from pydantic_ai.messages import ModelResponse
 
 _THOUGHT = ("reasoning_tokens", "thoughts_tokens")  # OpenAI's name, and Google's
@@ -35,7 +35,7 @@ class ProviderModel:
 
     def __init__(
         self,
-        session: ClientSession,
+        session: Session,
         model: str,
         base_url: str | None,
         key: str | None,
@@ -195,7 +195,7 @@ def _read_logprobs(parts: list[Any]) -> tuple[tuple[str, float], ...]:
     return ()
 
 
-def _open_model(session: ClientSession, model: str, base_url: str | None, key: str | None) -> Any:
+def _open_model(session: Session, model: str, base_url: str | None, key: str | None) -> Any:
     try:
         from pydantic_ai.exceptions import UserError  # noqa: PLC0415 (an extra)
         from pydantic_ai.models import infer_model  # noqa: PLC0415
@@ -218,7 +218,7 @@ def _open_model(session: ClientSession, model: str, base_url: str | None, key: s
         raise UsageError(f"{model}: {said}", fix=fix) from error
 
 
-def _open_provider(session: ClientSession, name: str, base_url: str | None, key: str | None) -> Any:
+def _open_provider(session: Session, name: str, base_url: str | None, key: str | None) -> Any:
     from pydantic_ai.providers import infer_provider, infer_provider_class  # noqa: PLC0415
 
     if name.startswith("gateway/"):
@@ -239,6 +239,6 @@ def _open_provider(session: ClientSession, name: str, base_url: str | None, key:
         from calipers.systems.transport import AiohttpTransport  # noqa: PLC0415
 
         given["http_client"] = httpx2.AsyncClient(
-            transport=AiohttpTransport(session), timeout=None, follow_redirects=False
+            transport=AiohttpTransport(session.client), timeout=None, follow_redirects=False
         )
     return kind(**given)

@@ -61,7 +61,9 @@ class UserSpec(ServedModel):
 
 def sum_user_cost(record: Mapping[str, Any]) -> float:
     """Return what the simulated user of a record cost, as far as that is known."""
-    found = record.get(SIMULATED_USER)
+    if SIMULATED_USER not in record:
+        return 0.0
+    found = record[SIMULATED_USER]
     cost = found.get("cost_usd") if isinstance(found, Mapping) else None
     return float(cost) if isinstance(cost, int | float) else 0.0
 

@@ -58,7 +58,9 @@ class Tally:
                 texts[error] += sign
         elif record.get("finish_reason") in TRUNCATED_REASONS:
             self.truncated += sign
-        self.tokens += sign * sum(_number(record.get(name)) for name in _TOKENS)
+        for name in _TOKENS:
+            if name in record:
+                self.tokens += sign * _number(record[name])
         judging, user = sum_judging_cost(record), sum_user_cost(record)
         if record.get("cost_usd") is not None or judging or user:
             self.priced = True
@@ -113,6 +115,8 @@ def is_correct(record: Mapping[str, Any]) -> bool | None:
     if target is None:
         return None
     answer = record.get("answer")
+    if isinstance(answer, str) and answer == target:
+        return True
     return answer is not None and _normalize(answer) == _normalize(target)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import aiohttp
 import httpx2
 
-from calipers.systems.wire import MOST_BYTES, find_proxy, make_length_fault
+from calipers.systems.posting import find_proxy
+from calipers.systems.wire import MOST_BYTES, make_length_fault
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession

@@ -1,30 +1,22 @@
-"""JSON and HTTP of systems: bodies are bounded, every fault has its kind."""
+"""JSON of systems, and the faults of HTTP: bodies are bounded, every fault has its kind."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
 
-from calipers.support.errors import MissingExtraError
 from calipers.systems.callables import make_reply
 from calipers.systems.calls import Fault, Reply
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
 
 MOST_BYTES = 16 << 20
 """Of a reply, or of what a command writes."""
 
-_OK = 200
 _REJECTED_KEY = (401, 403)
 _TOO_MANY = 429
 _SERVER = 500
@@ -32,12 +24,13 @@ _HELD = 1 << 16  # bytes of a body that a message is made of, before it is maske
 _SHOWN = 300  # characters of a provider's message
 _START = 80  # characters of what is not JSON
 _FILTERS = ("content_filter", "content_policy", "ResponsibleAI")
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _SPENT = ("insufficient_quota", "billing")
 
 
 def as_json(value: Any) -> bytes:
     """Return JSON in UTF-8; unpaired surrogates, which it cannot hold, are replaced."""
-    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return _encode(value).encode("utf-8", "replace")
 
 
 def parse_reply(content: bytes, *, again: bool = True) -> Reply:
@@ -53,70 +46,6 @@ def parse_json(content: bytes, *, again: bool = True) -> Any:
         text = content[:_HELD].decode(errors="replace")
         said = f"not JSON: {text}" if text.strip() else "not JSON, but nothing at all"
         raise Fault("bad_response", said, again=again, most=_START) from error
-
-
-@asynccontextmanager
-async def open_session() -> AsyncIterator[ClientSession]:
-    """Open connections that are kept and reused; their number is limited elsewhere."""
-    try:
-        import aiohttp  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise MissingExtraError("models and servers need aiohttp", extra="run") from None
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-    no_limit = aiohttp.ClientTimeout(total=None)  # the run bounds each call
-    async with aiohttp.ClientSession(connector=connector, timeout=no_limit) as session:
-        yield session
-
-
-def find_proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL, or None."""
-    parts = urlsplit(url)
-    if parts.hostname is None or proxy_bypass(parts.hostname):
-        return None
-    return getproxies().get(parts.scheme)
-
-
-class Post:
-    """Posts JSON to one URL and gives the body back, or a fault."""
-
-    def __init__(self, session: ClientSession, url: str, headers: Mapping[str, str]) -> None:
-        self._session = session
-        self._url = url
-        self._headers = {"Content-Type": "application/json", **headers}
-        self._proxy = find_proxy(url)
-
-    async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """Return the body of a reply with status 200."""
-        try:
-            async with self._session.post(
-                self._url,
-                data=body,
-                headers={**self._headers, **headers} if headers else self._headers,
-                proxy=self._proxy,
-                allow_redirects=False,  # a key goes to nobody else
-            ) as response:
-                content = await _read(response)
-                if response.status != _OK:
-                    raise make_status_fault(response.status, response.headers, content)
-                return content
-        except (OSError, _import_error()) as error:
-            raise make_connection_fault(error) from error
-
-
-def _import_error() -> type[Exception]:
-    from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
-
-    return ClientError
-
-
-async def _read(response: ClientResponse) -> bytes:
-    pieces, size = [], 0
-    while piece := await response.content.readany():
-        size += len(piece)
-        if size > MOST_BYTES:
-            raise make_length_fault()
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def make_length_fault() -> Fault:
@@ -166,13 +95,14 @@ def _read_error(content: bytes | object) -> tuple[str, str]:
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return how many seconds a server asks to wait, from a number or a date."""
-    for name, unit in (("retry-after-ms", 1000), ("Retry-After", 1)):
+    given = {name.lower(): value for name, value in headers.items()}
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         with contextlib.suppress(KeyError, ValueError):
-            seconds = float(headers[name]) / unit
+            seconds = float(given[name]) / unit
             if isfinite(seconds):
                 return max(0.0, seconds)
     with contextlib.suppress(KeyError, ValueError, TypeError):
-        then = parsedate_to_datetime(headers["Retry-After"])
+        then = parsedate_to_datetime(given["retry-after"])
         then = then if then.tzinfo else then.replace(tzinfo=UTC)
         return max(0.0, (then - datetime.now(tz=UTC)).total_seconds())
     return None

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.systems.batches.ledger import Sending
 from calipers.systems.batches.model import Outcome, wait_until
 from calipers.systems.batches.requests import Requests
 from calipers.systems.calls import Call, Fault, Reply
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
+from calipers.systems.posting import Session
 
 BASE_URL = "https://api.anthropic.com"
 _PATH = "/v1/messages/batches"
@@ -33,7 +31,7 @@ _AGAIN = ("rate_limit_error", "api_error", "overloaded_error", "timeout_error")
 class AnthropicBatches:
     """Batches of messages."""
 
-    def __init__(self, session: ClientSession, model: str, base_url: str, key: str | None) -> None:
+    def __init__(self, session: Session, model: str, base_url: str, key: str | None) -> None:
         headers = {"anthropic-version": _VERSION} | ({} if key is None else {"x-api-key": key})
         self._requests = Requests(session, base_url, headers)
         self._model = model

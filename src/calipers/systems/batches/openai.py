@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.systems.batches.ledger import Sending
 from calipers.systems.batches.model import Outcome
 from calipers.systems.batches.requests import BatchLost, Requests, write_lines
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.chat import make_body, read_reply
+from calipers.systems.posting import Session
 from calipers.systems.wire import make_status_fault
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
 
 BASE_URL = "https://api.openai.com/v1"
 _ENDPOINT = "/v1/chat/completions"
@@ -27,7 +25,7 @@ class OpenAIBatches:
     """Batches of chat completions."""
 
     def __init__(
-        self, session: ClientSession, model: str, base_url: str, key: str | None, *, logprobs: bool
+        self, session: Session, model: str, base_url: str, key: str | None, *, logprobs: bool
     ) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._requests = Requests(session, base_url, headers)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from calipers.support.cache import Say
 from calipers.systems.batches import anthropic, openai
 from calipers.systems.batches.ledger import Ledger
 from calipers.systems.batches.model import BatchModel, BatchService
+from calipers.systems.posting import Session
 from calipers.systems.secrets import read_key
 from calipers.systems.spec import SystemSpec
 
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
-
 
 def open_batch_model(
-    system: SystemSpec, session: ClientSession, ledger: Path, say: Say, *, logprobs: bool
+    system: SystemSpec, session: Session, ledger: Path, say: Say, *, logprobs: bool
 ) -> BatchModel:
     """Return the model; `ledger` is the file that remembers what waits at the provider."""
     provider, _, model = (system.model or "").partition(":")

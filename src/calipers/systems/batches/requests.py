@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from calipers.systems.calls import Fault
+from calipers.systems.posting import Post, Session, find_proxy
 from calipers.systems.wire import (
     MOST_BYTES,
-    Post,
     as_json,
-    find_proxy,
     make_connection_fault,
     make_length_fault,
     make_status_fault,
@@ -19,7 +18,7 @@ from calipers.systems.wire import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, FormData
+    from aiohttp import FormData
 
 _OK = 200
 _NOT_FOUND = 404
@@ -37,7 +36,7 @@ class BatchLost(Fault):
 class Requests:
     """Requests to one provider, with its headers."""
 
-    def __init__(self, session: ClientSession, base_url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, session: Session, base_url: str, headers: Mapping[str, str]) -> None:
         self._session = session
         self._base = base_url.rstrip("/")
         self._headers = dict(headers)
@@ -91,7 +90,7 @@ class Requests:
         from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
 
         try:
-            async with self._session.request(
+            async with self._session.client.request(
                 method,
                 f"{self._base}{path}",
                 headers=self._headers,

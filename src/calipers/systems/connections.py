@@ -1,0 +1,222 @@
+"""Connections that are kept and reused to post requests, in HTTP/1.1 and nothing else.
+
+A request over these takes a third of the processor's time that it takes over aiohttp's client,
+which does much more: see docs/decisions/0015. What is not here (proxies, redirects, cookies) is
+done by aiohttp, or by nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+from calipers.systems.http_reply import PACKED, HttpError, HttpReply, ReplyReader, TooLong
+
+if TYPE_CHECKING:
+    from yarl import URL
+
+_KEPT = 60.0  # seconds that a connection may be idle and is still used
+_NAMES = 10.0  # seconds that the addresses of a host are remembered
+_NEXT_ADDRESS = 0.25  # seconds until a further address of a host is tried beside the first
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Connections:
+    """The connections to all servers, as many as there are requests at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most  # bytes of a body
+        self._servers: dict[tuple[str, str, int], Server] = {}
+
+    def open_server(self, url: URL) -> Server:
+        """Return the server of a URL, whose connections are shared by all who post to it."""
+        origin = (url.scheme, url.raw_host or "", url.port or _PORTS[url.scheme])
+        return self._servers.setdefault(origin, Server(*origin, self._most))
+
+    async def close(self) -> None:
+        """Close all connections, also those that wait for a reply."""
+        for server in self._servers.values():
+            server.close()
+        await asyncio.sleep(0)  # so that they are closed when this returns
+
+
+class Server:
+    """A server, and the connections to it."""
+
+    def __init__(self, scheme: str, host: str, port: int, most: int) -> None:
+        self._host = host
+        self._port = port
+        self._is_secret = scheme == "https"
+        self._most = most
+        self._idle: list[_Connection] = []
+        self._open: set[_Connection] = set()
+        self._addresses: Sequence[Any] = ()
+        self._known_until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def send(self, request: bytes) -> HttpReply:
+        """Send a request, and return its reply.
+
+        Raises:
+            OSError: The server cannot be reached, or what comes back is no reply.
+            TooLong: The body is longer than is kept.
+        """
+        connection = self._find_idle() or await self._connect()
+        reply = await connection.send(request)
+        if reply.may_reuse and connection.is_free:
+            connection.since = monotonic()
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return reply
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in [*self._open]:
+            connection.close()
+
+    def _find_idle(self) -> _Connection | None:
+        """Return the connection that was used last; those that nobody used for long are closed."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_free and monotonic() - connection.since < _KEPT:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self) -> _Connection:
+        from aiohappyeyeballs import start_connection  # noqa: PLC0415 (comes with aiohttp)
+
+        loop = asyncio.get_running_loop()
+        tls: dict[str, Any] = {}
+        if self._is_secret:
+            tls = {"ssl": self._tls, "server_hostname": self._host}
+        try:
+            found = await start_connection(
+                await self._find_addresses(), happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
+            )
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self._most, self._open), sock=found, **tls
+            )
+        except TimeoutError:
+            raise
+        except OSError as error:
+            said = f"cannot connect to {self._host}:{self._port}: {error}"
+            raise ConnectionError(said) from error
+        return connection
+
+    async def _find_addresses(self) -> Sequence[Any]:
+        async with self._asking:
+            if monotonic() >= self._known_until:
+                loop = asyncio.get_running_loop()
+                self._addresses = await loop.getaddrinfo(
+                    self._host, self._port, type=socket.SOCK_STREAM
+                )
+                self._known_until = monotonic() + _NAMES
+        return self._addresses
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: a request, its reply, then the next."""
+
+    def __init__(self, most: int, open_ones: set[_Connection]) -> None:
+        self.since = 0.0  # when it was last used
+        self._most = most
+        self._open_ones = open_ones
+        self._transport: asyncio.Transport | None = None
+        self._reader: ReplyReader | None = None
+        self._waiter: asyncio.Future[HttpReply] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Say whether it is open, and nothing is under way."""
+        transport = self._transport
+        return (
+            transport is not None
+            and self._waiter is None
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        )
+
+    async def send(self, request: bytes) -> HttpReply:
+        """Send a request, and return its reply; without one, the connection is closed."""
+        assert self._transport is not None
+        self._reader = ReplyReader(self._most)
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            self._transport.write(request)
+            reply = await self._waiter
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+        return reply
+
+    def close(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._open_ones.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            self.close()  # nobody has asked for it
+            return
+        assert self._reader is not None
+        try:
+            reply = self._reader.feed(data)
+        except (HttpError, TooLong) as problem:
+            waiter.set_exception(problem)
+        else:
+            if reply is not None:
+                waiter.set_result(reply)
+
+    def eof_received(self) -> None:
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_ones.discard(self)
+        self._end(exc)
+        self._transport = None
+
+    def _end(self, error: Exception | None = None) -> None:
+        """Complete a reply that ends with the connection; any other is lost."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        assert self._reader is not None
+        try:
+            waiter.set_result(self._reader.end())
+        except (HttpError, TooLong) as problem:
+            waiter.set_exception(error or problem)
+
+
+def make_head(url: URL, headers: Mapping[str, str]) -> bytes:
+    """Return the head of a request to post JSON, up to the length of its body.
+
+    Raises:
+        ValueError: A header has a line end in it.
+    """
+    first = f"POST {url.raw_path_qs} HTTP/1.1"
+    ours = {"Host": url.host_port_subcomponent or "", "Accept": "*/*", "Accept-Encoding": PACKED}
+    given = {name.lower(): (name, value) for name, value in {**ours, **headers}.items()}
+    lines = [first, *(f"{name}: {value}" for name, value in given.values()), "Content-Length: "]
+    if any(_CONTROL.search(line) for line in lines):
+        raise ValueError("a header with a line end or another control character in it")
+    return "\r\n".join(lines).encode()

@@ -1,0 +1,116 @@
+"""Requests to servers: over connections of our own, or by aiohttp where there is a proxy."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from calipers.support.errors import MissingExtraError
+from calipers.systems.connections import Connections, make_head
+from calipers.systems.http_reply import TooLong
+from calipers.systems.wire import (
+    MOST_BYTES,
+    make_connection_fault,
+    make_length_fault,
+    make_status_fault,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What requests go over: our own connections, and aiohttp's for what those cannot do."""
+
+    connections: Connections
+    client: ClientSession
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[Session]:
+    """Open connections that are kept and reused; their number is limited elsewhere."""
+    try:
+        import aiohttp  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise MissingExtraError("models and servers need aiohttp", extra="run") from None
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+    no_limit = aiohttp.ClientTimeout(total=None)  # the run bounds each call
+    connections = Connections(MOST_BYTES)
+    async with aiohttp.ClientSession(connector=connector, timeout=no_limit) as client:
+        try:
+            yield Session(connections, client)
+        finally:
+            await connections.close()
+
+
+def find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL, or None."""
+    parts = urlsplit(url)
+    if parts.hostname is None or proxy_bypass(parts.hostname):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+class Post:
+    """Posts JSON to one URL and gives the body back, or a fault."""
+
+    def __init__(self, session: Session, url: str, headers: Mapping[str, str]) -> None:
+        from yarl import URL  # noqa: PLC0415 (comes with aiohttp)
+
+        self._client = session.client
+        self._url = URL(url)
+        self._headers = {"Content-Type": "application/json", "User-Agent": "calipers", **headers}
+        self._head = make_head(self._url, self._headers)
+        self._proxy = find_proxy(url)
+        self._server = session.connections.open_server(self._url)
+
+    async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """Return the body of a reply with status 200."""
+        if self._proxy is not None:
+            return await self._post_by_proxy(body, headers)
+        head = make_head(self._url, {**self._headers, **headers}) if headers else self._head
+        try:
+            reply = await self._server.send(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+        except TooLong:
+            raise make_length_fault() from None
+        except OSError as error:
+            raise make_connection_fault(error) from error
+        return _check_status(reply.status, reply.headers, reply.content)
+
+    async def _post_by_proxy(self, body: bytes, headers: Mapping[str, str] | None) -> bytes:
+        from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
+
+        try:
+            async with self._client.post(
+                self._url,
+                data=body,
+                headers={**self._headers, **(headers or {})},
+                proxy=self._proxy,
+                allow_redirects=False,  # a key goes to nobody else
+            ) as response:
+                return _check_status(response.status, response.headers, await _read(response))
+        except (OSError, ClientError) as error:
+            raise make_connection_fault(error) from error
+
+
+def _check_status(status: int, headers: Mapping[str, str], content: bytes) -> bytes:
+    if status != _OK:
+        raise make_status_fault(status, headers, content)
+    return content
+
+
+async def _read(response: ClientResponse) -> bytes:
+    pieces, size = [], 0
+    while piece := await response.content.readany():
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise make_length_fault()
+        pieces.append(piece)
+    return b"".join(pieces)
