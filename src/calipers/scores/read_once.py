@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from calipers.engines.plan import Plan
+from calipers.engines.plan import SAME_ID, Plan
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK, Feature
@@ -21,7 +21,7 @@ from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
 from calipers.scores.results import Input, Score
-from calipers.scores.score import Progress, assemble_score, list_inputs, make_plan
+from calipers.scores.score import Progress, assemble_score, list_inputs, list_seen, make_plan
 
 if TYPE_CHECKING:
     from calipers.engines.reading import ReadRows
@@ -44,6 +44,11 @@ class ReadRecords:
         outcome = measure(self.rows, plan)
         return assemble_score(self.sources, outcome, plan, options, self._inputs)
 
+    def count_tasks(self) -> int:
+        """Return how many tasks there are; a record without an id is one of its own."""
+        parts = (part[SAME_ID] for part in self.rows.store.parts([SAME_ID]))
+        return sum(each.drop_nulls().n_unique() + each.null_count() for each in parts)
+
     def task_rows(self, metric: Metric, options: Options) -> TaskRows | None:
         """Return the rows with what one metric needs, in the groups of these options.
 
@@ -55,10 +60,11 @@ class ReadRecords:
             return None
         store, grouped = self.rows.store, self.rows.group(options.by)
         plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
-        columns = [name for name in plan.schema if name in store.columns and name != GROUP]
-        pairs = zip(store.parts(columns), grouped.list_groups(), strict=True)
+        own = [name for name in plan.schema if name in store.columns]
+        own = [SAME_ID if name == TASK else name for name in own if name != GROUP]
+        pairs = zip(store.parts(own), grouped.list_groups(), strict=True)
         frames = [part.with_columns(grouped.codes.decode(groups)) for part, groups in pairs]
-        rows = pl.concat(frames).sort(GROUP, TASK, maintain_order=True)
+        rows = pl.concat(frames).rename({SAME_ID: TASK}).sort(GROUP, TASK, maintain_order=True)
         return TaskRows(name="the records", plan=plan, rows=rows)
 
     @cached_property
@@ -71,6 +77,7 @@ def read_once(
     data: Any,
     asked: Sequence[Options],
     *,
+    by: Sequence[str],
     by_if_few: Sequence[str] = (),
     watches: Sequence[Watch] = (),
     progress: Progress = lambda _: None,
@@ -78,13 +85,16 @@ def read_once(
     """Read the records in `data` for options that differ in their groups and metrics alone.
 
     They can be grouped by the fields of any of these options, and by those of `by_if_few` that take
-    no more than 1,000 values. Those who watch see every row on its way.
+    no more than 1,000 values; soonest by all fields of `by` that they have, in whose groups they
+    are kept. Those who watch see every row on its way.
     """
     from calipers.engines.reading import read_rows  # noqa: PLC0415 (only when it is used)
 
     sources = open_sources(data)
     together = watch_together(watches)
     plan = _join([make_plan(sources, options) for options in asked], by_if_few)
+    seen = list_seen(sources, asked[0])
+    plan = replace(plan, by=tuple(name for name in by if name in seen))
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
@@ -102,7 +112,7 @@ def read_once(
 
 
 def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
-    """Return the plan that reads, without groups, what any of the plans measures."""
+    """Return the plan that reads what any of the plans measures."""
     first = plans[0]
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
@@ -110,7 +120,6 @@ def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
     return replace(
         first,
         metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
-        by=(),
         whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
         regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
         regrouped_if_few=tuple(name for name in by_if_few if name not in first.by),
