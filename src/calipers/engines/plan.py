@@ -263,7 +263,7 @@ class Plan:
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
         if self.regrouped_by:
-            frame = frame.with_columns(_hash_id().alias(SAME_ID))
+            frame = frame.with_columns(hash_in_all("id").alias(SAME_ID))
         if self.cluster is not None:
             text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
             frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
@@ -381,10 +381,10 @@ def hash_in_group(field: str) -> pl.Expr:
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
 
 
-def _hash_id() -> pl.Expr:
-    """Return the number of a task whatever its group: that of rows that are in no groups."""
-    of_all = pl.struct(group_text(()).alias(GROUP), pl.col("id").cast(pl.String)).hash()
-    return pl.when(pl.col("id").is_not_null()).then(of_all.reinterpret(signed=True))
+def hash_in_all(field: str) -> pl.Expr:
+    """Return a number for the field's value whatever the row's group, null where there is none."""
+    whole = pl.struct(group_text(()).alias(GROUP), pl.col(field).cast(pl.String))
+    return pl.when(pl.col(field).is_not_null()).then(whole.hash().reinterpret(signed=True))
 
 
 def name_column(field: str) -> str:

@@ -122,7 +122,7 @@ class ReportPage:
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
         n_tasks = read.count_tasks()
-        ranking, said = rank_groups(read, score, options)
+        ranking, said = rank_groups(read, score, options, n_tasks)
         return Report(
             title=self._asked.title or make_title(self._table, score, manifest, n_tasks),
             facts=dict(list_facts(score, self._table, manifest, records, n_tasks)),

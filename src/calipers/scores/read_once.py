@@ -5,7 +5,7 @@ The engine's narrow columns are kept, in memory or in temporary files, while the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from calipers.engines.plan import SAME_ID, Plan
+from calipers.engines.plan import (
+    CLUSTER_TEXT,
+    IDENTITY,
+    SAME_ID,
+    TRUNCATED,
+    Plan,
+    hash_in_all,
+)
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import GROUP, TASK, Feature
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
@@ -59,17 +66,38 @@ class ReadRecords:
         if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
             return None
         store, grouped = self.rows.store, self.rows.group(options.by)
-        plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
-        own = [name for name in plan.schema if name in store.columns]
-        own = [SAME_ID if name == TASK else name for name in own if name != GROUP]
-        pairs = zip(store.parts(own), grouped.list_groups(), strict=True)
-        frames = [part.with_columns(grouped.codes.decode(groups)) for part, groups in pairs]
-        rows = pl.concat(frames).rename({SAME_ID: TASK}).sort(GROUP, TASK, maintain_order=True)
-        return TaskRows(name="the records", plan=plan, rows=rows)
+        plan = make_plan(self.sources, replace(options, for_report=False))
+        plan = replace(plan, by=(), metrics=(metric,))
+        own = {TASK: pl.col(SAME_ID)}
+        if plan.cluster is not None:
+            own[CLUSTER] = hash_in_all(CLUSTER_TEXT)
+        unused = (GROUP, IDENTITY, TRUNCATED)
+        columns = [name for name in plan.schema if name in store.columns and name not in unused]
+        needed = {SAME_ID, CLUSTER_TEXT, *columns}.intersection(store.columns)
+        parts = zip(store.parts(sorted(needed)), grouped.list_groups(), strict=True)
+        rows = pl.concat(
+            part.with_columns(**own).select(columns).with_columns(groups) for part, groups in parts
+        )
+        systems = rows.partition_by(GROUP, as_dict=True, include_key=False)
+        by_text = {text: systems[grouped.encode(text),] for text in sorted(grouped.groups)}
+        return TaskRows(name="the records", plan=plan, rows=_sort_tasks(by_text))
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:
         return tuple(list_inputs(self.sources, self.rows.readings, hash_all=self.hash_inputs))
+
+
+def _sort_tasks(groups: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all groups by group and task; most often groups have the same tasks."""
+    texts = pl.Enum(list(groups))  # in the order of the texts, and as quick as numbers
+    frames: list[pl.DataFrame] = []
+    first: pl.Series | None = None
+    for text, rows in groups.items():
+        if first is None or not rows[TASK].equals(first):
+            first = rows[TASK]
+            order = rows.select(pl.arg_sort_by(TASK, maintain_order=True)).to_series()
+        frames.append(rows[order].with_columns(pl.lit(text, texts).alias(GROUP)))
+    return pl.concat(frames)
 
 
 @contextmanager
