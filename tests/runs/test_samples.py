@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
+import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
+from calipers.runs.telling import TellingRows
 from tests.examples import examples
 from tests.reports.pages_at_hand import records
 
@@ -91,3 +95,43 @@ def test_every_system_has_its_share() -> None:
     )
     assert max(shown.values()) - min(shown.values()) <= 1
     assert set(shown) == {"a", "b", "c"}
+
+
+def _tell(batches: list[pl.DataFrame], most: int, *, look_at_all: bool) -> list[dict[str, Any]]:
+    telling = TellingRows(most, kind="kind", systems=["model"], sure="sure")
+    for batch in batches:
+        if look_at_all:
+            telling._bars = None
+        telling.take(batch)
+    assert telling.rows is not None
+    return telling.rows.to_dicts()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_are_not_looked_at_would_not_have_been_chosen(seed: int) -> None:
+    chance = random.Random(seed)
+    tasks, levels = chance.choice([8, 60, 10_000]), chance.choice([2, 30, 10_000])
+    systems, most = chance.choice([1, 2, 5]), chance.choice([1, 6, 7, 20])
+
+    def draw(number: int) -> dict[str, Any]:
+        model = chance.randrange(systems) if chance.random() < 0.9 else 0
+        sure = (chance.randrange(levels) + model) / (levels + systems)
+        return {
+            "row": number,
+            "id": str(chance.randrange(tasks)),
+            "model": f"m{model}" if model else None,
+            "kind": chance.choice(["wrong", "wrong", "right"]),
+            "sure": None if chance.random() < 0.1 else sure,
+        }
+
+    schema = {
+        "row": pl.Int64,
+        "id": pl.String,
+        "model": pl.String,
+        "kind": pl.String,
+        "sure": pl.Float64,
+    }
+    rows = pl.DataFrame([draw(number) for number in range(900)], schema=schema)
+    batches = [rows[start : start + 150] for start in range(0, 900, 150)]
+    found = _tell(batches, most, look_at_all=False)
+    assert found == _tell(batches, most, look_at_all=True)

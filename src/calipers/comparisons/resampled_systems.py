@@ -37,7 +37,7 @@ def resample_systems(
 ) -> tuple[Estimates, CommonTasks]:
     """Return each system's value on the common tasks; all are drawn from the same resamples."""
     counted = select_counted(systems.rows, metric)
-    common = find_common(systems, metric, counted.select(GROUP, TASK))
+    common = find_common(systems, metric, counted.select(GROUP, TASK).unique(maintain_order=True))
     codes = number_units(common.tasks, (systems.rows,) if options.cluster else ())
     units = codes[CODE].n_unique()
     coded = add_codes(counted, codes)

@@ -54,12 +54,16 @@ class TaskMatrix:
 
 
 def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> CommonTasks:
-    """Return the tasks that every system with the metric has; `known` has GROUP and TASK.
+    """Return the tasks that every system with the metric has; `known` names each pair once.
 
     Raises:
         UsageError: Fewer than two systems have the metric, or no task is common to all.
     """
-    counts = dict(known.group_by(GROUP).agg(pl.col(TASK).n_unique()).iter_rows())
+    of_systems = {
+        text: rows[TASK]
+        for (text,), rows in known.select(GROUP, TASK).partition_by(GROUP, as_dict=True).items()
+    }
+    counts = {text: len(tasks) for text, tasks in of_systems.items()}
     texts = [text for text in systems.keys if counts.get(text)]
     names = systems.names
     without = [names[text] for text in systems.keys if not counts.get(text)]
@@ -69,9 +73,7 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
             f"{metric.name}: {having}, so there is nothing to rank ({metric.empty})",
             fix="rank by another metric: --metric NAME; calipers score shows which have values",
         )
-    shared = known.group_by(TASK).agg(pl.col(GROUP).n_unique().alias("systems"))
-    every = shared.height
-    tasks = shared.filter(pl.col("systems") == len(texts)).select(TASK).sort(TASK)
+    tasks, every = _share_tasks([of_systems[text] for text in texts])
     lacking = {names[text]: every - counts[text] for text in texts if counts[text] < every}
     if not tasks.height:
         raise UsageError(
@@ -89,6 +91,16 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
             f"{every - tasks.height:,} of {every:,} are left out ({_say_lacking(lacking)})"
         )
     return CommonTasks(systems=tuple(texts), tasks=tasks, notices=tuple(notices))
+
+
+def _share_tasks(of_systems: Sequence[pl.Series]) -> tuple[pl.DataFrame, int]:
+    """Return the tasks that all systems have, sorted, and how many tasks any of them has."""
+    first = of_systems[0]
+    if all(each.equals(first) for each in of_systems):
+        return first.sort().to_frame(), len(first)
+    shared = pl.concat(of_systems).to_frame().group_by(TASK).len()
+    common = shared.filter(pl.col("len") == len(of_systems)).select(TASK).sort(TASK)
+    return common, shared.height
 
 
 def _say_tasks(tasks: int) -> str:
@@ -114,18 +126,14 @@ def make_matrix(
     if table is None:
         return None
     common = find_common(systems, metric, table)
-    places = common.tasks.with_row_index("place")
-    found = table.join(places, on=TASK)
     shape = len(common.systems), common.tasks.height
-    row = {text: number for number, text in enumerate(common.systems)}
-    at = (
-        found[GROUP].replace_strict(row, return_dtype=pl.Int64).to_numpy(),
-        found["place"].to_numpy(),
-    )
+    if table.height > shape[0] * shape[1]:
+        table = table.join(common.tasks, on=TASK, how="semi", maintain_order="left")
+    order = [common.systems.index(text) for text in table[GROUP][:: shape[1]]]  # by system and task
 
     def dense(name: str) -> Floats:
-        matrix = np.zeros(shape)
-        matrix[at] = found[name].cast(pl.Float64).to_numpy()
+        matrix = np.empty(shape)
+        matrix[order] = table[name].cast(pl.Float64).to_numpy().reshape(shape)
         return matrix
 
     matrix = TaskMatrix(

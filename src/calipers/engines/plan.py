@@ -39,6 +39,7 @@ FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
 TRUNCATED = "_truncated"  # replies that were cut off stay in the metrics, and are counted
 CLUSTER_TEXT = "_cluster_text"  # what a cluster is told by, where rows are grouped afterwards
+SAME_ID = "_same_id"  # a task in all groups, where rows are grouped afterwards
 IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
@@ -192,6 +193,7 @@ class Plan:
         columns |= {"id": pl.String()} if self.per_task or self.regrouped_by else {}
         if self.regrouped_by and self.cluster is not None:
             columns[CLUSTER_TEXT] = pl.String()
+        columns |= {SAME_ID: pl.Int64()} if self.regrouped_by else {}
         columns |= dict.fromkeys(self.having, pl.Boolean())
         columns |= {feature.name: feature.dtype for feature in self.features if feature.stored}
         return columns
@@ -260,6 +262,8 @@ class Plan:
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
+        if self.regrouped_by:
+            frame = frame.with_columns(hash_in_all("id").alias(SAME_ID))
         if self.cluster is not None:
             text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
             frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
@@ -375,6 +379,12 @@ def name_key(name: str) -> str:
 def hash_in_group(field: str) -> pl.Expr:
     """Return a number for the field's value within the row's group, null where there is none."""
     return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
+
+
+def hash_in_all(field: str) -> pl.Expr:
+    """Return a number for the field's value whatever the row's group, null where there is none."""
+    whole = pl.struct(group_text(()).alias(GROUP), pl.col(field).cast(pl.String))
+    return pl.when(pl.col(field).is_not_null()).then(whole.hash().reinterpret(signed=True))
 
 
 def name_column(field: str) -> str:

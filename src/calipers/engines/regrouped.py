@@ -19,7 +19,7 @@ _ID = "id"
 
 
 class Regrouped(GroupedRows):
-    """The rows of a store that was filled without groups, by some of the keys that it has."""
+    """The rows of a store by some of the keys that it has, or all of them in one group."""
 
     def __init__(self, store: Store, by: Sequence[str], cluster: str | None) -> None:
         super().__init__()
@@ -31,6 +31,8 @@ class Regrouped(GroupedRows):
 
     def _number_groups(self) -> pl.DataFrame:
         """Number the combinations of keys in the order in which they first come."""
+        if not self._keys:
+            return pl.DataFrame([self.codes.encode(pl.Series(GROUP, ["{}"]))])
         parts = (part.unique(maintain_order=True) for part in self._store.parts(self._keys))
         found = pl.concat(parts).unique(maintain_order=True)
         fields = (
@@ -71,8 +73,14 @@ class Regrouped(GroupedRows):
 
     def _group(self, part: pl.DataFrame) -> pl.DataFrame:
         """Return the group, the task and the cluster of each row."""
-        keys = part.select(self._keys)
-        numbers = keys.join(self._numbers, on=self._keys, how="left", maintain_order="left")[GROUP]
+        numbers = self._list_numbers(part)
         named = part.with_columns(self.codes.decode(numbers))
         hashes = (hash_in_group(text).alias(name) for name, text in self._hashed.items())
         return named.select(*hashes).with_columns(numbers)
+
+    def _list_numbers(self, part: pl.DataFrame) -> pl.Series:
+        """Return the group of each row, by its number."""
+        if not self._keys:
+            return pl.zeros(part.height, pl.Int32, eager=True).alias(GROUP)
+        keys = part.select(self._keys)
+        return keys.join(self._numbers, on=self._keys, how="left", maintain_order="left")[GROUP]

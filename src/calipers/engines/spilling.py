@@ -20,12 +20,12 @@ _LOOKED_AT = 8_000_000  # tasks at a time
 _LOOKED_AT_FIRST = 100  # values, before all are
 
 
-def split_by_task(rows: pl.DataFrame, parts: int) -> dict[int, pl.DataFrame]:
+def split_by_task(rows: pl.DataFrame, parts: int, task: str = TASK) -> dict[int, pl.DataFrame]:
     """Return the rows spread over parts, by number: all rows of a task in the same one.
 
     Rows without an id are tasks of their own: any part will do.
     """
-    part = pl.coalesce(pl.col(TASK), pl.int_range(pl.len())) % parts
+    part = pl.coalesce(pl.col(task), pl.int_range(pl.len())) % parts
     shares = rows.with_columns(part.alias("_part")).partition_by(
         "_part", as_dict=True, include_key=False
     )
@@ -33,15 +33,15 @@ def split_by_task(rows: pl.DataFrame, parts: int) -> dict[int, pl.DataFrame]:
 
 
 def split_finished(
-    tables: Sequence[pl.DataFrame],
+    tables: Sequence[pl.DataFrame], task: str = TASK
 ) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
     """Return the rows of tasks that seem to be finished, and those of tasks that may go on.
 
     These are the tasks of the last table; where too many rows had to wait for them, none does.
     """
     *before, last = tables
-    tasks = last[TASK].drop_nulls().unique()
-    going_on = [table[TASK].is_in(tasks.implode()).fill_null(value=False) for table in before]
+    tasks = last[task].drop_nulls().unique()
+    going_on = [table[task].is_in(tasks.implode()).fill_null(value=False) for table in before]
     waiting = sum(int(each.sum()) for each in going_on)
     if not before or waiting > sum(table.height for table in before) // 2:
         return list(tables), []
@@ -64,9 +64,13 @@ def _shrink(column: pl.Series) -> pl.Series:
 
 
 class SpilledRows:
-    """Rows that are written part by part, then read as often as is needed."""
+    """Rows that are written part by part, then read as often as is needed.
 
-    def __init__(self) -> None:
+    `task` is the column whose equal values stay together.
+    """
+
+    def __init__(self, task: str = TASK) -> None:
+        self._task = task
         self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
         self._parts: list[list[Path]] = []  # the files of each part
         self._schemas: dict[Path, pl.Schema] = {}
@@ -111,7 +115,7 @@ class SpilledRows:
         shares = self._rows // _LOOKED_AT + 1
         for share in range(shares):
             tasks = [
-                self._read(file, [TASK])[TASK].drop_nulls()
+                self._read(file, [self._task])[self._task].drop_nulls()
                 for files in self._parts
                 for file in files
             ]
@@ -129,7 +133,7 @@ class SpilledRows:
         count = max(2, ceil(self._bytes / SPILL_BYTES))
         spread: list[list[Path]] = [[] for _ in range(count)]
         for [file] in self._parts:
-            for number, share in split_by_task(self._read(file), count).items():
+            for number, share in split_by_task(self._read(file), count, self._task).items():
                 spread[number].append(self._write(share, f"{file.stem}-{number:04}"))
             file.unlink()
         self._parts = [files for files in spread if files]

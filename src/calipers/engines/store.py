@@ -18,11 +18,13 @@ import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
+from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
 
 HELD_BYTES = 160 << 20
+_STAYING = (GROUP, TASK, SAME_ID)
 _FEW_GROUPS = 64  # so many pieces of each table are put together one by one
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
@@ -89,9 +91,7 @@ def decode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
 def drop_empty_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the columns in which none has a value; group and task stay."""
     nulls = zip(rows.columns, rows.null_count().row(0), strict=True)
-    return rows.select(
-        name for name, count in nulls if name in (GROUP, TASK) or count < rows.height
-    )
+    return rows.select(name for name, count in nulls if name in _STAYING or count < rows.height)
 
 
 def complete_columns(
@@ -115,6 +115,7 @@ class Store(GroupedRows):
     ) -> None:
         super().__init__()
         self.texts = dict(texts or {})
+        self._task = SAME_ID if SAME_ID in schema else TASK  # whose rows stay together
         self._schema = schema | dict.fromkeys((GROUP, *self.texts), pl.Int32())
         self._held: list[pl.DataFrame] = []
         self._held_size = 0.0
@@ -160,10 +161,10 @@ class Store(GroupedRows):
         self._held_bytes = min(
             self._held_bytes, spilling.SPILL_BYTES
         )  # they no longer fit: less at a time
-        self._spilled = self._spilled or SpilledRows()
+        self._spilled = self._spilled or SpilledRows(self._task)
         waiting: list[pl.DataFrame] = []
         while self._held:
-            rows, waiting = split_finished([*waiting, *self._pop_held()])
+            rows, waiting = split_finished([*waiting, *self._pop_held()], self._task)
             self._spilled.add(_merge_groups(rows))
         self._held = waiting
         self._held_size = sum(each.estimated_size() for each in waiting)

@@ -194,7 +194,9 @@ def _measure(
         questions.append(question.options)
         watches.append(watch_groups(question.table.watch, fields, None))
     journal = str(folder.journal)
-    with read_once(journal, questions, by_if_few=FIELDS, watches=watches) as read:
+    with read_once(
+        journal, questions, by=asked.options.by, by_if_few=FIELDS, watches=watches
+    ) as read:
         score = read.score(asked.options)
         folder.write(SCORE, score.to_json() + "\n")
         gate = None if question is None else decide(question, read.score(question.options))

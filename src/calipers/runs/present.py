@@ -69,7 +69,12 @@ def report_data(
         watches.append(watch_groups(question.table.watch, fields, options.cluster))
     questions = (*page.questions, *(() if question is None else (question.options,)))
     with read_once(
-        records, questions, by_if_few=FIELDS, watches=watches, progress=progress
+        records,
+        questions,
+        by=options.by or SYSTEM,
+        by_if_few=FIELDS,
+        watches=watches,
+        progress=progress,
     ) as read:
         gate = None
         if question is not None:
@@ -116,10 +121,11 @@ class ReportPage:
         score = read.score(options)
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
-        ranking, said = rank_groups(read, score, options)
+        n_tasks = read.count_tasks()
+        ranking, said = rank_groups(read, score, options, n_tasks)
         return Report(
-            title=self._asked.title or make_title(self._table, score, manifest),
-            facts=dict(list_facts(score, self._table, manifest, records)),
+            title=self._asked.title or make_title(self._table, score, manifest, n_tasks),
+            facts=dict(list_facts(score, self._table, manifest, records, n_tasks)),
             score=score,
             gate=gate,
             incomplete=None
@@ -128,7 +134,7 @@ class ReportPage:
             ranking=ranking,
             breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
             tasks=self._table.list_hardest(self.by),
-            n_tasks=self._table.tasks.count,
+            n_tasks=n_tasks,
             failures=tuple(self._table.list_failures()),
             samples=self._table.choose_samples(),
             kinds=self._table.count_kinds(),

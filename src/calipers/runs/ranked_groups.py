@@ -8,7 +8,7 @@ from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
 from calipers.comparisons.ranking import RankOptions, rank_systems
 from calipers.comparisons.rankings import Ranking
 from calipers.metrics import metric_named
-from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.metrics.declare.declaration import GROUP
 from calipers.runs.report_data import NOT_RANKED
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
@@ -22,7 +22,7 @@ _MOST = 100  # systems that a report ranks
 
 
 def rank_groups(
-    read: ReadRecords, score: Score, options: Options
+    read: ReadRecords, score: Score, options: Options, n_tasks: int
 ) -> tuple[Ranking | None, tuple[str, ...]]:
     """Return the groups of a score, ranked, and what to say of it; None if nothing can be ranked.
 
@@ -45,9 +45,9 @@ def rank_groups(
         ranking = rank_systems(systems, settled, replace(options, notices=()), RankOptions())
     except UsageError as error:
         return None, (f"{NOT_RANKED}: {error.message}",)
-    common, every = ranking.metrics[0].n_tasks, rows.rows[TASK].n_unique()
-    if common < _FEWEST or 2 * common < every:
-        few = f"all of them have only {common:,} of {every:,} tasks (calipers rank)"
+    common = ranking.metrics[0].n_tasks
+    if common < _FEWEST or 2 * common < n_tasks:
+        few = f"all of them have only {common:,} of {n_tasks:,} tasks (calipers rank)"
         return None, (f"{NOT_RANKED}: {few}",)
     return ranking, ranking.notices
 

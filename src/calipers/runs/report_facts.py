@@ -17,7 +17,9 @@ _NAMED = 4  # models, or files, on a line
 _IN_TITLE = 2  # models, or tasks, that a title names
 
 
-def make_title(table: SampleTable, score: Score, manifest: Mapping[str, Any] | None) -> str:
+def make_title(
+    table: SampleTable, score: Score, manifest: Mapping[str, Any] | None, n_tasks: int
+) -> str:
     """Return the name of the suite; without one, the systems and how many tasks they did."""
     if name := get_suite_name(manifest):
         return name
@@ -25,7 +27,7 @@ def make_title(table: SampleTable, score: Score, manifest: Mapping[str, Any] | N
     systems = _name_some(models, "model")
     if len(tiers) > 1:
         systems = f"{len(tiers)} tiers of {systems}" if systems else f"{len(tiers)} tiers"
-    counted, kind = (table.tasks.count, "task") if table.tasks.count else (score.records, "record")
+    counted, kind = (n_tasks, "task") if n_tasks else (score.records, "record")
     tasks = f"{counted:,} {kind}{'' if counted == 1 else 's'}"
     return f"{systems} on {tasks}" if systems else tasks
 
@@ -35,7 +37,11 @@ def _name_some(names: Sequence[str], kind: str) -> str:
 
 
 def list_facts(
-    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any
+    score: Score,
+    table: SampleTable,
+    manifest: Mapping[str, Any] | None,
+    records: Any,
+    n_tasks: int,
 ) -> Iterator[tuple[str, str]]:
     """Yield what was measured, in pairs of a word and its value."""
     errors = sum(group.errors for group in score.groups)
@@ -43,8 +49,8 @@ def list_facts(
     truncated = sum(group.truncated for group in score.groups)
     cut_off = f", {truncated:,} truncated replies" if truncated else ""
     yield "Records", f"{score.records:,}{failed}{cut_off}"
-    if table.tasks.count:
-        yield "Tasks", f"{table.tasks.count:,}"
+    if n_tasks:
+        yield "Tasks", f"{n_tasks:,}"
     for field in SYSTEM:
         if values := table.list_values(field):
             counted = f"{len(values)}: " if len(values) > _NAMED else ""

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from calipers.engines.plan import FAILED, name_kept
+from calipers.engines.totals import Sum
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
@@ -19,6 +20,7 @@ from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind, TaskOutcome
 from calipers.runs.task_outcomes import TaskOutcomes
+from calipers.runs.telling import TellingRows
 from calipers.scores.keys import split_natural
 
 FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
@@ -38,14 +40,15 @@ _CHECKS = "checks"
 _KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED, _CHECKS)
 _MOST_JUDGES = 20
 _MOST_CHECKS = 100
-_KIND, _RANK, _FAULT, _AGAIN, _ROW = "_kind", "_rank", "_fault", "_again", "_row"
-_OF_SYSTEM = "_of_system"
+_KIND, _RANK, _FAULT, _RECORDS = "_kind", "_rank", "_fault", "_records"
 _SYSTEMS = tuple(map(_name_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, _KIND, _FAULT)
 _TOLD = (*FIELDS, "run")
 _LISTED = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
 _FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
+_BAD = ("failed", "wrong")
+_KINDS = pl.Enum(("failed", "right", "unknown", "wrong"))
 _FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
 
 
@@ -54,10 +57,13 @@ class SampleTable:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._rows: pl.DataFrame | None = None
-        self._counts: pl.DataFrame | None = None
+        self._telling = TellingRows(
+            most, kind=_KIND, systems=_SYSTEMS, sure=_name_own("prob_correct")
+        )
+        self._counts = Sum(_KEYS)
+        self._ids: pl.DataFrame | None = None  # of what failed
         self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
-        self.tasks = TaskOutcomes()
+        self._tasks = TaskOutcomes(_SYSTEMS)
 
     @property
     def watch(self) -> Watch:
@@ -71,50 +77,28 @@ class SampleTable:
             _classify().alias(_KIND),
             _read_fault().alias(_FAULT),
             *(_as_text(rows[_name_own(name)]) for name in _TOLD),
+            pl.col("id").cast(pl.String),
         )
-        self.tasks.take(rows, _SYSTEMS, pl.coalesce(passed.name, correct.name))
+        self._tasks.take(rows, pl.coalesce(passed.name, correct.name))
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:
-                seen.update(rows[_name_own(name)].unique().to_list())
+                seen.update(_list_different(rows[_name_own(name)]))
         too_many = [_name_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
-        counted = (
-            rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
-            .group_by(*_KEYS, maintain_order=True)
-            .agg(pl.len().alias("records"), pl.col("id").cast(pl.String))
-        )
-        self._counts = (
-            _append(self._counts, counted)
-            .group_by(*_KEYS, maintain_order=True)
-            .agg(
-                pl.col("records").sum(),
-                pl.col("id").explode().unique(maintain_order=True).head(_LISTED),
-            )
-        )
-        new = rows.select(_KIND, pl.col("id").cast(pl.String), *map(_name_own, _KEPT))
-        self._rows = self._choose_telling(_append(self._rows, new))
+        named = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
+        self._counts.add(named.group_by(_KEYS).agg(pl.len().cast(pl.Int64).alias(_RECORDS)))
+        self._list_ids(named.filter(pl.col(_KIND).is_in(_BAD)).select(*_KEYS, "id"))
+        self._telling.take(rows.select(_KIND, "id", *map(_name_own, _KEPT)))
 
-    def _choose_telling(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the first rows of each kind, of all systems in turn, the most confident first.
-
-        Other tasks go before further runs of one.
-        """
-        sure = _name_own("prob_correct")
-        narrow = rows.select(  # without texts: numbers are told apart several times as fast
-            sure,
-            pl.struct(_KIND).hash().alias(_KIND),
-            pl.struct(*_SYSTEMS, _KIND).hash().alias(_OF_SYSTEM),
-            pl.struct(*_SYSTEMS, _KIND, "id").hash().alias("id"),
-        ).with_row_index(_ROW)
-        narrow = narrow.sort(sure, descending=True, nulls_last=True, maintain_order=True)
-        is_first = narrow["id"].is_first_distinct()
-        firsts = narrow.filter(is_first).with_columns(pl.lit(0, pl.Int64).alias(_AGAIN))
-        again = pl.int_range(1, pl.len() + 1).over("id")
-        further = narrow.filter(~is_first).with_columns(again.alias(_AGAIN))
-        narrow = pl.concat([firsts, further]).sort(_AGAIN, maintain_order=True)
-        of_system = pl.int_range(pl.len()).over(_OF_SYSTEM)
-        of_kind = pl.int_range(pl.len()).over(_KIND)
-        narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
-        return rows[narrow.filter(of_kind < self._most)[_ROW]]
+    def _list_ids(self, bad: pl.DataFrame) -> None:
+        """Keep the first ids of each kind of failure."""
+        if self._ids is not None:
+            enough = self._ids.filter(pl.col("id").list.len() >= _LISTED)
+            bad = bad.join(enough, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
+            if not bad.height:
+                return
+            bad = pl.concat([self._ids.explode("id"), bad])
+        first = pl.col("id").unique(maintain_order=True).head(_LISTED)
+        self._ids = bad.group_by(_KEYS, maintain_order=True).agg(first)
 
     def count_several(self) -> dict[str, int]:
         """Return the fields that take several values, though not too many, and how many."""
@@ -127,34 +111,34 @@ class SampleTable:
 
     def count_kinds(self) -> dict[SampleKind, int]:
         """Return how many records there are of each kind."""
-        if self._counts is None:
+        if self._ids is None:
             return {}
-        found = dict(self._counts.group_by(_KIND).agg(pl.col("records").sum()).iter_rows())
+        found = dict(self._counts.table.group_by(_KIND).agg(pl.col(_RECORDS).sum()).iter_rows())
         return {kind: int(found[kind]) for kind in _SHARES if kind in found}
 
     def list_failures(self) -> Iterator[Failure]:
         """Yield the failures by system: failed calls by their kind, then wrong answers."""
-        if self._counts is None:
+        if self._ids is None:
             return
-        bad = self._counts.filter(pl.col(_KIND).is_in(["failed", "wrong"]))
+        bad = self._counts.table.join(self._ids, on=_KEYS, nulls_equal=True)
         for row in bad.sort(_KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
             by = {
                 name: row[_name_own(name)] for name in _SYSTEM if row[_name_own(name)] is not None
             }
             what = row[_FAULT] if row[_KIND] == "failed" else WRONG
             ids = tuple(str(each) for each in row["id"])
-            yield Failure(what=what, by=by, records=row["records"], ids=ids)
+            yield Failure(what=what, by=by, records=row[_RECORDS], ids=ids)
 
     def list_hardest(self, by: Sequence[str]) -> tuple[TaskOutcome, ...]:
         """Return the tasks that were solved least often; by system, if these fields tell them."""
-        return self.tasks.list_hardest([_name_own(name) for name in by if name in _SYSTEM])
+        return self._tasks.list_hardest([_name_own(name) for name in by if name in _SYSTEM])
 
     def choose_samples(self) -> tuple[Sample, ...]:
         """Return the most telling records, of each system in turn; no more than were asked for."""
-        if self._rows is None or not self._most:
+        if self._telling.rows is None or not self._most:
             return ()
         place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
-        rows = self._rows.with_columns(place.alias(_RANK)).sort(
+        rows = self._telling.rows.with_columns(place.alias(_RANK)).sort(
             _RANK, *_SYSTEMS, maintain_order=True, nulls_last=True
         )
         there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
@@ -173,8 +157,9 @@ def _as_text(column: pl.Series) -> pl.Series:
     return (column.cast(pl.Int64) if whole else column).cast(pl.String)
 
 
-def _append(rows: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
-    return more if rows is None else pl.concat([rows, more], how="vertical_relaxed")
+def _list_different(column: pl.Series) -> list[str | None]:
+    """Return the different values of a column, at once if it has none."""
+    return [None] if column.null_count() == len(column) else column.unique().to_list()
 
 
 def _classify() -> pl.Expr:
@@ -182,12 +167,12 @@ def _classify() -> pl.Expr:
     good = pl.coalesce(passed.name, correct.name)
     return (
         pl.when(FAILED)
-        .then(pl.lit("failed"))
+        .then(pl.lit("failed", _KINDS))
         .when(good)
-        .then(pl.lit("right"))
+        .then(pl.lit("right", _KINDS))
         .when(~good)
-        .then(pl.lit("wrong"))
-        .otherwise(pl.lit("unknown"))
+        .then(pl.lit("wrong", _KINDS))
+        .otherwise(pl.lit("unknown", _KINDS))
     )
 
 

@@ -15,45 +15,45 @@ _RIGHT, _RUNS = "right", "runs"
 
 
 class TaskOutcomes:
-    """Takes rows with an id, the fields of their system, and whether they are right."""
+    """Takes rows with an id, these fields of their system, and whether they are right."""
 
-    def __init__(self) -> None:
-        self._counts: pl.DataFrame | None = None
-        self._ids = pl.Series(dtype=pl.UInt64)  # hashes: an id may be long
+    def __init__(self, systems: Sequence[str]) -> None:
+        self._keys = ("id", *systems)
+        self._counts: list[pl.DataFrame] = []
+        self._waiting = 0  # rows of these tables that are not added up yet
         self._too_many = False
 
-    def take(self, rows: pl.DataFrame, systems: Sequence[str], right: pl.Expr) -> None:
+    def take(self, rows: pl.DataFrame, right: pl.Expr) -> None:
         """Count rows; those of which it is not known whether they are right count as no run."""
-        known = rows.filter(pl.col("id").is_not_null())
-        self._ids = pl.concat([self._ids, known["id"].cast(pl.String).hash()]).unique()
         if self._too_many:
             return
-        new = (
-            known.select(pl.col("id").cast(pl.String), *systems, right.alias(_RIGHT))
-            .drop_nulls(_RIGHT)
-            .with_columns(pl.lit(1, pl.Int64).alias(_RUNS), pl.col(_RIGHT).cast(pl.Int64))
-        )
-        whole = new if self._counts is None else pl.concat([self._counts, new])
-        self._counts = whole.group_by("id", *systems).agg(pl.col(_RIGHT, _RUNS).sum())
-        self._too_many = self._counts.height > _MOST
+        known = rows.select(*self._keys, right.cast(pl.Int64).alias(_RIGHT)).drop_nulls(_RIGHT)
+        self._counts.append(known.with_columns(pl.lit(1, pl.Int64).alias(_RUNS)))
+        self._waiting += known.height
+        if self._waiting > _MOST:
+            self._add_up()
 
-    @property
-    def count(self) -> int:
-        """How many tasks there are."""
-        return self._ids.len()
+    def _add_up(self) -> None:
+        whole = pl.concat(self._counts)
+        self._too_many = whole.select(pl.struct(self._keys).hash()).to_series().n_unique() > _MOST
+        self._counts = [] if self._too_many else [_sum_runs(whole, self._keys)]
+        self._waiting = 0
 
     def list_hardest(self, systems: Sequence[str]) -> tuple[TaskOutcome, ...]:
         """Return the tasks that were solved least often; none where there are very many."""
-        if self._counts is None or self._too_many:
+        if self._counts:
+            self._add_up()
+        if not self._counts:
             return ()
-        whole = self._counts.group_by("id").agg(pl.col(_RIGHT, _RUNS).sum())
+        [counts] = self._counts
+        whole = _sum_runs(counts, ["id"])
         share = (pl.col(_RIGHT) / pl.col(_RUNS)).alias("share")
         ordered = sorted(
             whole.select("id", share, _RIGHT, _RUNS).iter_rows(),
             key=lambda row: (row[1], split_natural(row[0])),
         )[:LISTED]
-        kept = self._counts.filter(pl.col("id").is_in([row[0] for row in ordered]))
-        parts = kept.group_by("id", *systems).agg(pl.col(_RIGHT, _RUNS).sum())
+        kept = counts.filter(pl.col("id").is_in([row[0] for row in ordered]))
+        parts = _sum_runs(kept, ["id", *systems])
         by: dict[str, dict[tuple[str | None, ...], tuple[int, int]]] = {}
         for id_, *key, right, runs in parts.iter_rows():
             by.setdefault(id_, {})[tuple(key)] = (right, runs)
@@ -61,3 +61,7 @@ class TaskOutcomes:
             TaskOutcome(id=id_, right=right, runs=runs, by_system=by[id_] if systems else {})
             for id_, _, right, runs in ordered
         )
+
+
+def _sum_runs(counts: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    return counts.group_by(keys).agg(pl.col(_RIGHT, _RUNS).sum())

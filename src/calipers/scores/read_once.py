@@ -5,7 +5,7 @@ The engine's narrow columns are kept, in memory or in temporary files, while the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from calipers.engines.plan import Plan
+from calipers.engines.plan import (
+    CLUSTER_TEXT,
+    IDENTITY,
+    SAME_ID,
+    TRUNCATED,
+    Plan,
+    hash_in_all,
+)
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import GROUP, TASK, Feature
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
 from calipers.scores.results import Input, Score
-from calipers.scores.score import Progress, assemble_score, list_inputs, make_plan
+from calipers.scores.score import Progress, assemble_score, list_inputs, list_seen, make_plan
 
 if TYPE_CHECKING:
     from calipers.engines.reading import ReadRows
@@ -44,6 +51,11 @@ class ReadRecords:
         outcome = measure(self.rows, plan)
         return assemble_score(self.sources, outcome, plan, options, self._inputs)
 
+    def count_tasks(self) -> int:
+        """Return how many tasks there are; a record without an id is one of its own."""
+        parts = (part[SAME_ID] for part in self.rows.store.parts([SAME_ID]))
+        return sum(each.drop_nulls().n_unique() + each.null_count() for each in parts)
+
     def task_rows(self, metric: Metric, options: Options) -> TaskRows | None:
         """Return the rows with what one metric needs, in the groups of these options.
 
@@ -54,16 +66,38 @@ class ReadRecords:
         if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
             return None
         store, grouped = self.rows.store, self.rows.group(options.by)
-        plan = replace(make_plan(self.sources, options), by=(), metrics=(metric,))
-        columns = [name for name in plan.schema if name in store.columns and name != GROUP]
-        pairs = zip(store.parts(columns), grouped.list_groups(), strict=True)
-        frames = [part.with_columns(grouped.codes.decode(groups)) for part, groups in pairs]
-        rows = pl.concat(frames).sort(GROUP, TASK, maintain_order=True)
-        return TaskRows(name="the records", plan=plan, rows=rows)
+        plan = make_plan(self.sources, replace(options, for_report=False))
+        plan = replace(plan, by=(), metrics=(metric,))
+        own = {TASK: pl.col(SAME_ID)}
+        if plan.cluster is not None:
+            own[CLUSTER] = hash_in_all(CLUSTER_TEXT)
+        unused = (GROUP, IDENTITY, TRUNCATED)
+        columns = [name for name in plan.schema if name in store.columns and name not in unused]
+        needed = {SAME_ID, CLUSTER_TEXT, *columns}.intersection(store.columns)
+        parts = zip(store.parts(sorted(needed)), grouped.list_groups(), strict=True)
+        rows = pl.concat(
+            part.with_columns(**own).select(columns).with_columns(groups) for part, groups in parts
+        )
+        systems = rows.partition_by(GROUP, as_dict=True, include_key=False)
+        by_text = {text: systems[grouped.encode(text),] for text in sorted(grouped.groups)}
+        return TaskRows(name="the records", plan=plan, rows=_sort_tasks(by_text))
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:
         return tuple(list_inputs(self.sources, self.rows.readings, hash_all=self.hash_inputs))
+
+
+def _sort_tasks(groups: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all groups by group and task; most often groups have the same tasks."""
+    texts = pl.Enum(list(groups))  # in the order of the texts, and as quick as numbers
+    frames: list[pl.DataFrame] = []
+    first: pl.Series | None = None
+    for text, rows in groups.items():
+        if first is None or not rows[TASK].equals(first):
+            first = rows[TASK]
+            order = rows.select(pl.arg_sort_by(TASK, maintain_order=True)).to_series()
+        frames.append(rows[order].with_columns(pl.lit(text, texts).alias(GROUP)))
+    return pl.concat(frames)
 
 
 @contextmanager
@@ -71,6 +105,7 @@ def read_once(
     data: Any,
     asked: Sequence[Options],
     *,
+    by: Sequence[str],
     by_if_few: Sequence[str] = (),
     watches: Sequence[Watch] = (),
     progress: Progress = lambda _: None,
@@ -78,13 +113,16 @@ def read_once(
     """Read the records in `data` for options that differ in their groups and metrics alone.
 
     They can be grouped by the fields of any of these options, and by those of `by_if_few` that take
-    no more than 1,000 values. Those who watch see every row on its way.
+    no more than 1,000 values; soonest by all fields of `by` that they have, in whose groups they
+    are kept. Those who watch see every row on its way.
     """
     from calipers.engines.reading import read_rows  # noqa: PLC0415 (only when it is used)
 
     sources = open_sources(data)
     together = watch_together(watches)
     plan = _join([make_plan(sources, options) for options in asked], by_if_few)
+    seen = list_seen(sources, asked[0])
+    plan = replace(plan, by=tuple(name for name in by if name in seen))
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
@@ -102,7 +140,7 @@ def read_once(
 
 
 def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
-    """Return the plan that reads, without groups, what any of the plans measures."""
+    """Return the plan that reads what any of the plans measures."""
     first = plans[0]
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
@@ -110,7 +148,6 @@ def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
     return replace(
         first,
         metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
-        by=(),
         whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
         regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
         regrouped_if_few=tuple(name for name in by_if_few if name not in first.by),

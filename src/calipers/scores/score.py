@@ -58,7 +58,7 @@ def score_data(
         plan = replace(plan, metrics=weigh_all(plan.metrics))
     if options.per_sample:
         filled = plan.settings.checks.filled if plan.settings.checks else ()
-        plan = replace(plan, seen=_list_seen(sources, options).union(filled))
+        plan = replace(plan, seen=list_seen(sources, options).union(filled))
     if watch is not None:
         plan = replace(plan, kept=watch.kept, sampled=watch.columns)
     with open_task_file(options.per_task) as tasks:
@@ -139,7 +139,7 @@ def _add_evidence(
 
 def make_plan(sources: Sequence[Source], options: Options) -> Plan:
     """Return the plan of what is asked for; a column of null answers means none was given."""
-    seen = _list_seen(sources, options)
+    seen = list_seen(sources, options)
     plan = replace(options.plan(sources), also_present=seen & {"answer"})
     if plan.settings.checks:
         own = sorted(name for name in seen if name not in options.map.values())
@@ -162,7 +162,8 @@ def _dump_settings(options: Options) -> dict[str, Any]:
     }
 
 
-def _list_seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
+def list_seen(sources: Sequence[Source], options: Options) -> frozenset[str]:
+    """Return the fields that the first rows have, or that can be derived from theirs."""
     columns = {column for source in sources for column in source.columns()}
     ours = (name for name, theirs in options.map.items() if theirs in columns)
     return frozenset((*columns, *ours, *list_derivable(columns)))

@@ -1,0 +1,101 @@
+"""The rows worth reading, chosen while records pass by: no more of each kind than are asked for.
+
+Once so many have been found, a row is looked at only if it is more confident than the last of its
+system among them. That leaves few rows of a batch, and what is chosen is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import polars as pl
+
+_OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
+_SURE, _AGAIN, _RANK, _ROW = "_sure", "_again", "_rank", "_row"
+_LEAST = "_least"
+
+
+class TellingRows:
+    """Keeps the first rows of each kind, of all systems in turn, the most confident first.
+
+    Other tasks go before further runs of one.
+    """
+
+    def __init__(self, most: int, *, kind: str, systems: Sequence[str], sure: str) -> None:
+        self._most = most
+        self._kind = kind
+        self._systems = list(systems)
+        self._sure = sure
+        self._bars: pl.DataFrame | None = None  # what a row of a system and kind has to exceed
+        self.rows: pl.DataFrame | None = None
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Look at some more rows; they have an id."""
+        new = self._leave_out(rows)
+        if self.rows is None:
+            self.rows = new
+        elif new.height:
+            self.rows = pl.concat([self.rows, new], how="vertical_relaxed")
+        else:
+            return
+        self._choose()
+
+    def _leave_out(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows without those that cannot be among the first."""
+        if self._bars is None or not self._bars.height:
+            return rows
+        of_system = pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM)
+        narrow = rows.select(of_system, pl.col(self._sure).cast(pl.Float64).alias(_SURE))
+        known = narrow.join(self._bars, on=_OF_SYSTEM, how="left", maintain_order="left")
+        beyond = pl.col(_SURE).fill_null(-inf) > pl.col(_LEAST)
+        return rows.filter(known.select(beyond.fill_null(value=True)).to_series())
+
+    def _choose(self) -> None:
+        assert self.rows is not None
+        narrow = self.rows.select(  # without texts: numbers are told apart several times as fast
+            pl.col(self._sure).cast(pl.Float64).alias(_SURE),
+            pl.struct(self._kind).hash().alias(_OF_KIND),
+            pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM),
+            pl.struct(*self._systems, self._kind, "id").hash().alias(_OF_TASK),
+        ).with_row_index(_ROW)
+        narrow = narrow.sort(_SURE, descending=True, nulls_last=True, maintain_order=True)
+        is_first = narrow[_OF_TASK].is_first_distinct()
+        firsts = narrow.filter(is_first).with_columns(pl.lit(0, pl.Int64).alias(_AGAIN))
+        again = pl.int_range(1, pl.len() + 1).over(_OF_TASK)
+        further = narrow.filter(~is_first).with_columns(again.alias(_AGAIN))
+        narrow = pl.concat([firsts, further]).sort(_AGAIN, maintain_order=True)
+        of_system = pl.int_range(pl.len()).over(_OF_SYSTEM)
+        of_kind = pl.int_range(pl.len()).over(_OF_KIND)
+        narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
+        chosen = narrow.filter(of_kind < self._most)
+        self.rows = self.rows[chosen[_ROW]]
+        self._bars = _find_bars(chosen, self._most)
+
+
+def _find_bars(chosen: pl.DataFrame, most: int) -> pl.DataFrame:
+    """Return the confidence that a further row of a system and kind has to exceed, if any.
+
+    There is one where as many rows of the kind are chosen as may be, of a task each, and the system
+    has its full share: as many as any other, or one less, which then was the least confident.
+    """
+    sure = pl.col(_SURE).fill_null(-inf)
+    last = pl.col(_RANK).max().over(_OF_KIND)
+    full = (pl.len().over(_OF_KIND) >= most) & (pl.col(_AGAIN).max().over(_OF_KIND) == 0)
+    at_last = pl.when(pl.col(_RANK) == last).then(sure).min().over(_OF_KIND)
+    return (
+        chosen.with_columns(last.alias("_last"), full.alias("_full"), at_last.alias("_at_last"))
+        .group_by(_OF_SYSTEM)
+        .agg(
+            pl.len().alias("_share"),
+            pl.first("_last", "_full", "_at_last"),
+            sure.min().alias(_LEAST),
+        )
+        .filter(pl.col("_full") & (pl.col("_share") >= pl.col("_last")))
+        .select(
+            _OF_SYSTEM,
+            pl.when(pl.col("_share") > pl.col("_last"))
+            .then(_LEAST)
+            .otherwise(pl.min_horizontal(_LEAST, "_at_last")),
+        )
+    )
