@@ -179,7 +179,8 @@ def _declare_similarity_mean(
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
         return reason
 
-    reasons = {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse} if by_model else {}
+    if by_model:
+        facts |= {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse}
     return mean(
         feature,
         name=feature.name,
@@ -188,7 +189,6 @@ def _declare_similarity_mean(
         needs=TEXTS,
         range=(0, 1),
         better="higher",
-        **reasons,
         **facts,
     )
 
