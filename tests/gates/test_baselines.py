@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.gates.baseline_files import read_baseline
+from calipers.gates.baselines import read_baseline
 from calipers.support.errors import UsageError
 from tests.gates.deciding import blocking, only, record, runs
 

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calipers.judges.builtin import BUILT_IN
-from calipers.judges.cutting import cut
 from calipers.judges.planning import summarize_trace
-from calipers.judges.request import NothingToJudge, request
+from calipers.judges.request import NothingToJudge, cut, request
 
 ACCURACY = BUILT_IN["technical_accuracy"]
 PLANNING = BUILT_IN["planning_rationality"]

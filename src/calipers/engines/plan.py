@@ -25,10 +25,13 @@ from calipers.metrics.declare.declaration import (
     is_met,
 )
 from calipers.metrics.declare.description import declare_mode
-from calipers.metrics.declare.histogram import declare_histogram
+from calipers.metrics.declare.histogram import (
+    declare_histogram,
+    declare_wide_bin,
+    declare_wide_histogram,
+)
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.declare.wide_histogram import declare_wide_bin, declare_wide_histogram
 from calipers.metrics.judged.flagged import flag_counts, flagged
 from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted

@@ -7,8 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calipers.gates.baseline_files import RECORD_FIRST, read_baseline, write_baseline
-from calipers.gates.baselines import Recorded, list_changes, ratchet
+from calipers.gates.baselines import (
+    RECORD_FIRST,
+    Recorded,
+    list_changes,
+    ratchet,
+    read_baseline,
+    write_baseline,
+)
 from calipers.gates.regressions import has_gained
 from calipers.gates.result import Changes
 from calipers.gates.rules.baseline import Baseline

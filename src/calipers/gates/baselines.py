@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from calipers.gates.policy_values import find_metric
@@ -12,12 +14,15 @@ from calipers.gates.result import LISTED, Changes, Ids
 from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
 from calipers.metrics.declare.declaration import Feature
 from calipers.support.errors import UsageError, nearest
+from calipers.support.strict_json import dump_strict
 from calipers.support.version import __version__
+from calipers.support.whole_files import write_whole
 
 SCHEMA = "calipers.baseline/2"
 OLD_SCHEMA = "calipers.baseline/1"
 _OUTCOMES = ("passed", "failed", "unknown")
 _FIX = "record it again: calipers gate … --save-baseline FILE"
+RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
 
 T = TypeVar("T")
 HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
@@ -71,7 +76,7 @@ def parse_baseline(value: Any, *, source: str) -> Recorded:
     """Return the baseline in a file that was read; raise UsageError if it is not one."""
     try:
         if value["schema"] == SCHEMA:
-            return Recorded(groups=tuple(map(_group_from, value["groups"])))
+            return Recorded(groups=tuple(map(_read_group, value["groups"])))
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{source}: not a baseline file that `calipers gate` has written", fix=_FIX
@@ -88,7 +93,23 @@ def parse_baseline(value: Any, *, source: str) -> Recorded:
     raise UsageError(f"{source}: its schema is not {SCHEMA}", fix=_FIX)
 
 
-def _group_from(group: Mapping[str, Any]) -> RecordedGroup:
+def read_baseline(path: Path) -> Recorded:
+    """Return the recorded run."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", fix=RECORD_FIRST) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
+    return parse_baseline(value, source=str(path))
+
+
+def write_baseline(path: Path, recorded: Recorded) -> None:
+    """Write a recorded run, whole or not at all."""
+    write_whole(path, dump_strict(recorded.to_dict()) + "\n")
+
+
+def _read_group(group: Mapping[str, Any]) -> RecordedGroup:
     scenarios = group["scenarios"]
     return RecordedGroup(
         by=dict(group["by"]),

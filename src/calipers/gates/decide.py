@@ -152,11 +152,13 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
+    # How many calls each file has records of; unknown where some call has several.
+    calls = {e.path: None if score.repeated else e.rows + e.skipped for e in score.inputs}
     incomplete = tuple(
         dict.fromkeys(
             (
                 *asked.incomplete,
-                *(() if ended_early else list_unfinished(_count_calls(score))),
+                *(() if ended_early else list_unfinished(calls)),
                 *_explain_incomplete(score),
                 *explain_undecided(checks),
                 *_note_misspelt(groups, read, given),
@@ -175,6 +177,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         verdict="incomplete" if incomplete else verdict,
         confidence=options.confidence,
     )
+    progressive = read.find(Progressive)
     return GateResult(
         verdict=verdict,
         checks=checks,
@@ -185,11 +188,11 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         confidence=options.confidence,
         policy=question.source,
         inputs=score.inputs,
-        release=asked.release or _find_release(read),
+        release=asked.release or (progressive.release if progressive else None),
         changes=moved,
         notices=(
             *score.notices,
-            *_note_pooled(groups),
+            *dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled()),
             *note_licences(checks),
             *note_flagged(checks, read.judges.flagged),
             *_note_left_out(checks),
@@ -203,19 +206,6 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         early=asked.early,
         flagged=sum(group.flagged or 0 for group in score.groups),
     )
-
-
-def _find_release(policy: Policy) -> str | None:
-    """Return the release that the policy names as the current one."""
-    progressive = policy.find(Progressive)
-    return None if progressive is None else progressive.release
-
-
-def _count_calls(score: Score) -> dict[str, int | None]:
-    """Return how many calls each file has records of; None where some call has several."""
-    return {
-        each.path: None if score.repeated else each.rows + each.skipped for each in score.inputs
-    }
 
 
 def _list_checks(
@@ -271,10 +261,6 @@ def _explain_incomplete(score: Score) -> Iterator[str]:
         yield f"{errors:,} of {score.records:,} calls failed"
     if skipped := sum(each.skipped for each in score.inputs):
         yield f"bad rows left out: {skipped:,}"
-
-
-def _note_pooled(groups: Sequence[_Measured]) -> Iterator[str]:
-    yield from dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled())
 
 
 def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:

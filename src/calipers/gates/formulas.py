@@ -12,7 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from math import inf, isnan
+from operator import add, mul, sub, truediv
+from typing import Any
 
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError
@@ -28,76 +31,39 @@ _TOKEN = re.compile(
 _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/"}
 _FIX = "names of metrics, numbers, + − × ÷ * /, min, max and parentheses, nothing else"
 
-Values = Mapping[str, float]
 Bounds = tuple[float, float]
+_Part = float | str | tuple[Any, ...]  # a number, a name, or a sign and the parts that it joins
+_FUNCTIONS = ("min", "max")
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": lambda left, right: left / right,
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": truediv,
+    "min": min,
+    "max": max,
 }
-_FUNCTIONS: dict[str, Callable[[list[float]], float]] = {"min": min, "max": max}
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
-    value: float
-
-    def of(self, values: Values) -> float:
-        del values
-        return self.value
-
-    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
-        del bounds
-        return self.value, self.value
+def _evaluate(part: _Part, names: Mapping[str, float]) -> float:
+    if isinstance(part, tuple):
+        sign, *parts = part
+        return reduce(_OPERATIONS[sign], (_evaluate(each, names) for each in parts))
+    return names[part] if isinstance(part, str) else part
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    name: str
-
-    def of(self, values: Values) -> float:
-        return values[self.name]
-
-    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
-        return bounds[self.name]
-
-
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    sign: str
-    left: _Part
-    right: _Part
-
-    def of(self, values: Values) -> float:
-        return _OPERATIONS[self.sign](self.left.of(values), self.right.of(values))
-
-    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
-        left, right = self.left.within(bounds), self.right.within(bounds)
-        if self.sign == "/" and right[0] <= 0 <= right[1]:
-            return -inf, inf
-        # Each of the four is monotonic in either side, so the ends give the ends.
-        ends = [_OPERATIONS[self.sign](a, b) for a in left for b in right]
-        if any(isnan(end) for end in ends):
-            return -inf, inf
-        return min(ends), max(ends)
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    function: str
-    arguments: tuple[_Part, ...]
-
-    def of(self, values: Values) -> float:
-        return _FUNCTIONS[self.function]([each.of(values) for each in self.arguments])
-
-    def within(self, bounds: Mapping[str, Bounds]) -> Bounds:
-        lows, highs = zip(*(each.within(bounds) for each in self.arguments), strict=True)
-        choose = _FUNCTIONS[self.function]
-        return choose(list(lows)), choose(list(highs))
-
-
-_Part = _Number | _Name | _Operation | _Call
+def _bound(part: _Part, names: Mapping[str, Bounds]) -> Bounds:
+    if not isinstance(part, tuple):
+        return names[part] if isinstance(part, str) else (part, part)
+    sign, *parts = part
+    lows, highs = zip(*(_bound(each, names) for each in parts), strict=True)
+    operation = _OPERATIONS[sign]
+    if sign in _FUNCTIONS:
+        return reduce(operation, lows), reduce(operation, highs)
+    if sign == "/" and lows[1] <= 0 <= highs[1]:
+        return -inf, inf
+    # Each of the four is monotonic in either side, so the ends give the ends.
+    ends = [operation(a, b) for a in (lows[0], highs[0]) for b in (lows[1], highs[1])]
+    return (-inf, inf) if any(map(isnan, ends)) else (min(ends), max(ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +74,13 @@ class Formula:
     names: tuple[str, ...]
     _root: _Part
 
-    def compute(self, values: Values) -> float:
+    def compute(self, values: Mapping[str, float]) -> float:
         """Return its value; raise ZeroDivisionError for a division by zero."""
-        return self._root.of(values)
+        return _evaluate(self._root, values)
 
     def bound(self, bounds: Mapping[str, Bounds]) -> Bounds:
         """Return its bounds, given the bounds of each name."""
-        return self._root.within(bounds)
+        return _bound(self._root, bounds)
 
     def __str__(self) -> str:
         return self.text
@@ -157,7 +123,7 @@ class _FormulaReader:
         """Return products, added and subtracted from left to right."""
         found = self._read_product()
         while self._next in ("+", "-"):
-            found = _Operation(self._take(), found, self._read_product())
+            found = (self._take(), found, self._read_product())
         return found
 
     def expect_end(self) -> None:
@@ -168,7 +134,7 @@ class _FormulaReader:
     def _read_product(self) -> _Part:
         found = self._read_factor()
         while self._next in ("*", "/"):
-            found = _Operation(self._take(), found, self._read_factor())
+            found = (self._take(), found, self._read_factor())
         return found
 
     def _read_factor(self) -> _Part:
@@ -185,30 +151,30 @@ class _FormulaReader:
             raise self._make_error()
         self._take()
         if word in "+-":
-            return _Operation(word, _Number(0.0), self._read_factor())
+            return (word, 0.0, self._read_factor())
         if word == "(":
             found = self.read_sum()
-            self._expect(")")
+            self._require(")")
             return found
         if word[0].isdigit() or word[0] == ".":
-            return _Number(float(word))
+            return float(word)
         if self._next == "(":
-            return self._call(word)
+            return self._read_call(word)
         if word in _FUNCTIONS:
             raise UsageError(f"{word} without parentheses", fix=f"write {word}(…, …)")
         self.names.append(word)
-        return _Name(word)
+        return word
 
-    def _call(self, function: str) -> _Part:
+    def _read_call(self, function: str) -> _Part:
         if function not in _FUNCTIONS:
             raise UsageError(f"{shown(function)} is not a known function", fix=_FIX)
-        self._expect("(")
+        self._require("(")
         arguments = [self.read_sum()]
         while self._next == ",":
             self._take()
             arguments.append(self.read_sum())
-        self._expect(")")
-        return _Call(function, tuple(arguments))
+        self._require(")")
+        return (function, *arguments)
 
     @property
     def _next(self) -> str | None:
@@ -218,7 +184,7 @@ class _FormulaReader:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def _expect(self, token: str) -> None:
+    def _require(self, token: str) -> None:
         if self._next != token:
             raise self._make_error()
         self._take()

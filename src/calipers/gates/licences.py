@@ -7,10 +7,10 @@ not hold for the records that the calibration was made from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import floor
+from math import floor, inf
 from typing import Any
 
 from calipers.gates.policy import Judges
@@ -55,19 +55,8 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {
-            "value": self.value,
-            "by": [{"model": model, "rubric_hash": of or None} for model, of in self.by],
-            "rows": self.rows,
-            "licensed": self.licensed,
-            "kappa": self.kappa,
-            "low": self.low,
-            "sensitivity": self.sensitivity,
-            "specificity": self.specificity,
-            "calibration": self.calibration,
-            "reason": self.reason,
-            **({} if self.licensed else {"fix": HOW}),
-        }
+        by = [{"model": model, "rubric_hash": of or None} for model, of in self.by]
+        return {**asdict(self), "by": by, **({} if self.licensed else {"fix": HOW})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +87,9 @@ class Licences:
         """Return whether one judge or panel has a licence for a judged value."""
         members = read_members(m for m in judged.members if m[0] not in self.demands.people)
         aspect = ASPECTS[judged.value]
-        of: Callable[..., Evidence] = _of(judged)
+        of = partial(
+            Evidence, value=judged.value, by=judged.members, rows=judged.rows, licensed=False
+        )
         if not judged.members:
             return of(reason="too many different judges and panels to be told apart")
         if not members:
@@ -145,7 +136,7 @@ class Licences:
 
     def _rank_surety(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
         kappa, calibration = found
-        return calibration.confidence >= self.confidence, _bound(kappa)
+        return calibration.confidence >= self.confidence, -inf if kappa.low is None else kappa.low
 
     def _find_panel(
         self, judged: JudgedBy, members: tuple[Member, ...]
@@ -196,19 +187,6 @@ def note_licences(checks: Iterable[Check]) -> Iterator[str]:
     """Yield what to do if a judge has no licence."""
     if any(not each["licensed"] for check in checks for each in check.evidence):
         yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
-
-
-def _of(judged: JudgedBy) -> Callable[..., Evidence]:
-    def make_evidence(*, licensed: bool = False, **more: Any) -> Evidence:
-        return Evidence(
-            value=judged.value, by=judged.members, rows=judged.rows, licensed=licensed, **more
-        )
-
-    return make_evidence
-
-
-def _bound(kappa: Estimate) -> float:
-    return float("-inf") if kappa.low is None else kappa.low
 
 
 def _describe_confidence(members: tuple[Member, ...], has: float, demanded: float) -> str:

@@ -93,9 +93,12 @@ def _compare_paired(
     )
     if not common.size:
         return None
+    before, after = (
+        1 - means if metric.complement else means for means in (old.means[here], new.means[there])
+    )
     tasks = PairedTasks(
-        base=_apply_complement(metric, old.means[here]),
-        candidate=_apply_complement(metric, new.means[there]),
+        base=before,
+        candidate=after,
         base_runs=old.runs[here],
         candidate_runs=new.runs[there],
         squares=old.squares[here] + new.squares[there],
@@ -125,10 +128,6 @@ def _compare_paired(
         worse=found.losses,
         reason=found.reason,
     )
-
-
-def _apply_complement(metric: Metric, means: Any) -> Any:
-    return 1 - means if metric.complement else means
 
 
 def _compare_unpaired(
@@ -235,7 +234,7 @@ def _decide(
     change: Change, margin: float, scale: Scale, confidence: float
 ) -> tuple[Verdict, str | None]:
     """Return the verdict and what there is to say about it."""
-    text = _make_formatter(scale)
+    text = partial(format_value, scale=scale)
     if change.worse == 0 and margin >= 0:
         return "pass", _describe_no_loss(change)
     if change.low is None or change.high is None:
@@ -254,7 +253,7 @@ def _decide(
     said = (
         f"{moved}: the {sure} of the change, {between}, includes {_describe_required(margin, text)}"
     )
-    return "inconclusive", f"{said}; {_advise(change, margin, seen, confidence, text)}"
+    return "inconclusive", f"{said}; {_recommend_margin(change, margin, seen, confidence, text)}"
 
 
 def _describe_no_loss(change: Change) -> str:
@@ -265,7 +264,7 @@ def _describe_no_loss(change: Change) -> str:
     return f"no task is worse: {change.better:,} of {change.tasks:,} better, the others the same"
 
 
-def _advise(
+def _recommend_margin(
     change: Change, margin: float, seen: float, confidence: float, text: Callable[[float], str]
 ) -> str:
     """Return which margin these data resolve, and the tasks that the requested one would take."""
@@ -293,10 +292,6 @@ def _count_further(change: Change, margin: float, confidence: float) -> int | No
         return None
     needed = ceil(change.tasks * (_find_resolvable(change, confidence) / margin) ** 2)
     return needed - change.tasks if needed > change.tasks else None
-
-
-def _make_formatter(scale: Scale) -> Callable[[float], str]:
-    return lambda value: format_value(value, scale)
 
 
 def _format_signed(value: float, text: Callable[[float], str]) -> str:

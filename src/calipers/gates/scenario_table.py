@@ -136,8 +136,8 @@ class ScenarioTable:
         """Return the scenarios of each group of the score."""
         if not groups:
             return []
-        self._parts = [_coarsen(self._sum_parts(), by)]
-        self._texts.regroup(partial(_coarsen, by=by))
+        self._parts = [_reduce_keys(self._sum_parts(), by)]
+        self._texts.regroup(partial(_reduce_keys, by=by))
         rows = self._sum_parts().sort(ID)
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
@@ -150,7 +150,7 @@ class ScenarioTable:
         ]
 
 
-def _coarsen(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _reduce_keys(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows with groups of these fields only, where they came by more."""
     keys = {text: json.loads(text) for text in rows[GROUP].unique()}
     if all(len(key) == len(by) for key in keys.values()):

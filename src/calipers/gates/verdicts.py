@@ -101,7 +101,7 @@ def count_further(
         share, mark = estimate.value, threshold.value
         # Ten of ten do not vary at all; at the threshold they would.
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
-    needed = _until_seen(threshold, estimate, confidence)
+    needed = _count_until_seen(threshold, estimate, confidence)
     if there:
         settled = count_tasks_to_decide(
             estimate.value - threshold.value,
@@ -114,7 +114,7 @@ def count_further(
     return max(1, needed - estimate.scenarios) if needed else None
 
 
-def _until_seen(threshold: Threshold, estimate: MeasuredValue, confidence: float) -> int:
+def _count_until_seen(threshold: Threshold, estimate: MeasuredValue, confidence: float) -> int:
     """Return how many scenarios it takes until what was not seen cannot reach the threshold.
 
     Where values lie close together the interval is as wide as what may be unseen, and that falls

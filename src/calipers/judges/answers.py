@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
-from calipers.judges.json_objects import NotRead, find_objects
 from calipers.judges.request import CONFIDENCE, NOT_APPLICABLE
 from calipers.judges.rubrics import Rubric, Score
 
+MOST_TEXT = 200_000  # characters; more is not an answer
+_MOST_TRIES = 1_000  # braces that begin no object
 _REASON = 2000  # characters of a reason that are kept
 _THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _SCORES = re.compile(r"\\*[\"']scores\\*[\"']\s*:")
@@ -78,7 +79,7 @@ def read_answer(
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text
     answers: list[JudgeAnswer] = []
-    for found, written in _find_objects(said):
+    for found, written in find_objects(said):
         if "scores" in found:
             answers.append(_read(found, rubric, asks_confidence=asks_confidence))
             said = said.replace(written, "", 1)
@@ -93,11 +94,47 @@ def read_answer(
     return answers[-1]
 
 
-def _find_objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    try:
-        yield from find_objects(text)
-    except NotRead as problem:
-        raise BadAnswer(str(problem)) from None
+def find_objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each whole object that is not part of another, and its text.
+
+    Raises:
+        BadAnswer: the text is too long, has too many braces, or an object has a key twice or a
+            number that is not finite.
+
+    >>> [found for found, _ in find_objects('I say {"a": 1}, not {2}.')]
+    [{'a': 1}]
+    """
+    if len(text) > MOST_TEXT:
+        raise BadAnswer(f"it is longer than {MOST_TEXT:,} characters")
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
+    )
+    at, tries = text.find("{"), 0
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except BadAnswer:
+            raise
+        except (ValueError, RecursionError):
+            end, tries = at + 1, tries + 1
+            if tries > _MOST_TRIES:
+                raise BadAnswer("it has too many braces that begin no JSON object") from None
+        else:
+            yield found, text[at:end]
+        at = text.find("{", end)
+
+
+def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise BadAnswer("a key is there twice")
+        found[key] = value
+    return found
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    raise BadAnswer("a score is not a finite number")
 
 
 def _refuse_without(said: str) -> NoReturn:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from calipers.scores.results import Measured
-from calipers.statistics.influence import Estimate, as_dicts
+from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
+from calipers.support.strict_json import dump_strict, to_plain
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -48,13 +48,6 @@ class ItemsCheck:
     worst: tuple[Mismatch, ...]
     problems: tuple[Unsummed, ...]  # the first of them
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one judge's items."""
-        return asdict(self) | {
-            "worst": [asdict(each) for each in self.worst],
-            "problems": [asdict(each) for each in self.problems],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAudit:
@@ -74,8 +67,8 @@ class JudgeAudit:
             "judgments": self.judgments,
             "missing": self.missing,
             "flagged": self.flagged,
-            **{name: measured.to_dict() for name, measured in self.measures.items()},
-            "items": self.items.to_dict(),
+            **to_plain(self.measures),
+            "items": to_plain(self.items),
         }
 
 
@@ -87,14 +80,6 @@ class PairAgreement:
     passed: Mapping[str, Estimate]
     weighted_score: Mapping[str, Estimate]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one pair."""
-        return {
-            "judges": list(self.judges),
-            "passed": as_dicts(self.passed),
-            "weighted_score": as_dicts(self.weighted_score),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgesAgreement:
@@ -103,14 +88,6 @@ class JudgesAgreement:
     passed: Mapping[str, Estimate]
     weighted_score: Mapping[str, Estimate]
     pairs: tuple[PairAgreement, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of the agreement."""
-        return {
-            "passed": as_dicts(self.passed),
-            "weighted_score": as_dicts(self.weighted_score),
-            "pairs": [pair.to_dict() for pair in self.pairs],
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +129,8 @@ class AuditGroup:
             "clusters": self.clusters,
             "judgments": self.judgments,
             "items": {"checked": self.items_checked, "equal": self.items_equal},
-            "judges": [judge.to_dict() for judge in self.judges],
-            "agreement": self.agreement.to_dict(),
+            "judges": to_plain(self.judges),
+            "agreement": to_plain(self.agreement),
         }
 
 
@@ -173,8 +150,8 @@ class PreferenceAudit:
             "judge": self.judge,
             "pairs": self.pairs,
             "failed": self.failed,
-            **{name: measured.to_dict() for name, measured in self.measures.items()},
-            "by_length": {name: each.to_dict() for name, each in self.by_length.items()},
+            **to_plain(self.measures),
+            "by_length": to_plain(self.by_length),
         }
 
 
@@ -186,15 +163,6 @@ class PreferenceGroup:
     systems: tuple[str, ...]
     tasks: int
     judges: tuple[PreferenceAudit, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one group of pairs."""
-        return {
-            "by": dict(self.by),
-            "systems": list(self.systems),
-            "tasks": self.tasks,
-            "judges": [judge.to_dict() for judge in self.judges],
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +182,6 @@ class JudgeDrift:
     p_adjusted: float | None = None  # for all judges (Holm)
     test: str | None = None
     reason: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one judge's change."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,33 +216,24 @@ class Audit(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
+        if_any = {"preferences": self.preferences, "drift": self.drift, "notices": self.notices}
         return {
             "schema": SCHEMA,
             "version": __version__,
             "seed": self.seed,
             "confidence": self.confidence,
-            "groups": [group.to_dict() for group in self.groups],
-            **_listed("preferences", self.preferences),
-            **_listed("drift", self.drift),
-            **({"notices": list(self.notices)} if self.notices else {}),
+            "groups": to_plain(self.groups),
+            **{name: to_plain(found) for name, found in if_any.items() if found},
         }
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group, judge and measure."""
-        for group in self.groups:
+        groups: tuple[AuditGroup | PreferenceGroup, ...] = (*self.groups, *self.preferences)
+        for group in groups:
             for judge in group.judges:
-                measures = {name: found.to_dict() for name, found in judge.measures.items()}
-                yield from list_metric_rows({**group.by, "judge": judge.judge}, measures)
-        for pairs in self.preferences:
-            for each in pairs.judges:
-                measures = {name: found.to_dict() for name, found in each.measures.items()}
-                yield from list_metric_rows({**pairs.by, "judge": each.judge}, measures)
+                by = {**group.by, "judge": judge.judge}
+                yield from list_metric_rows(by, to_plain(judge.measures))
 
     def to_json(self, *, indent: int | None = 1) -> str:
         """Return the contract's strict JSON; equal input gives equal bytes."""
         return dump_strict(self.to_dict(), indent=indent)
-
-
-def _listed(name: str, found: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a part of the JSON that is there only where it was asked for."""
-    return {name: [each.to_dict() for each in found]} if found else {}

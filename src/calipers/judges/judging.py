@@ -21,8 +21,13 @@ from typing import Any
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judged import COUNTED, JudgedFiles, sum_judgments
 from calipers.judges.models import Judgment, OutOfBudget, Pace
-from calipers.judges.panels import WorkingJudge, add_judgments, list_rubrics, open_judges
-from calipers.judges.prices import check_prices
+from calipers.judges.panels import (
+    WorkingJudge,
+    add_judgments,
+    check_prices,
+    list_rubrics,
+    open_judges,
+)
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.records.tasks import read_records

@@ -28,6 +28,7 @@ from calipers.support.errors import UsageError
 from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
+from calipers.systems.pricing import GIVE_PRICE, find_pricing
 
 FAILED = "failed"  # of a judgment that may be better when asked for again
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
@@ -120,6 +121,16 @@ def list_rubrics(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
                 fix="escalate: {confidence: 0.7} asks the first judge how sure it is",
             )
     return found
+
+
+def check_prices(judges: Sequence[JudgeSpec]) -> None:
+    """Refuse judges without known prices, for which a budget in dollars cannot be kept."""
+    for judge in (model for each in judges for model in each.models):
+        if find_pricing(judge) is None:
+            raise UsageError(
+                f"budget_usd: no price is known for the judge {judge.name} ({judge.model})",
+                fix=GIVE_PRICE,
+            )
 
 
 @asynccontextmanager

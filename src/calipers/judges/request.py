@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from calipers.judges.cutting import cut
 from calipers.judges.injection import find_flags
 from calipers.judges.planning import summarize_trace
 from calipers.judges.rubrics import Reads, Rubric
 
 NOT_APPLICABLE = "N/A"
 _FENCE = 16  # hexadecimal digits
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_AT_LEAST = 0.5  # of the limit, else a line, a sentence or a word has to do
 _TRACE = "trace"
 CONFIDENCE = "confidence"
 _SURE = "how likely it is that a careful person gives these scores"
@@ -79,6 +81,34 @@ def request(rubric: Rubric, record: Mapping[str, Any], *, asks_confidence: bool 
     )
 
 
+def cut(text: str, limit: int | None) -> tuple[str, bool]:
+    r"""Return the text within the limit, and whether something is missing.
+
+    It is cut where a paragraph ends, and marked.
+
+    >>> print(cut("One.\n\nTwo is longer.\n\nThree.", 22)[0])
+    One.
+    <BLANKLINE>
+    Two is longer.
+    <BLANKLINE>
+    [cut here: 8 of 28 characters left out]
+    """
+    if limit is None or len(text) <= limit:
+        return text, False
+    end = _find_end(text, limit)
+    kept = text[:end].rstrip()
+    left = len(text) - len(kept)
+    return f"{kept}\n\n[cut here: {left:,} of {len(text):,} characters left out]", True
+
+
+def _find_end(text: str, limit: int) -> int:
+    """Return where the last whole paragraph ends; if that is too early, the last line or word."""
+    breaks = [each.start() for each in _PARAGRAPH.finditer(text, 0, limit + 2)]
+    ends = [breaks[-1] if breaks else -1]
+    ends += [text.rfind(mark, 0, limit) + len(mark) - 1 for mark in ("\n", ". ", " ")]
+    return next((end for end in ends if limit * _AT_LEAST <= end <= limit), limit)
+
+
 def _read_text(read: Reads, record: Mapping[str, Any]) -> str:
     value = record.get(read.field)
     if value is None or value in ("", {}, []):
@@ -138,7 +168,7 @@ def _write_item(item: Any) -> str:
 
 def make_answer_schema(rubric: Rubric, *, asks_confidence: bool = False) -> dict[str, Any]:
     """Return the JSON schema of an answer; the reason comes first, so that scores follow it."""
-    scores = {name: _score_schema(rubric, name) for name in rubric.names}
+    scores = {name: _make_score_schema(rubric, name) for name in rubric.names}
     share = {"type": "number", "minimum": 0, "maximum": 1, "description": _SURE}
     sure = {CONFIDENCE: share} if asks_confidence else {}
     return {
@@ -158,7 +188,7 @@ def make_answer_schema(rubric: Rubric, *, asks_confidence: bool = False) -> dict
     }
 
 
-def _score_schema(rubric: Rubric, name: str) -> dict[str, Any]:
+def _make_score_schema(rubric: Rubric, name: str) -> dict[str, Any]:
     low, high = rubric.get_range(name)
     number = {"type": "number", "minimum": low, "maximum": high}
     if not rubric.may_not_apply(name):

@@ -14,8 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from calipers.engines.plan import FAILED as CALL_FAILED
-from calipers.gates.baseline_files import read_baseline
-from calipers.gates.baselines import RecordedGroup
+from calipers.gates.baselines import RecordedGroup, read_baseline
 from calipers.gates.demands import Demand
 from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calipers.engines.plan import Plan
-from calipers.metrics.calibration.reliability import list_bins
+from calipers.metrics.calibration.confidence import list_bins
 from calipers.metrics.cost.efficiency import latency_ms, total_tokens
 from calipers.metrics.declare.declaration import Totals
-from calipers.metrics.declare.histogram import EDGES, read_bins
-from calipers.metrics.declare.wide_histogram import read_wide_bins
+from calipers.metrics.declare.histogram import EDGES, read_bins, read_wide_bins
 from calipers.metrics.reasoning.cot_shape import cot_tokens
 from calipers.scores.results import Histogram, ReliabilityBin
 from calipers.statistics.intervals import wilson

@@ -8,7 +8,7 @@ Clusters are given as `Clusters`, or as a bare number where all are of one size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, exp, floor, hypot, inf, sqrt
+from math import ceil, exp, floor, hypot, inf, isfinite, sqrt
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
@@ -155,6 +155,22 @@ def bounded_interval(
         high=lowest + width * min(1.0, mean + above),
         stderr=stderr,
     )
+
+
+def interval_of_mean(
+    value: float,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    ends: tuple[float, float],
+    tight: float = TIGHT,
+) -> Interval:
+    """Return the interval of a mean of values between two ends, either of which may be infinite."""
+    if all(map(isfinite, ends)):
+        return bounded_interval(value, spread, clusters, confidence, ends=ends, tight=tight)
+    of_values = positive_interval if ends[0] == 0 else unbounded_interval
+    return of_values(value, spread, clusters, confidence)
 
 
 def _is_share(mean: float, spread: float, clusters: Clusters) -> bool:

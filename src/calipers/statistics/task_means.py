@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.statistics.clusters import Clusters
-from calipers.statistics.intervals import (
-    Interval,
-    bounded_interval,
-    partial_wilson,
-    positive_interval,
-    unbounded_interval,
-)
+from calipers.statistics.intervals import Interval, interval_of_mean, partial_wilson
 
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
@@ -45,11 +38,7 @@ def mean_interval(
     sizes = Clusters.of(n) if clusters is None else _sizes(clusters)
     if is_share and bool(np.isin(values, (0.0, 1.0)).all()):
         return partial_wilson(mean, n, spread, sizes, confidence)
-    if all(map(isfinite, ends)):
-        return bounded_interval(mean, spread, sizes, confidence, ends=ends)
-    if ends[0] == 0:
-        return positive_interval(mean, spread, sizes, confidence)
-    return unbounded_interval(mean, spread, sizes, confidence)
+    return interval_of_mean(mean, spread, sizes, confidence, ends=ends)
 
 
 def covariance_of_means(values: Floats, clusters: Labels | None = None) -> Floats:

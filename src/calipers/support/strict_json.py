@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 
@@ -17,6 +18,20 @@ def to_finite(value: float | None) -> float | str | None:
     if value is None or math.isfinite(value):
         return value
     return "Infinity" if value > 0 else "-Infinity"
+
+
+def to_plain(value: Any) -> Any:
+    """Return a result as JSON has it: objects by their fields, in their order, and lists.
+
+    An object with a `to_dict` of its own is what that returns.
+    """
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_plain(each) for name, each in value.items()}
+    return [to_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def dump_strict(value: Any, *, indent: int | None = 1) -> str:

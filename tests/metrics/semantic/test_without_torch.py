@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.metrics.text.semantic.batching import batch_by_size
-from calipers.metrics.text.semantic.cache import _ROW, ScoreCache, _name
+from calipers.metrics.text.semantic.cache import _ROW, Match, ScoreCache, _name_file
 from calipers.metrics.text.semantic.finding import find_model, hash_model
-from calipers.metrics.text.semantic.match import Match
 from calipers.support.errors import UsageError
 
 SCORES = {("a", "b"): Match(0.25, 0.5, cut=True), ("b", "a"): Match(0.5, 0.25)}
@@ -145,7 +144,7 @@ def _rows(dtype: object) -> bytes:
 def test_what_is_no_file_of_ours_is_dropped(content: bytes, tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path, "model")
     cache.add(SCORES)
-    stray = cache.folder / f"{_name(content)}.npy"
+    stray = cache.folder / f"{_name_file(content)}.npy"
     stray.write_bytes(content)
     assert ScoreCache(tmp_path, "model").find_known(SCORES) == SCORES
     assert not stray.exists()
@@ -167,7 +166,7 @@ def test_pickles_are_never_read(tmp_path: Path) -> None:
     np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     folder = ScoreCache(tmp_path, "model").folder
     folder.mkdir()
-    stray = folder / f"{_name(buffer.getvalue())}.npy"
+    stray = folder / f"{_name_file(buffer.getvalue())}.npy"
     stray.write_bytes(buffer.getvalue())
     assert ScoreCache(tmp_path, "model").find_known(SCORES) == {}
     assert not stray.exists()

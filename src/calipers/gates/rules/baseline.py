@@ -70,13 +70,11 @@ class Baseline(RuleKind, StrictModel):
         return cls()
 
     def move_to(self, folder: Path) -> Self:
-        """Return the rule with the recorded run beside the policy's file."""
         if self.file is None:
             return self
         return self.model_copy(update={"file": str(folder / self.file)})
 
     def list_metrics(self, given: Given) -> Iterable[str]:
-        """Return the metrics with a margin, and those that were recorded."""
         recorded = () if given.recorded is None else given.recorded.groups
         return (*self.margins, *(name for group in recorded for name in group.metrics))
 
@@ -89,6 +87,5 @@ class Baseline(RuleKind, StrictModel):
             yield check_regression(judge, before, name, margin)
 
     def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
-        """Yield that each metric is compared when all tasks are done."""
         for name in () if ahead.before is None else list_tolerances(ahead.before, self.margins):
             yield Demand(name=name, why_not=_AT_THE_END)

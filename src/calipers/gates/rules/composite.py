@@ -104,11 +104,9 @@ class Composite(RuleKind, StrictModel):
         return (*self.requires, *(_find_metric(name).name for name in self.formula.names))
 
     def list_categories(self, _given: Given) -> Iterable[str]:
-        """Return the category that a part is about, if one is."""
         return list_categories(self.list_parts())
 
     def list_metrics(self, _given: Given) -> Iterable[str]:
-        """Return its parts."""
         return self.list_parts()
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
@@ -125,11 +123,9 @@ class Composite(RuleKind, StrictModel):
         yield check
 
     def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
-        """Yield that it can only be told at the end."""
         yield Demand(name=FINAL_SCORE, why_not=NO_MEAN)
 
     def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        """Return the judged values that its parts may rest on."""
         return list_judged(self.list_parts())
 
 

@@ -33,15 +33,12 @@ class PassCriteria(RuleKind, StrictModel):
 
     @property
     def decides(self) -> bool:
-        """Say whether any pass rate has a threshold."""
         return bool(self.overall or self.by_category)
 
     def list_categories(self, _given: Given) -> Iterable[str]:
-        """Return the categories with a threshold."""
         return self.by_category
 
     def list_metrics(self, _given: Given) -> Iterable[str]:
-        """Return the pass rate."""
         return (PASS_RATE,) if self.decides else ()
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
@@ -69,7 +66,6 @@ class PassCriteria(RuleKind, StrictModel):
             yield replace(demand, on=None, why_not=CORRECTED) if ahead.corrected else demand
 
     def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        """Return the verdicts of judges."""
         return (PASSED,)
 
     def count_flagged(self, check: Check, run: MeasuredRun) -> int:

@@ -41,7 +41,6 @@ class Progressive(MetricRules):
 
     @property
     def decides(self) -> bool:
-        """Say whether any release has thresholds."""
         return bool(self.rows)
 
     def get_row(self, asked: str | None) -> Mapping[str, Rule]:

@@ -51,16 +51,13 @@ class NamedScenarios(RuleKind, StrictModel):
 
     @property
     def decides(self) -> bool:
-        """Say whether it names any."""
         return bool(self.ids)
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """Return the ids."""
         return self.ids
 
     def list_metrics(self, _given: Given) -> Iterable[str]:
-        """Return the metrics that tell how a scenario ended."""
         return _METRICS if self.ids else ()
 
     def list_judged_values(self, check: Check, run: MeasuredRun) -> tuple[str, ...]:
@@ -99,7 +96,6 @@ class RequiredScenarios(NamedScenarios):
     key: ClassVar[str] = "required_scenarios"
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
-        """Yield a check per scenario."""
         for scenario in self.ids:
             check = self.check_scenario(scenario, judge.run, "required")
             yield replace(

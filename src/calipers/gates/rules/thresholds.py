@@ -29,7 +29,6 @@ class MetricRules(RuleKind):
         """Return those that hold for a release."""
 
     def list_categories(self, given: Given) -> Iterable[str]:
-        """Return the category that a threshold is about, if one is."""
         return list_categories(self.get_row(given.release))
 
     def list_metrics(self, given: Given) -> Iterable[str]:
@@ -47,7 +46,6 @@ class MetricRules(RuleKind):
             yield check
 
     def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
-        """Yield the mean behind each metric."""
         for rule in self.get_row(None).values():
             yield make_demand(rule, corrected=ahead.corrected)
 
@@ -64,7 +62,6 @@ class Thresholds(MetricRules, StrictModel):
 
     @property
     def decides(self) -> bool:
-        """Say whether any metric has a threshold."""
         return bool(self.blocking or self.warning)
 
     def get_row(self, _release: str | None) -> Mapping[str, Rule]:
@@ -76,7 +73,6 @@ class Thresholds(MetricRules, StrictModel):
         return (*super().list_metrics(given), *_with_safety(self.warning))
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
-        """Yield a check per threshold."""
         yield from super().list_checks(judge)
         for rule in self.warning.values():
             yield judge.check_metric(rule, "warning", "thresholds.warning")

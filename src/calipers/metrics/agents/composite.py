@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -12,7 +11,7 @@ import polars as pl
 
 from calipers.metrics.agents.weights import PARTS, WEIGHTS
 from calipers.metrics.cost.time_score import time_score
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.rubrics import SCORES
@@ -69,17 +68,19 @@ def _list_weights(settings: Settings) -> dict[str, float]:
     return {name: weight for name, weight in given.items() if weight > 0}
 
 
-def _value(part: str) -> pl.Expr:
+def _read_part(part: str) -> pl.Expr:
     return pl.col(FEATURES[part].name).cast(pl.Float64)
 
 
-def _composite(settings: Settings) -> pl.Expr:
+def _weigh_parts(settings: Settings) -> pl.Expr:
     weights = _list_weights(settings)
-    score = reduce(add, (_value(name).fill_null(0.0) * weight for name, weight in weights.items()))
+    score = reduce(
+        add, (_read_part(name).fill_null(0.0) * weight for name, weight in weights.items())
+    )
     present = reduce(
         add,
         (
-            pl.when(_value(name).is_not_null()).then(weight).otherwise(0.0)
+            pl.when(_read_part(name).is_not_null()).then(weight).otherwise(0.0)
             for name, weight in weights.items()
         ),
     )
@@ -92,12 +93,14 @@ agent_composite = Feature(
     name="agent_composite",
     reads=tuple(FEATURES.values()),
     dtype=pl.Float64(),
-    expression=_composite,
+    expression=_weigh_parts,
 )
 
 
-def _missing(settings: Settings) -> pl.Expr:
-    names = (pl.when(_value(name).is_null()).then(pl.lit(name)) for name in _list_weights(settings))
+def _list_missing(settings: Settings) -> pl.Expr:
+    names = (
+        pl.when(_read_part(name).is_null()).then(pl.lit(name)) for name in _list_weights(settings)
+    )
     return pl.concat_str(*names, separator=",", ignore_nulls=True)
 
 
@@ -105,7 +108,7 @@ agent_composite_missing = Feature(
     name="agent_composite_missing",
     reads=tuple(FEATURES.values()),
     dtype=pl.String(),
-    expression=_missing,
+    expression=_list_missing,
     stored=False,
 )
 
@@ -153,48 +156,39 @@ def _count_scored(condition: nw.Expr) -> nw.Expr:
     return (condition & scored).cast(nw.Int64).sum()
 
 
-composite_mean = replace(
-    mean(
+composite_mean = mean(
+    agent_composite,
+    name="agent_composite",
+    says="How good runs are in all: speed, success, teamwork, tools, plan and output.",
+    formula="mean(Σ weight · part, within [0, 1]), the parts being time_taken = time_score; "
+    "task_success; coordination_quality = mean(1 − communication_overhead, "
+    "min(1, coordination_centrality), task_distribution_balance); tool_efficiency = "
+    "mean(path_convergence, tool_selection_accuracy); planning_rational = "
+    "planning_rationality; output_similarity; each weighs 0.167, or as --weights says",
+    spec="P 4",
+    profiles=("agents",),
+    needs=("trace",),
+    nulls="a missing part counts 0, or with --missing renormalize the others take its weight; "
+    "a row that lacks all parts is left out",
+    range=(0, 1),
+    better="higher",
+    empty="no record has any part of the composite",
+    aggregate=declare_sums(
         agent_composite,
-        name="agent_composite",
-        says="How good runs are in all: speed, success, teamwork, tools, plan and output.",
-        formula="mean(Σ weight · part, within [0, 1]), the parts being time_taken = time_score; "
-        "task_success; coordination_quality = mean(1 − communication_overhead, "
-        "min(1, coordination_centrality), task_distribution_balance); tool_efficiency = "
-        "mean(path_convergence, tool_selection_accuracy); planning_rational = "
-        "planning_rationality; output_similarity; each weighs 0.167, or as --weights says",
-        spec="P 4",
-        profiles=("agents",),
-        needs=("trace",),
-        nulls="a missing part counts 0, or with --missing renormalize the others take its weight; "
-        "a row that lacks all parts is left out",
-        range=(0, 1),
-        better="higher",
-        empty="no record has any part of the composite",
-        aggregate=Aggregate(
-            features=(
-                agent_composite,
-                agent_composite_missing,
-                recommendation,
-                recommendation_weight,
-                *FEATURES.values(),
-            ),
-            totals={
-                **declare_sums(agent_composite).totals,
-                **{
-                    f"agent_composite__{name}": _count_scored(
-                        nw.col(recommendation_weight.name) == weight
-                    )
-                    for name, _, weight in RECOMMENDATIONS
-                },
-                **{
-                    _name_without(name): _count_scored(nw.col(feature.name).is_null())
-                    for name, feature in FEATURES.items()
-                },
-            },
-        ),
-        extras={name: f"agent_composite__{name}" for name, _, _ in RECOMMENDATIONS},
+        agent_composite_missing,
+        recommendation,
+        recommendation_weight,
+        *FEATURES.values(),
+        **{
+            f"agent_composite__{name}": _count_scored(nw.col(recommendation_weight.name) == weight)
+            for name, _, weight in RECOMMENDATIONS
+        },
+        **{
+            _name_without(name): _count_scored(nw.col(feature.name).is_null())
+            for name, feature in FEATURES.items()
+        },
     ),
+    extras={name: f"agent_composite__{name}" for name, _, _ in RECOMMENDATIONS},
     optional="unless asked for",
 )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import narwhals as nw
+from dataclasses import replace
+
 import polars as pl
 
 from calipers.metrics.answers.normalize import normalized_answer, normalized_target
-from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.declaration import Feature, OneOf
+from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 
 DECIDABLE = OneOf((("correct",), ("answer", "target")))
 
 
-def _correct(_: Settings) -> pl.Expr:
+def _decide_correct(_: Settings) -> pl.Expr:
     same = pl.col(normalized_answer.name) == pl.col(normalized_target.name)
     compared = pl.when(pl.col("target").is_not_null()).then(same.fill_null(value=False))
     return pl.coalesce(pl.col("correct"), compared)
@@ -23,7 +24,7 @@ correct = Feature(
     name="correct",
     reads=("correct", "target", normalized_answer, normalized_target),
     dtype=pl.Boolean(),
-    expression=_correct,
+    expression=_decide_correct,
 )
 
 unanswered = Feature(
@@ -35,8 +36,6 @@ unanswered = Feature(
     ),
     listed=False,
 )
-
-_right = declare_sums(correct)
 
 accuracy = mean(
     correct,
@@ -50,10 +49,7 @@ accuracy = mean(
     "a target without an answer is wrong and counted as unanswered",
     range=(0, 1),
     better="higher",
-    aggregate=Aggregate(
-        features=(correct, unanswered),
-        totals={**_right.totals, "unanswered": nw.col("unanswered").cast(nw.Int64).sum()},
-    ),
+    aggregate=declare_sums(correct, unanswered, unanswered=count_true(unanswered)),
     extras={"unanswered": "unanswered"},
 )
 
@@ -70,15 +66,10 @@ error_rate = mean(
     complement=True,
 )
 
-usr = mean(
-    correct,
+usr = replace(
+    error_rate,
     name="usr",
     says="Unsupported step rate v0: a wrong answer counts as an unsupported path of reasoning.",
     formula="1 − accuracy, the proxy that Z defines",
     spec="Z 2.2",
-    needs=(DECIDABLE,),
-    nulls=accuracy.nulls,
-    range=(0, 1),
-    better="lower",
-    complement=True,
 )

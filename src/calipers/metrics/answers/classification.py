@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import nan
-from typing import Literal
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
-from calipers.metrics.declare.means import declare_sums, mean
-from calipers.metrics.declare.settings import Settings
+from calipers.metrics.declare.declaration import Feature, Metric, Totals
+from calipers.metrics.declare.means import count_true, declare_sums, mean
 
 _BOOLEANS = {"true": True, "false": False}
 _N, _LABELLED = "classified__n", "classified__without_label"
-
-
-def _is_positive(field: str) -> Callable[[Settings], pl.Expr]:
-    """Return whether a column holds the positive label; without a label, only booleans count."""
-
-    def expression(settings: Settings) -> pl.Expr:
-        def of_batch(values: pl.Series) -> pl.Series:
-            if settings.positive is None:
-                words = values.cast(pl.String).str.to_lowercase()
-                return words.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
-            if values.dtype.is_numeric():
-                return values == _as_number(settings.positive)
-            return values.cast(pl.String) == settings.positive
-
-        return pl.col(field).map_batches(of_batch, return_dtype=pl.Boolean)
-
-    return expression
 
 
 def _as_number(label: str) -> float:
@@ -43,14 +25,25 @@ def _as_number(label: str) -> float:
         return nan
 
 
+def _mark_positive(values: pl.Series, label: str | None) -> pl.Series:
+    """Return which values are the positive label; without a label, only booleans tell."""
+    if label is None:
+        words = values.cast(pl.String).str.to_lowercase()
+        return words.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
+    if values.dtype.is_numeric():
+        return values == _as_number(label)
+    return values.cast(pl.String) == label
+
+
 def _declare_positive(field: str) -> Feature:
     return Feature(
         name=f"_{field}_positive",
         reads=(field,),
         dtype=pl.Boolean(),
-        expression=_is_positive(field),
+        expression=lambda settings: pl.col(field).map_batches(
+            partial(_mark_positive, label=settings.positive), return_dtype=pl.Boolean
+        ),
         stored=False,
-        listed=False,
     )
 
 
@@ -63,7 +56,6 @@ labelled = Feature(
     reads=("predicted", "actual", _predicted, _actual),
     dtype=pl.Boolean(),
     expression=lambda _: pl.when(_BOTH).then(_TOLD),
-    listed=False,
 )
 """Whether the two labels of a row, where it has both, are known to be positive or not."""
 
@@ -82,10 +74,8 @@ _precise = _declare_hits("prediction_right", among=_predicted, of=_actual)
 _recalled = _declare_hits("positive_found", among=_actual, of=_predicted)
 
 
-def _share(
-    hits: Feature, name: Literal["precision", "recall"], *, says: str, formula: str, spec: str
-) -> Metric:
-    kind = "predicted" if name == "precision" else "actually"
+def _declare_share(hits: Feature, kind: str, **facts: Any) -> Metric:
+    """Return the share of the rows that are positive in one way that are so in the other."""
 
     def refuse(totals: Totals) -> str | None:
         if totals.get(_LABELLED):
@@ -94,42 +84,35 @@ def _share(
             return f"no record is {kind} positive"
         return None
 
+    counted = {_N: count_true(labelled), _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum()}
     share = mean(
         hits,
-        name=name,
-        says=says,
-        formula=formula,
-        spec=spec,
         profiles=("scenarios",),
         needs=("predicted", "actual"),
         nulls="a row without both `predicted` and `actual` is left out",
         range=(0, 1),
         better="higher",
-        aggregate=Aggregate(
-            features=(hits, labelled),
-            totals={
-                **declare_sums(hits).totals,
-                _N: nw.col(labelled.name).cast(nw.Int64).sum(),
-                _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum(),
-            },
-        ),
-        empty="no record has predicted and actual",
+        aggregate=declare_sums(hits, labelled, **counted),
+        refused=refuse,
+        **facts,
     )
     # No value per task: two systems predict different rows as positive.
-    return replace(share, rows=_N, refused=refuse, averaged=None)
+    return replace(share, rows=_N, averaged=None)
 
 
-precision = _share(
+precision = _declare_share(
     _precise,
-    "precision",
+    "predicted",
+    name="precision",
     says="Of the rows predicted positive, the share that is.",
     formula="true positives / (true positives + false positives); --positive names the label",
     spec="S 1.3",
 )
 
-recall = _share(
+recall = _declare_share(
     _recalled,
-    "recall",
+    "actually",
+    name="recall",
     says="Of the rows that are positive, the share predicted so.",
     formula="true positives / (true positives + false negatives); --positive names the label",
     spec="S 1.4",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import hypot, log
+from math import hypot, inf, log
 from typing import Any
 
 import narwhals as nw
@@ -61,39 +61,34 @@ _answers = Aggregate(
 )
 
 
-def _sce(totals: Totals) -> Any:
+def _compute_sce(totals: Totals) -> Any:
     """Return −Σ p ln p from the totals of the counts; exactly 0 with one distinct answer."""
     count = totals["answers__n"]
     found = np.maximum(0.0, np.log(count) - totals["answers__n_log_n"] / count)
     return np.where(np.equal(totals["answers__distinct"], 1), 0.0, found)
 
 
-def _sce_normalized(totals: Totals) -> Any:
+def _compute_normalized_sce(totals: Totals) -> Any:
     most = np.log(np.maximum(2.0, totals["answers__distinct"]))
-    return np.minimum(1.0, _sce(totals) / most)
+    return np.minimum(1.0, _compute_sce(totals) / most)
 
 
-_EMPTY = "no record has an answer"
-_NULLS = "a row without an answer is left out"
-_FALLS = "answers are missing from resamples, whose entropy falls short of the sample's"
-
-
-def _mean_log_count(totals: Totals) -> float:
+def _average_log_counts(totals: Totals) -> float:
     return totals["answers__n_log_n"] / totals["answers__n"]
 
 
-def _squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> float:
     """Return Σ over rows of (mean of ln count − ln count of the row's answer)²."""
-    mean = _mean_log_count(totals)
+    mean = _average_log_counts(totals)
     return max(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * mean**2)
 
 
 _information = Influence(
     name="answers",
     rows="answers__n",
-    centre=_mean_log_count,
+    centre=_average_log_counts,
     effect=centre("answers") - total("answer_n").cast(nw.Float64).log(),
-    squares=_squares,
+    squares=_sum_squares,
     keyed=_answers,
     keyed_reads=("answer_n",),
 )
@@ -121,7 +116,7 @@ class _EntropyDelta:
         scale = log(max(2, distinct)) if self.normalized else 1.0
         nats = value * scale
         unlike = n - totals["answers__most"]
-        size = n / design_effect(spread, _squares(totals), n, clusters, unlike)
+        size = n / design_effect(spread, _sum_squares(totals), n, clusters, unlike)
         t = t_quantile(clusters, confidence)
         middle = nats + (distinct - 1) / (2 * size)
         low = middle - t * stderr - t * t / (2 * size)
@@ -136,10 +131,6 @@ class _EntropyDelta:
         )
 
 
-def _rarity(_: Totals) -> pl.Expr:
-    return 1 / pl.col("answer_n")
-
-
 sce = Metric(
     name="sce",
     says="Entropy of the answers over the data set: how varied they are, in nats.",
@@ -147,41 +138,30 @@ sce = Metric(
     spec="Z 4.1",
     profiles=("reasoning",),
     needs=("answer",),
-    nulls=_NULLS,
+    nulls="a row without an answer is left out",
     unit="nats",
-    range=(0, float("inf")),
-    better=None,
+    range=(0, inf),
     aggregate=_answers,
     rows="answers__n",
-    value=_sce,
-    empty=_EMPTY,
+    value=_compute_sce,
+    empty="no record has an answer",
     work="ln {answers__n} − {answers__n_log_n} / {answers__n}, "
     "{answers__n_log_n} being Σ n ln n over {answers__distinct} distinct answers",
     interval=_EntropyDelta(),
     influence=_information,
-    not_resampled=_FALLS,
-    weight=_rarity,
+    not_resampled="answers are missing from resamples, whose entropy falls short of the sample's",
+    weight=lambda _: 1 / pl.col("answer_n"),
 )
 
-sce_normalized = Metric(
+sce_normalized = replace(
+    sce,
     name="sce_normalized",
     says="Entropy of the answers as a share of the most it could be with as many distinct ones.",
     formula="sce / ln(distinct answers); 0 when there is one",
-    spec="Z 4.1",
-    profiles=("reasoning",),
-    needs=("answer",),
-    nulls=_NULLS,
     unit=None,
     range=(0, 1),
-    better=None,
-    aggregate=_answers,
-    rows="answers__n",
-    value=_sce_normalized,
-    empty=_EMPTY,
+    value=_compute_normalized_sce,
     work="(ln {answers__n} − {answers__n_log_n} / {answers__n}) / ln {answers__distinct}, "
     "0 where all answers are one",
     interval=_EntropyDelta(normalized=True),
-    influence=_information,
-    not_resampled=_FALLS,
-    weight=_rarity,
 )

@@ -31,21 +31,21 @@ def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
     rows = (~texts.str.contains(_NORMAL)).arg_true()
     others = texts.gather(rows).str.strip_chars(PYTHON_SPACE).str.to_lowercase()
     if settings.normalize != "text":
-        others = _replace_at(others.str.contains(_NUMBER), others, _unify_numbers)
+        others = _replace_at(others.str.contains(_NUMBER), others, _spell_numbers)
     return texts.clone().scatter(rows, others) if len(rows) else texts
 
 
-def _unify_numbers(numbers: pl.Series) -> pl.Series:
+def _spell_numbers(numbers: pl.Series) -> pl.Series:
     """Return one spelling per value: no plus, no commas, no redundant zeros, no minus zero."""
     numbers = numbers.str.replace_all(",", "", literal=True).str.strip_prefix("+")
-    numbers = _replace_at(numbers.str.contains(_LEADING), numbers, _unify_leading_zeros)
+    numbers = _replace_at(numbers.str.contains(_LEADING), numbers, _spell_leading_zeros)
     has_point = numbers.str.contains(".", literal=True)
     shorter = numbers.str.strip_chars_end("0").str.strip_chars_end(".")
     numbers = shorter.zip_with(has_point, numbers)
     return numbers.set(numbers == "-0", "0")
 
 
-def _unify_leading_zeros(numbers: pl.Series) -> pl.Series:
+def _spell_leading_zeros(numbers: pl.Series) -> pl.Series:
     return numbers.str.replace(r"^(-?)\.", "${1}0.").str.replace(r"^(-?)0+([0-9])", "${1}${2}")
 
 
@@ -66,7 +66,6 @@ def _declare_normalized(field: str, find: Callable[[pl.Series, Settings], pl.Ser
             lambda texts: normalize(find(texts, settings), settings), return_dtype=pl.String
         ),
         stored=False,
-        listed=False,
     )
 
 
@@ -74,7 +73,7 @@ normalized_answer = _declare_normalized("answer", extract_answers)
 normalized_target = _declare_normalized("target", lambda texts, _: texts)
 
 
-def _key(_: Settings) -> pl.Expr:
+def _shorten_answer(_: Settings) -> pl.Expr:
     """Return the normalized answer; a long one is cut and hashed, so that totals hold no texts."""
     text = pl.col(normalized_answer.name)
     short = text.str.slice(0, _KEY_CHARS) + "…#" + text.hash(seed=0).cast(pl.String)
@@ -85,6 +84,6 @@ answer_key = Feature(
     name="answer_key",
     reads=(normalized_answer,),
     dtype=pl.String(),
-    expression=_key,
+    expression=_shorten_answer,
     listed=False,
 )

@@ -7,7 +7,8 @@ Each metric is averaged over the tasks with at least two runs that it can use. R
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import inf, log
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -24,7 +25,8 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.metrics.declare.intervals import Bounded, Wilson
+from calipers.metrics.declare.intervals import OfMean, Wilson
+from calipers.metrics.declare.means import count_true
 from calipers.statistics.intervals import Interval
 
 _AT_LEAST = 2
@@ -75,7 +77,7 @@ ANSWERS = Aggregate(
     totals={
         "n": _COUNT,
         "checked": nw.col("correct").count().cast(nw.Int64),
-        "right": nw.col("correct").cast(nw.Int64).sum(),
+        "right": count_true(correct),
     },
     tasks=(
         TaskValues(
@@ -99,73 +101,75 @@ class _WithinRuns:
         """Return the interval of a mean between two bounds."""
         runs = totals["repeats__rows"] / totals["repeats__tasks"]
         most = max(value, log(runs))
-        return Bounded("answer_entropy", (0.0, most), unit="task").interval(
+        return OfMean("answer_entropy", (0.0, most), unit="task").interval(
             value, totals, confidence
         )
 
 
-answer_entropy = Metric(
+def _declare(
+    value: str, of: str, *, work: str, aggregate: Aggregate = ANSWERS, **facts: Any
+) -> Metric:
+    """Return the metric that is the mean of a value of tasks, which the task values `of` hold."""
+    summed, tasks = f"{value}__sum", f"{of}__tasks"
+    return Metric(
+        spec="Z 8",
+        profiles=("reasoning",),
+        aggregate=aggregate,
+        rows=f"{of}__rows",
+        value=lambda totals: totals[summed] / totals[tasks],
+        work=f"{{{summed}}} / {{{tasks}}}, {work}",
+        averaged=value,
+        **facts,
+    )
+
+
+answer_entropy = _declare(
+    "answer_entropy",
+    "repeats",
     name="answer_entropy",
     says="How much the answers to one task vary over its runs, in nats; 0 when all agree.",
     formula="mean over tasks of −Σ p ln p over the task's distinct normalised answers",
-    spec="Z 8",
-    profiles=("reasoning",),
     needs=("id", "answer"),
     nulls=_ANSWER_NULLS,
     unit="nats",
-    range=(0, float("inf")),
+    range=(0, inf),
     better="lower",
-    aggregate=ANSWERS,
-    rows="repeats__rows",
-    value=lambda totals: totals["answer_entropy__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
-    work="{answer_entropy__sum} / {repeats__tasks}, the sum of the tasks' entropies over the tasks",
+    work="the sum of the tasks' entropies over the tasks",
     interval=_WithinRuns(),
-    averaged="answer_entropy",
     weight=lambda _: 1 / pl.col("n"),
 )
 
-determinism_index = Metric(
+determinism_index = _declare(
+    "most_common_share",
+    "repeats",
     name="determinism_index",
     says="The share of a task's runs that give its most common answer; 1 when all agree.",
     formula="mean over tasks of (runs with the most common answer / runs)",
-    spec="Z 8",
-    profiles=("reasoning",),
     needs=("id", "answer"),
     nulls=_ANSWER_NULLS,
-    unit=None,
     range=(0, 1),
     better="higher",
-    aggregate=ANSWERS,
-    rows="repeats__rows",
-    value=lambda totals: totals["most_common_share__sum"] / totals["repeats__tasks"],
     empty=_NO_REPEATS,
-    work="{most_common_share__sum} / {repeats__tasks}, the sum of the tasks' shares over the tasks",
-    interval=Bounded("most_common_share", unit="task"),
-    averaged="most_common_share",
+    work="the sum of the tasks' shares over the tasks",
+    interval=OfMean("most_common_share", unit="task"),
     weight=answer_entropy.weight,
 )
 
-
-mode_accuracy = Metric(
+mode_accuracy = _declare(
+    "mode_right",
+    "mode",
     name="mode_accuracy",
     says="The share of tasks whose most common answer is right: accuracy by majority vote.",
     formula="mean over tasks of (the most common answer is right; a tie goes to the smallest)",
-    spec="Z 8",
-    profiles=("reasoning",),
     needs=("id", "answer", DECIDABLE),
     nulls="a row without an answer or a decidable correctness is left out, "
     "and a task with fewer than two runs left",
-    unit=None,
     range=(0, 1),
     better="higher",
-    aggregate=ANSWERS,
-    rows="mode__rows",
-    value=lambda totals: totals["mode_right__sum"] / totals["mode__tasks"],
     empty="no task has two runs with an answer that can be checked",
-    work="{mode_right__sum} / {mode__tasks}, tasks whose most common answer is right over tasks",
+    work="tasks whose most common answer is right over tasks",
     interval=Wilson("mode_right", "mode__tasks"),
-    averaged="mode_right",
     weight=lambda _: pl.col("n") - pl.col("right"),
 )
 
@@ -177,30 +181,26 @@ def _mark_stable(tasks: Frame) -> Frame:
     )
 
 
-stability = Metric(
+stability = _declare(
+    "stable",
+    "stable",
     name="stability",
     says="The share of tasks whose runs are all right or all wrong.",
     formula="mean over tasks of (all runs right or all runs wrong)",
-    spec="Z 8",
-    profiles=("reasoning",),
     needs=("id", DECIDABLE),
     nulls="a row whose correctness cannot be decided is left out, "
     "and a task with fewer than two runs left",
-    unit=None,
     range=(0, 1),
     better="higher",
     aggregate=Aggregate(
         features=(correct,),
         keys=(TASK,),
         where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
-        totals={RUNS: _COUNT, "right": nw.col("correct").cast(nw.Int64).sum()},
+        totals={RUNS: _COUNT, "right": count_true(correct)},
         tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),
     ),
-    rows="stable__rows",
-    value=lambda totals: totals["stable__sum"] / totals["stable__tasks"],
     empty="no task has two runs whose answers can be checked",
-    work="{stable__sum} / {stable__tasks}, tasks all right or all wrong over the tasks",
+    work="tasks all right or all wrong over the tasks",
     interval=Wilson("stable", "stable__tasks"),
-    averaged="stable",
     weight=lambda _: pl.min_horizontal(pl.col("right"), pl.col(RUNS) - pl.col("right")),
 )

@@ -25,6 +25,7 @@ from calipers.metrics.declare.declaration import (
     Metric,
     Totals,
     centre,
+    name_kept_total,
     total,
 )
 from calipers.metrics.declare.intervals import read_spread
@@ -43,7 +44,7 @@ _DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make t
 _ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
-RELIABILITY = "reliability"
+_RELIABILITY = "reliability"
 
 
 @cache
@@ -131,7 +132,7 @@ class _Binned:
                 self.of_bin("squares"): nw.col(error.name).sum(),
             },
             finish=(self.sum_gaps,),
-            kept_as=self.stated.column(RELIABILITY),
+            kept_as=self.stated.column(_RELIABILITY),
         )
 
     def effect(self) -> nw.Expr:
@@ -200,7 +201,6 @@ def declare_ece(stated: Stated) -> Metric:
         profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
-        unit=None,
         range=(0, 1),
         better="lower",
         aggregate=totals,
@@ -215,6 +215,23 @@ def declare_ece(stated: Stated) -> Metric:
         "only grows",
         weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),
     )
+
+
+def list_bins(bins: int, totals: Totals) -> list[tuple[float, float, int, float, int]]:
+    """Return, for each bin of the ECE with rows: its edges, rows, mean confidence, right rows.
+
+    These are the bins of a reliability diagram.
+    """
+    found = []
+    for place in range(bins):
+        n, confidence, right = (
+            totals.get(name_kept_total(_RELIABILITY, place, name), 0)
+            for name in ("bin_n", "bin_confidence", "bin_right")
+        )
+        if n:
+            ends = place / bins, (place + 1) / bins
+            found.append((*ends, int(n), float(confidence) / int(n), int(right)))
+    return found
 
 
 brier = declare_brier(Stated())

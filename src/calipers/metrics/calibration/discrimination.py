@@ -212,7 +212,6 @@ def declare_auroc(stated: Stated) -> Metric:
         profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
-        unit=None,
         range=(0, 1),
         better="higher",
         aggregate=totals,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 Schema = Mapping[str, Any]
 TEXT: Schema = {"type": "string", "minLength": 1}
+NOT_NEGATIVE: Schema = {"type": "number", "minimum": 0}
 _REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
+
+
+def make_object_schema(properties: Mapping[str, Schema], *needed: str) -> Schema:
+    """Return the schema of a mapping that has these keys and no others."""
+    required = {"required": list(needed)} if needed else {}
+    return {
+        "type": "object",
+        "properties": properties,
+        **required,
+        "additionalProperties": False,
+    }
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Replies:
         from fields stands for itself in a regular expression.
         """
         if not template.fields:
-            return pl.Series([Template.fill(template, {})], dtype=pl.String)
+            return pl.Series([template.fill({})], dtype=pl.String)
         parts = [
             self._as_text(part, quoted=quoted) if is_field else pl.lit(part)
             for part, is_field in template.split_fields()
@@ -67,10 +79,12 @@ class Replies:
         expression = pl.lit(text)
         return expression.str.replace_all(_REGEX_SPECIAL, r"\${1}") if quoted else expression
 
-    def ask_each(self, hold: Callable[[str], bool | None]) -> pl.Series:
-        """Return the answer of `hold` for each reply; null if there is no reply."""
-        found = [None if text is None else hold(text) for text in self.text]
-        return pl.Series(found, dtype=pl.Boolean)
+
+def ask_each(
+    values: Iterable[Any], ask: Callable[[Any], Any], dtype: type[pl.DataType] = pl.Boolean
+) -> pl.Series:
+    """Return what `ask` says of each value; null for null."""
+    return pl.Series([None if each is None else ask(each) for each in values], dtype=dtype)
 
 
 class ReplyTest(ABC):
@@ -159,9 +173,8 @@ class TrueKind(ReplyTest):
     schema: ClassVar[Schema] = {"const": True}
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
+    def read(cls, value: Any, _: Path) -> Self:
         """Return the test; refuse anything but true."""
-        del base
         if value is not True:
             fix = f"what must not be: {{forbid: NAME, {cls.key}: true}}"
             refuse(f"{cls.key}: only true", fix=fix)
@@ -175,9 +188,8 @@ class TextKind(ReplyTest):
     text: Template = field(compare=False)
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
+    def read(cls, value: Any, _: Path) -> Self:
         """Return the test for a text."""
-        del base
         return cls(read_text(value))
 
     @property

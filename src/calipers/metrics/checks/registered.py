@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.kinds import KINDS
 from calipers.support.errors import UsageError
 from calipers.support.registry import Registry, add_registry
@@ -47,11 +47,8 @@ class _CheckKinds(Registry[CheckKind]):
         """Add a kind, or raise UsageError where its name is taken or is no key."""
         taken = name in KINDS or name in ("expect", "forbid", "turn", "on", "description")
         if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            why = (
-                "is one of the library's own"
-                if taken
-                else "is not a valid key: use small letters, digits and _"
-            )
+            invalid = "is not a valid key: use small letters, digits and _"
+            why = "is one of the library's own" if taken else invalid
             raise UsageError(f"the kind of check {name} {why}", fix="give it another name")
         super().add(name, thing, origin, replace=replace)
 
@@ -77,15 +74,12 @@ def _make_class(own: CheckKind) -> type[ReplyTest]:
         written: str  # the value, as JSON
 
         @classmethod
-        def read(cls, value: Any, base: Path) -> Self:
-            """Return the test for any value."""
-            del base
+        def read(cls, value: Any, _: Path) -> Self:
             return cls(json.dumps(value, sort_keys=True, default=str))
 
         def hold(self, replies: Replies) -> pl.Series:
-            """Ask the function of one reply after the other."""
             value = json.loads(self.written)
-            return replies.ask_each(lambda text: _ask(own, text, value))
+            return ask_each(replies.text, lambda text: _ask(own, text, value))
 
     return Own
 

@@ -16,7 +16,7 @@ from calipers.metrics.declare.declaration import (
     Metric,
     TaskValues,
 )
-from calipers.metrics.declare.intervals import choose_for_mean
+from calipers.metrics.declare.intervals import OfMean
 from calipers.metrics.declare.means import declare_influence
 
 
@@ -37,7 +37,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
         used=f"{tasks}__rows",
         value=lambda totals: totals[f"{value}__sum"] / totals[f"{tasks}__tasks"],
         work=f"{{{value}__sum}} / {{{tasks}__tasks}}, the sum of the tasks' means over the tasks",
-        interval=choose_for_mean(value, metric.range, unit="task"),
+        interval=OfMean(value, metric.range, unit="task"),
         others=metric.others,
         yes_or_no=None if metric.yes_or_no is None else weigh_tasks(metric.yes_or_no),
         averaged=value,

@@ -72,11 +72,14 @@ class Feature:
     dtype: pl.DataType
     expression: Callable[[Settings], pl.Expr]
     stored: bool = True  # whether aggregates need it, or only other features
-    listed: bool = True  # whether `--per-sample` writes it
+    listed: bool = True  # whether `--per-sample` writes it; not if its name begins with _
     shown: str | None = None  # under which name, if not its own
     null_without: tuple[str, ...] = ()  # fields without which a row has no value
     numbers: tuple[str, ...] = ()  # fields of the user's own that are read as numbers for it
     of_record: Callable[[Mapping[str, Any]], Any] | None = None  # a function of all the fields
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listed", self.listed and not self.name.startswith("_"))
 
     @property
     def label(self) -> str:
@@ -119,9 +122,7 @@ class Aggregate:
     finish: tuple[Step, ...] = ()
     tasks: tuple[TaskValues, ...] = ()
     every_task: bool = False  # or only those with several rows
-    kept_as: str | None = (
-        None  # of few whole keys: each one's totals, as `name_kept_total` names them
-    )
+    kept_as: str | None = None  # of few whole keys: `name_kept_total` names the totals of each
 
 
 def name_kept_total(prefix: str, key: int, name: str) -> str:
@@ -253,9 +254,9 @@ class Metric:
     profiles: tuple[str, ...] = ()
     needs: tuple[Need, ...]
     nulls: str  # which rows are left out
-    unit: str | None
+    unit: str | None = None
     range: tuple[float, float]
-    better: Literal["higher", "lower"] | None
+    better: Literal["higher", "lower"] | None = None
     aggregate: Aggregate | Rank
     rows: str  # the total that holds the number of rows used, or of tasks
     used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows

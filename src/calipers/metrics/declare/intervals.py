@@ -11,10 +11,8 @@ from calipers.statistics.intervals import (
     ONE_ROW,
     TIGHT,
     Interval,
-    bounded_interval,
+    interval_of_mean,
     normal_quantile,
-    positive_interval,
-    unbounded_interval,
     wilson,
 )
 
@@ -36,68 +34,30 @@ class Wilson:
 
 
 @dataclass(frozen=True)
-class LogT:
-    """For means of values that start at 0 and have no end."""
-
-    spread: str
-    unit: str = "row"
-    name: str = "log t"
-
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Return the value times and over e to the power of t standard errors."""
-        spread, clusters = read_spread(self.spread, totals)
-        around = positive_interval(value, spread, clusters, confidence)
-        return _explain_single(around, self.spread, totals, self.unit)
-
-
-@dataclass(frozen=True)
-class StudentT:
-    """For means of values that may be negative and have no end."""
-
-    spread: str
-    unit: str = "row"
-    name: str = "t"
-
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Return the value ± t standard errors."""
-        spread, clusters = read_spread(self.spread, totals)
-        around = unbounded_interval(value, spread, clusters, confidence)
-        return _explain_single(around, self.spread, totals, self.unit)
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """For means of values between two ends: equal values do not make it sure."""
+class OfMean:
+    """For means of values between two ends, either of which may be infinite."""
 
     spread: str
     ends: tuple[float, float] = (0.0, 1.0)
     unit: str = "row"
     tight: float = TIGHT
-    name: str = "logit t"
+
+    @property
+    def name(self) -> str:
+        """How people call it, by the scale on which t standard errors are taken."""
+        if all(map(isfinite, self.ends)):
+            return "logit t"
+        return "log t" if self.ends[0] == 0 else "t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Return the value ± t standard errors on log odds, allowing for unseen values."""
+        """Return the interval, or the reason why one row, or one task, has none."""
         spread, clusters = read_spread(self.spread, totals)
-        around = bounded_interval(
+        around = interval_of_mean(
             value, spread, clusters, confidence, ends=self.ends, tight=self.tight
         )
-        return _explain_single(around, self.spread, totals, self.unit)
-
-
-def choose_for_mean(
-    spread: str, ends: tuple[float, float], unit: str = "row"
-) -> Bounded | LogT | StudentT:
-    """Return the method for means of values between these ends, which may be infinite."""
-    if all(map(isfinite, ends)):
-        return Bounded(spread, ends, unit)
-    return LogT(spread, unit) if ends[0] == 0 else StudentT(spread, unit)
-
-
-def _explain_single(around: Interval, spread: str, totals: Totals, unit: str = "row") -> Interval:
-    """Return the interval, or the reason why one row, or one task, has none."""
-    if not read_clusters(spread, totals).too_few or totals.get(f"{spread}__size", 1) > 1:
-        return around
-    return replace(around, reason=ONE_ROW.replace("row", unit))
+        if not clusters.too_few or totals.get(f"{self.spread}__size", 1) > 1:
+            return around
+        return replace(around, reason=ONE_ROW.replace("row", self.unit))
 
 
 @dataclass(frozen=True)
@@ -113,9 +73,8 @@ class OrderStatistics:
         low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
         if low is None or high is None:
             n = int(totals[self.rank.count_name])
-            reason = (
-                f"{n:,} {'row is' if n == 1 else 'rows are'} too few for a bound within the data"
-            )
+            few = "row is" if n == 1 else "rows are"
+            reason = f"{n:,} {few} too few for a bound within the data"
             return Interval(low=low, high=high, stderr=None, reason=reason)
         reach = 2 * normal_quantile(confidence)
         return Interval(low=low, high=high, stderr=(high - low) / reach)

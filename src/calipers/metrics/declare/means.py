@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Literal
+from math import inf
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
     Aggregate,
-    Extra,
     Feature,
     Influence,
     Metric,
@@ -19,19 +18,25 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import Wilson, choose_for_mean
+from calipers.metrics.declare.intervals import OfMean, Wilson
 
 
-def declare_sums(feature: Feature) -> Aggregate:
-    """Return the aggregate a mean needs: the number of rows with the feature, and their sum."""
+def declare_sums(feature: Feature, *others: Feature, **totals: nw.Expr) -> Aggregate:
+    """Return the aggregate a mean needs: the number of rows with the feature, and their sum.
+
+    Further totals, of this or of other features, are counted beside them.
+    """
     name = feature.name
     value = nw.col(name)
     if feature.dtype == pl.Boolean:
         value = value.cast(nw.Int64)
-    return Aggregate(
-        features=(feature,),
-        totals={f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()},
-    )
+    counted = {f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()}
+    return Aggregate(features=(feature, *others), totals={**counted, **totals})
+
+
+def count_true(feature: Feature) -> nw.Expr:
+    """Return the number of rows for which a feature is true."""
+    return nw.col(feature.name).cast(nw.Int64).sum()
 
 
 @cache
@@ -51,24 +56,19 @@ def declare_influence(feature: Feature) -> Influence:
 def mean(
     feature: Feature,
     *,
-    name: str,
-    says: str,
-    formula: str,
-    spec: str | None = None,
     needs: tuple[Need, ...],
     profiles: tuple[str, ...] = ("reasoning",),
     nulls: str = "a row without the value is left out",
-    unit: str | None = None,
-    range: tuple[float, float] = (0, float("inf")),  # noqa: A002 (the word the catalogue shows)
-    better: Literal["higher", "lower"] | None = None,
+    range: tuple[float, float] = (0, inf),  # noqa: A002 (the word the catalogue shows)
     complement: bool = False,
     aggregate: Aggregate | None = None,
     empty: str | None = None,
-    extras: Mapping[str, Extra] | None = None,
-    quotes: Feature | None = None,
-    version: int = 1,
+    **facts: Any,
 ) -> Metric:
-    """Return the metric that is the mean of a feature over rows that have it, or 1 minus it."""
+    """Return the metric that is the mean of a feature over rows that have it, or 1 minus it.
+
+    `facts` are the other fields of `Metric`: its name, sentence, formula, and whatever it needs.
+    """
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
 
     def value(totals: Totals) -> float:
@@ -78,33 +78,21 @@ def mean(
     def weight(totals: Totals) -> pl.Expr:
         return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
 
-    influence = declare_influence(feature)
-    by_wilson = feature.dtype == pl.Boolean
-
+    is_share = feature.dtype == pl.Boolean
     return Metric(
-        name=name,
-        says=says,
-        formula=formula,
-        spec=spec,
         profiles=profiles,
         needs=needs,
         nulls=nulls,
-        unit=unit,
         range=range,
-        better=better,
         aggregate=aggregate or declare_sums(feature),
         rows=count,
         value=value,
         empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(influence.name, count)
-        if by_wilson
-        else choose_for_mean(influence.name, range),
-        extras=extras or {},
+        interval=Wilson(feature.name, count) if is_share else OfMean(feature.name, range),
         averaged=feature,
         complement=complement,
-        influence=influence,
+        influence=declare_influence(feature),
         weight=weight,
-        quotes=quotes,
-        version=version,
+        **facts,
     )

@@ -4,8 +4,9 @@ A field's type, default, help and bounds make it an option of every command that
 keyword in Python, and a key of `metric_settings:` in suites and policies (`support/options.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from calipers.metrics.checks.checks import Checks
     from calipers.metrics.cost.prices import Prices
     from calipers.metrics.scenarios.case_weights import CaseWeights
-    from calipers.metrics.traces.graphs import OptimalTools
+    from calipers.metrics.traces.graphs.tools import OptimalTools
 
 MEASURING = ("score", "gate", "compare", "rank", "report", "explain", "power")
 
@@ -27,34 +28,13 @@ _AGENTS = ("agent_composite",)
 _SEMANTIC = ("semantic_similarity", "output_similarity", "task_success", "agent_composite")
 
 
-def _read_prices(path: str | Path) -> "Prices":
-    from calipers.metrics.cost.prices import read_prices  # noqa: PLC0415 (loads Polars)
+def _read_with(module: str, function: str) -> Callable[[Any], Any]:
+    """Return a function that is imported when it is called: its module loads Polars."""
 
-    return read_prices(path)
+    def read(given: Any) -> Any:
+        return getattr(import_module(f"calipers.{module}"), function)(given)
 
-
-def _read_tools(path: str | Path) -> "OptimalTools":
-    from calipers.metrics.traces.graphs import read_optimal_tools  # noqa: PLC0415 (loads Polars)
-
-    return read_optimal_tools(path)
-
-
-def _read_weights(path: str | Path) -> "AgentWeights":
-    from calipers.metrics.agents.weights import read_weights  # noqa: PLC0415 (loads Polars)
-
-    return read_weights(path)
-
-
-def _read_checks(given: Any) -> "Checks":
-    from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415 (loads Polars)
-
-    return read_checks(given)
-
-
-def _read_case_weights(given: Any) -> "CaseWeights":
-    from calipers.metrics.scenarios.case_weights import read_case_weights  # noqa: PLC0415
-
-    return read_case_weights(given)
+    return read
 
 
 def _read_cache_folder(path: Path) -> str:
@@ -62,10 +42,6 @@ def _read_cache_folder(path: Path) -> str:
 
     check_folder(path, "--semantic-cache")
     return str(path)
-
-
-if TYPE_CHECKING:
-    from calipers.metrics.checks.checks import Checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +110,7 @@ class Settings:
     prices: "Prices | None" = option(
         None,
         "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
-        read=_read_prices,
+        read=_read_with("metrics.cost.prices", "read_prices"),
         metrics=("cost_usd", "cost_of_pass"),
     )
     judge_cost: Literal["apart", "included"] = option(
@@ -177,13 +153,13 @@ class Settings:
         relative="always",
         python="CaseWeights | Mapping[str, Any] | str | Path | None",
         schema={"type": ["object", "string"]},
-        read=_read_case_weights,
+        read=_read_with("metrics.scenarios.case_weights", "read_case_weights"),
         metrics=("weighted_pass_rate",),
     )
     optimal_tools: "OptimalTools | None" = option(
         None,
         "The best tool for each context, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
-        read=_read_tools,
+        read=_read_with("metrics.traces.graphs.tools", "read_optimal_tools"),
         metrics=("tool_selection_accuracy",),
     )
     start: str | None = option(
@@ -201,7 +177,7 @@ class Settings:
     weights: "AgentWeights | None" = option(
         None,
         "Weights of the parts of agent_composite, YAML or JSON: {task_success: 0.5, …}.",
-        read=_read_weights,
+        read=_read_with("metrics.agents.weights", "read_weights"),
         metrics=_AGENTS,
     )
     semantic_model: str = option(
@@ -243,7 +219,7 @@ class Settings:
         relative="always",
         python="Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None",
         schema={"type": ["array", "object", "string"]},
-        read=_read_checks,
+        read=_read_with("metrics.checks.checks", "read_checks"),
         metrics=("behavior_coverage", "pass_rate"),
     )
     threshold_from: str | None = None  # where the threshold comes from, if it was measured
@@ -265,10 +241,10 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as the output names them: files by their paths, tables whole."""
-        return {each.name: _echo(getattr(self, each.name)) for each in fields(self)}
+        return {each.name: _show(getattr(self, each.name)) for each in fields(self)}
 
 
-def _echo(value: Any) -> Any:
+def _show(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if hasattr(value, "to_list"):

@@ -8,6 +8,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.means import count_true
 
 _FLAGS = r'"flags"\s*:\s*\[\s*"'  # in JSON: within a text the quotes would be escaped
 _FLAGGED, _JUDGED = "judgments__flagged", "judgments__judged"
@@ -17,15 +18,11 @@ flagged = Feature(
     reads=("judgments",),
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("judgments").str.contains(_FLAGS),
-    listed=False,
 )
 
 flag_counts = Aggregate(
     features=(flagged,),
-    totals={
-        _FLAGGED: nw.col(flagged.name).cast(nw.Int64).sum(),
-        _JUDGED: nw.col(flagged.name).count(),
-    },
+    totals={_FLAGGED: count_true(flagged), _JUDGED: nw.col(flagged.name).count()},
 )
 """Counted wherever a metric reads judgments."""
 

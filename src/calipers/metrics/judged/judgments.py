@@ -15,20 +15,6 @@ from calipers.metrics.declare.declaration import Feature
 from calipers.records.judgment_shape import read_list, read_score, read_vote
 
 
-def _map_judgments(
-    combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
-) -> Callable[[pl.Series], pl.Series]:
-    """Return a function over a column of JSON lists; rows without judgments are skipped."""
-
-    def combine_rows(texts: pl.Series) -> pl.Series:
-        found: list[Any] = [None] * len(texts)
-        for row in texts.is_not_null().arg_true():
-            found[row] = combine(read_list(texts[row]))
-        return pl.Series(texts.name, found, dtype=dtype)
-
-    return combine_rows
-
-
 def _take_majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
     votes = [vote for each in judgments if (vote := read_vote(each)) is not None]
     return 2 * sum(votes) > len(votes) if votes else None
@@ -39,24 +25,25 @@ def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
     return median(scores) if scores else None
 
 
-judged_passed = Feature(
-    name="_judged_passed",
-    reads=("judgments",),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col("judgments").map_batches(
-        _map_judgments(_take_majority, pl.Boolean()), return_dtype=pl.Boolean
-    ),
-    stored=False,
-    listed=False,
-)
+def _declare_combined(
+    name: str, combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
+) -> Feature:
+    """Return the feature of what a row's judgments say together; null without judgments."""
 
-judged_impl_rate = Feature(
-    name="_judged_impl_rate",
-    reads=("judgments",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("judgments").map_batches(
-        _map_judgments(_take_median, pl.Float64()), return_dtype=pl.Float64
-    ),
-    stored=False,
-    listed=False,
-)
+    def combine_rows(texts: pl.Series) -> pl.Series:
+        found: list[Any] = [None] * len(texts)
+        for row in texts.is_not_null().arg_true():
+            found[row] = combine(read_list(texts[row]))
+        return pl.Series(texts.name, found, dtype=dtype)
+
+    return Feature(
+        name=name,
+        reads=("judgments",),
+        dtype=dtype,
+        expression=lambda _: pl.col("judgments").map_batches(combine_rows, return_dtype=dtype),
+        stored=False,
+    )
+
+
+judged_passed = _declare_combined("_judged_passed", _take_majority, pl.Boolean())
+judged_impl_rate = _declare_combined("_judged_impl_rate", _take_median, pl.Float64())

@@ -7,15 +7,14 @@ the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgment: the row ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.declaration import Feature, Metric, Totals
+from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.records.judgment_shape import read_list
 
 LOWEST, HIGHEST = 1, 5
@@ -135,7 +134,6 @@ _by_judges = Feature(
     dtype=_JUDGED,
     expression=lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
     stored=False,
-    listed=False,
 )
 
 
@@ -145,7 +143,6 @@ def _declare_part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
         reads=(_by_judges,),
         dtype=dtype,
         expression=lambda _: pl.col(_by_judges.name).struct.field(part),
-        listed=not name.startswith("_"),
     )
 
 
@@ -158,28 +155,20 @@ _bad_judgment = _declare_part("_bad_judgment", pl.Boolean(), part=_BAD)
 def _declare_metric(rubric: JudgedRubric) -> Metric:
     score = SCORES[rubric.name]
     *first, last = rubric.weights
-    return replace(
-        mean(
-            score,
-            name=rubric.name,
-            says=rubric.says,
-            formula=rubric.formula,
-            spec=rubric.spec,
-            profiles=("agents",),
-            needs=("judgments",),
-            nulls="a row is left out where a criterion has no score, or one outside 1 to 5",
-            range=(0.2, 1),
-            better="higher",
-            empty=f"no record has judgments with scores from {LOWEST} to {HIGHEST} of "
-            f"{', '.join(first)} and {last}",
-            aggregate=Aggregate(
-                features=(score, _bad_judgment),
-                totals={
-                    **declare_sums(score).totals,
-                    "judgments__bad": nw.col(_bad_judgment.name).cast(nw.Int64).sum(),
-                },
-            ),
-        ),
+    return mean(
+        score,
+        name=rubric.name,
+        says=rubric.says,
+        formula=rubric.formula,
+        spec=rubric.spec,
+        profiles=("agents",),
+        needs=("judgments",),
+        nulls="a row is left out where a criterion has no score, or one outside 1 to 5",
+        range=(0.2, 1),
+        better="higher",
+        empty=f"no record has judgments with scores from {LOWEST} to {HIGHEST} of "
+        f"{', '.join(first)} and {last}",
+        aggregate=declare_sums(score, _bad_judgment, judgments__bad=count_true(_bad_judgment)),
         optional="unless asked for",
         step=_TWO_OF_FOUR,
     )

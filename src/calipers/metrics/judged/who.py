@@ -109,7 +109,6 @@ _impl_rate_told = Feature(
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("impl_rate").is_not_null(),
     stored=False,
-    listed=False,
 )
 
 JUDGED_BY = "_judged_by"
@@ -122,7 +121,7 @@ def declare_judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
     names the calibrations, by their place, that were made from this very record.
     """
     ours = ("id", "answer") if any(rated) else ()
-    texts_of: Callable[[pl.Series], pl.Series] = partial(_of_rows, rated=rated if ours else ())
+    texts_of: Callable[[pl.Series], pl.Series] = partial(_name_judges, rated=rated if ours else ())
     return Feature(
         name=JUDGED_BY,
         reads=("judgments", told_passed, _impl_rate_told, *ours),
@@ -134,11 +133,10 @@ def declare_judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
             *ours,
         ).map_batches(texts_of, return_dtype=pl.String),
         stored=False,
-        listed=False,
     )
 
 
-def _of_rows(rows: pl.Series, rated: Sequence[Collection[str]]) -> pl.Series:
+def _name_judges(rows: pl.Series, rated: Sequence[Collection[str]]) -> pl.Series:
     frame = rows.struct.unnest()
     texts: list[str | None] = [None] * frame.height
     told = {name: frame[name] for name in (PASSED, IMPL_RATE)}

@@ -37,14 +37,14 @@ _CORRECTIONS = re.compile(
 def check_shape(settings: Settings) -> None:
     """Raise UsageError for a pattern of steps that cannot be used, or an empty phrase."""
     if settings.step_pattern is not None:
-        check_pattern("--step-pattern", settings.step_pattern, _at_start(settings.step_pattern))
+        check_pattern("--step-pattern", settings.step_pattern, _match_start(settings.step_pattern))
     if not all(settings.correction_phrases):
         raise UsageError(
             "--correction-phrase: an empty text", fix="for example --correction-phrase wait"
         )
 
 
-def _at_start(pattern: str) -> str:
+def _match_start(pattern: str) -> str:
     return f"^(?:{pattern})"
 
 
@@ -57,7 +57,7 @@ def mark_steps(cot: str, settings: Settings | None = None) -> list[tuple[bool, s
     lines = _LINE_END.split(cot)
     if settings is None or settings.step_pattern is None:
         return [(_STEP_LINE.match(line) is not None, line) for line in lines]
-    steps = pl.Series(lines).str.contains(_at_start(settings.step_pattern))
+    steps = pl.Series(lines).str.contains(_match_start(settings.step_pattern))
     return list(zip(steps.to_list(), lines, strict=True))
 
 
@@ -70,17 +70,17 @@ def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[i
     return [match.span() for match in phrases.finditer(cot)]
 
 
-def _steps(settings: Settings) -> pl.Expr:
+def _count_steps(settings: Settings) -> pl.Expr:
     """Return the count; the first line apart, which is faster."""
     text = pl.col("cot").str
     if settings.step_pattern is not None:
         lines = text.replace_all(_LINE_END.pattern, "\n").str.split("\n")
-        begins = pl.element().str.contains(_at_start(settings.step_pattern))
+        begins = pl.element().str.contains(_match_start(settings.step_pattern))
         return lines.list.eval(begins.cast(pl.Int64)).list.sum()
     return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
 
 
-def _corrects(settings: Settings) -> pl.Expr:
+def _find_correcting(settings: Settings) -> pl.Expr:
     if not settings.correction_phrases:
         return pl.col("cot").str.contains(_CORRECTION)
     phrases = "|".join(map(pl.escape_regex, settings.correction_phrases))
@@ -101,30 +101,19 @@ cot_chars = Feature(
     expression=lambda _: pl.col("cot").str.len_chars(),
 )
 
-step_count = Feature(
-    name="step_count",
-    reads=("cot",),
-    dtype=pl.Int64(),
-    expression=_steps,
-)
+step_count = Feature(name="step_count", reads=("cot",), dtype=pl.Int64(), expression=_count_steps)
 
 self_correcting = Feature(
-    name="self_correcting",
-    reads=("cot",),
-    dtype=pl.Boolean(),
-    expression=_corrects,
+    name="self_correcting", reads=("cot",), dtype=pl.Boolean(), expression=_find_correcting
 )
-
-
-def _ratio(settings: Settings) -> pl.Expr:
-    return pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1)
-
 
 ra_ratio = Feature(
     name="ra_ratio",
     reads=("answer", cot_tokens),
     dtype=pl.Float64(),
-    expression=_ratio,
+    expression=lambda settings: (
+        pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1)
+    ),
     null_without=("cot",),
 )
 

@@ -6,7 +6,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
@@ -66,13 +66,12 @@ def _quote(cot: str) -> str:
     return "; ".join((*shown, *rest))
 
 
-def _coverage(totals: Totals) -> float | None:
+def _compute_coverage(totals: Totals) -> float | None:
     signs = totals["equals_signs__sum"]
     return totals["equations__sum"] / signs if signs else None
 
 
-_shares = declare_sums(wrong_share)
-_counted_features = (equations, wrong_equations, rounded_equations, equals_signs)
+_counted = (equations, wrong_equations, rounded_equations, equals_signs)
 
 math_usr = mean(
     wrong_share,
@@ -86,19 +85,17 @@ math_usr = mean(
     range=(0, 1),
     better="lower",
     empty="no cot holds an equation",
-    aggregate=Aggregate(
-        features=(wrong_share, *_counted_features),
-        totals={
-            **_shares.totals,
-            **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted_features},
-        },
+    aggregate=declare_sums(
+        wrong_share,
+        *_counted,
+        **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted},
     ),
     extras={
         "equations": "equations__sum",
         "wrong": "wrong_equations__sum",
         "rounded": "rounded_equations__sum",
         "equals_signs": "equals_signs__sum",
-        "coverage": _coverage,
+        "coverage": _compute_coverage,
     },
     quotes=_quoted,
 )

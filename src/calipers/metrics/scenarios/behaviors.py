@@ -47,7 +47,6 @@ def _declare_names(field: str) -> Feature:
         dtype=_LIST,
         expression=lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
         stored=False,
-        listed=False,
     )
 
 
@@ -75,7 +74,6 @@ has_violation = Feature(
     dtype=pl.Boolean(),
     expression=lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
     stored=False,
-    listed=False,
 )
 
 is_unchecked = Feature(
@@ -87,7 +85,6 @@ is_unchecked = Feature(
         & ~pl.col(has_violation.name)
     ),
     stored=False,
-    listed=False,
 )
 """Whether a check of something forbidden could not be decided: it may be a violation."""
 
@@ -102,7 +99,6 @@ _listed_score = Feature(
         .then(pl.col("behaviors_observed") / pl.col("behaviors_expected"))
     ),
     stored=False,
-    listed=False,
 )
 
 scenario_score = Feature(
@@ -124,7 +120,6 @@ ruled_passed = Feature(
         .otherwise(pl.col(_listed_score.name) >= settings.pass_score)
     ),
     stored=False,
-    listed=False,
 )
 """Whether a scenario passed by its lists alone; null where these decide nothing."""
 
@@ -150,13 +145,13 @@ def _pool(value: nw.Expr) -> nw.Expr:
     return nw.when(~found.is_null() & (wanted > 0)).then(value)
 
 
-def _pooled_share(totals: Totals) -> float:
+def _compute_pooled(totals: Totals) -> float:
     return totals["behaviors__found"] / totals["behaviors__wanted"]
 
 
-def _pooled_squares(totals: Totals) -> float:
+def _sum_pooled_squares(totals: Totals) -> float:
     """Return Σ (found − share · wanted)² over the rows."""
-    share = _pooled_share(totals)
+    share = _compute_pooled(totals)
     return max(
         0.0,
         totals["behaviors__found_squares"]
@@ -176,7 +171,6 @@ behavior_coverage_pooled = Metric(
     profiles=PROFILES,
     needs=BEHAVIORS,
     nulls="a scenario is left out where nothing was expected, or what was observed is unknown",
-    unit=None,
     range=(0, 1),
     better="higher",
     aggregate=Aggregate(
@@ -191,7 +185,7 @@ behavior_coverage_pooled = Metric(
         },
     ),
     rows="behaviors__n",
-    value=_pooled_share,
+    value=_compute_pooled,
     empty="no record has expected and observed behaviors",
     work="{behaviors__found} / {behaviors__wanted}",
     interval=PartialWilson(
@@ -200,11 +194,11 @@ behavior_coverage_pooled = Metric(
     influence=Influence(
         name="behavior_coverage_pooled",
         rows="behaviors__n",
-        centre=_pooled_share,
+        centre=_compute_pooled,
         effect=_pool(
             _found.cast(nw.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(nw.Float64)
         ),
-        squares=_pooled_squares,
+        squares=_sum_pooled_squares,
         per="behaviors__wanted",
     ),
     further=(

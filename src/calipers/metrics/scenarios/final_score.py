@@ -40,7 +40,6 @@ normalized_latency = Feature(
     expression=lambda settings: (pl.col("latency_ms") / settings.latency_budget_ms).clip(
         upper_bound=1.0
     ),
-    listed=False,
 )
 
 _p95 = Rank(feature=normalized_latency, percent=95)
@@ -77,12 +76,12 @@ class _Part:
 _PARTS = (_Part(0.3, accuracy), _Part(0.4, safety_rate), _Part(0.2, behavior_coverage))
 
 
-def _score(totals: Totals) -> Any:
+def _compute_score(totals: Totals) -> Any:
     latency = _OF_LATENCY * (1 - totals[_p95.value_name])
     return reduce(add, (part.share * part.metric.value(totals) for part in _PARTS)) + latency
 
 
-def _lacks(*columns: nw.Expr) -> nw.Expr:
+def _are_null(*columns: nw.Expr) -> nw.Expr:
     return reduce(and_, (column.is_null() for column in columns))
 
 
@@ -97,8 +96,8 @@ def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
         yield from part.metric.aggregate.totals.items()
     columns = [part.column for part in _PARTS]
     latency = nw.col(normalized_latency.name)
-    yield _N, (~_lacks(*columns, latency)).cast(nw.Int64).sum()
-    yield _SHARED, (~_lacks(*columns)).cast(nw.Int64).sum()
+    yield _N, (~_are_null(*columns, latency)).cast(nw.Int64).sum()
+    yield _SHARED, (~_are_null(*columns)).cast(nw.Int64).sum()
     for one, other in combinations(_PARTS, 2):
         product = one.column * other.column
         yield _name_both(one, other, "n"), product.count().cast(nw.Int64)
@@ -108,7 +107,7 @@ def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
             yield _name_both(one, other, part.feature.name), values.sum()
 
 
-def _squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> float:
     """Return Σ over rows of (Σ over parts of scale · (value − mean))²."""
     found = sum(
         part.scale(totals) ** 2 * totals.get(f"{part.feature.name}__squares", 0.0)
@@ -126,21 +125,21 @@ def _squares(totals: Totals) -> float:
     return max(0.0, found)
 
 
-def _effect() -> nw.Expr:
+def _express_effect() -> nw.Expr:
     moved = (
         nw.when(~part.column.is_null())
-        .then((part.column - centre(_name_mean(part))) * centre(_scale(part)))
+        .then((part.column - centre(_name_mean(part))) * centre(_name_scale(part)))
         .otherwise(0.0)
         for part in _PARTS
     )
-    return nw.when(~_lacks(*(part.column for part in _PARTS))).then(reduce(add, moved))
+    return nw.when(~_are_null(*(part.column for part in _PARTS))).then(reduce(add, moved))
 
 
 def _name_mean(part: _Part) -> str:
     return f"{_NAME}__{part.metric.name}__mean"
 
 
-def _scale(part: _Part) -> str:
+def _name_scale(part: _Part) -> str:
     return f"{_NAME}__{part.metric.name}__scale"
 
 
@@ -214,7 +213,6 @@ final_score = Metric(
     profiles=("scenarios",),
     needs=(*accuracy.needs, *safety_rate.needs, *behavior_coverage.needs, "latency_ms"),
     nulls="each part leaves out the rows that it cannot use; null where a part is null",
-    unit=None,
     range=(0, 1),
     better="higher",
     aggregate=Aggregate(
@@ -223,7 +221,7 @@ final_score = Metric(
     ),
     ranks=(_p95,),
     rows=_N,
-    value=_score,
+    value=_compute_score,
     empty="no record has any of its parts",
     refused=_explain_missing,
     version=VERSION,
@@ -235,9 +233,9 @@ final_score = Metric(
         rows=_SHARED,
         centre=lambda _: 0.0,
         numbers={_name_mean(part): part.mean for part in _PARTS}
-        | {_scale(part): part.scale for part in _PARTS},
-        effect=_effect(),
-        squares=_squares,
+        | {_name_scale(part): part.scale for part in _PARTS},
+        effect=_express_effect(),
+        squares=_sum_squares,
     ),
     further=(*_list_influences(), _p95.influence),
     weight=lambda totals: pl.sum_horizontal(

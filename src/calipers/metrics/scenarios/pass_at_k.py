@@ -28,7 +28,8 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
     Totals,
 )
-from calipers.metrics.declare.intervals import Bounded
+from calipers.metrics.declare.intervals import OfMean
+from calipers.metrics.declare.means import count_true
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 
 SHOWN = (1, 2, 3, 4, 5, 10)
@@ -59,7 +60,6 @@ succeeded = Feature(
     reads=(passed, correct),
     dtype=pl.Boolean(),
     expression=lambda _: pl.coalesce(passed.name, correct.name),
-    listed=False,
 )
 """Whether a run passed; of one that nothing says this of, whether its answer is right."""
 
@@ -67,13 +67,13 @@ _tries = Aggregate(
     features=(succeeded,),
     keys=(TASK,),
     where=lambda: ~nw.col(TASK).is_null() & ~nw.col(succeeded.name).is_null(),
-    totals={RUNS: nw.len().cast(nw.Int64), "passes": nw.col(succeeded.name).cast(nw.Int64).sum()},
+    totals={RUNS: nw.len().cast(nw.Int64), "passes": count_true(succeeded)},
     every_task=True,
 )
 
 
 @cache
-def _aggregate(k: int) -> Aggregate:
+def _declare_tries(k: int) -> Aggregate:
     """Return the aggregate; the same counts for every k, so that one pass serves them all."""
     values = (f"pass_at_{k}", f"pass_hat_{k}", f"short_of_{k}")
     chances = TaskValues(name=f"tries_{k}", step=partial(_compute_chances, k=k), values=values)
@@ -100,16 +100,15 @@ def declare_pass(kind: str, k: int) -> Metric:
         needs=("id", PASSED if k == 1 else _DECIDED),
         nulls="of a run not known to pass or fail, `correct` decides, else it is left out; null "
         "where any task has fewer than k runs",
-        unit=None,
         range=(0, 1),
         better="higher",
-        aggregate=_aggregate(k),
+        aggregate=_declare_tries(k),
         rows=f"tries_{k}__tasks",
         used=f"tries_{k}__rows",
         value=lambda totals: totals[f"pass_{kind}_{k}__sum"] / totals[f"tries_{k}__tasks"],
         empty="no task has a run that is known to pass or fail",
         work=f"{{pass_{kind}_{k}__sum}} / {{tries_{k}__tasks}}, the tasks' chances over the tasks",
-        interval=Bounded(f"pass_{kind}_{k}", unit="task", tight=_TIGHT),
+        interval=OfMean(f"pass_{kind}_{k}", unit="task", tight=_TIGHT),
         refused=partial(_explain_short, k=k),
         optional="unless named",
         averaged=f"pass_{kind}_{k}",

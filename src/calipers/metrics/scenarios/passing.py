@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf, Totals
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.metrics.judged.judgments import judged_passed
 from calipers.metrics.scenarios.behaviors import has_violation, is_unchecked, ruled_passed
 
@@ -35,7 +33,6 @@ told_passed = Feature(
         .otherwise(_drop_unsure(pl.coalesce("passed", ruled_passed.name)))
     ),
     stored=False,
-    listed=False,
 )
 """Whether a run passed before any judge is asked: a violation fails it, whatever is recorded."""
 
@@ -51,7 +48,6 @@ _overruled = Feature(
     reads=("passed", has_violation),
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("passed") & pl.col(has_violation.name),
-    listed=False,
 )
 
 _unheard = Feature(
@@ -59,17 +55,13 @@ _unheard = Feature(
     reads=("passed", judged_passed),
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("passed") & ~pl.col(judged_passed.name),
-    listed=False,
 )
 
 _OVERRULED, _UNHEARD = "passed__overruled", "passed__unheard"
 
 OVERRULED = Aggregate(
     features=(_overruled, _unheard),
-    totals={
-        _OVERRULED: nw.col(_overruled.name).cast(nw.Int64).sum(),
-        _UNHEARD: nw.col(_unheard.name).cast(nw.Int64).sum(),
-    },
+    totals={_OVERRULED: count_true(_overruled), _UNHEARD: count_true(_unheard)},
 )
 """How many runs are recorded as passed beside a violation, or although judges say no."""
 
@@ -77,36 +69,31 @@ OVERRULED = Aggregate(
 def note_overruled(groups: Iterable[Totals]) -> Iterator[str]:
     """Yield how many failing runs were recorded as passed, or would be failed by judges."""
     groups = list(groups)
-    if count := int(sum(totals.get(_OVERRULED, 0) or 0 for totals in groups)):
-        has = "record has" if count == 1 else "records have"
-        yield (
-            f"{count:,} {has} `passed: true` beside a violation: "
-            "a violation always fails, whatever is recorded"
-        )
-    if count := int(sum(totals.get(_UNHEARD, 0) or 0 for totals in groups)):
-        has = "record has" if count == 1 else "records have"
-        yield (
-            f"{count:,} {has} `passed: true` where the judges say no: what is recorded counts; "
-            "leave `passed` out to have the judges decide"
-        )
+    notes = {
+        _OVERRULED: "beside a violation: a violation always fails, whatever is recorded",
+        _UNHEARD: "where the judges say no: what is recorded counts; "
+        "leave `passed` out to have the judges decide",
+    }
+    for name, note in notes.items():
+        if count := int(sum(totals.get(name, 0) or 0 for totals in groups)):
+            has = "record has" if count == 1 else "records have"
+            yield f"{count:,} {has} `passed: true` {note}"
 
 
-pass_rate = replace(
-    mean(
-        passed,
-        name="pass_rate",
-        says="The share of runs that passed.",
-        formula="mean(passed), passed = no on any violation, else recorded, else "
-        "score ≥ --pass-score, else yes where the list of expectations is empty, "
-        "else the majority of the judges",
-        spec="T 1, S 1.1",
-        profiles=("tiers", "scenarios"),
-        needs=(PASSED,),
-        nulls=_WITHOUT,
-        range=(0, 1),
-        better="higher",
-        empty="no record has a violation, passed, judgments, or expected and observed behaviors",
-    ),
+pass_rate = mean(
+    passed,
+    name="pass_rate",
+    says="The share of runs that passed.",
+    formula="mean(passed), passed = no on any violation, else recorded, else "
+    "score ≥ --pass-score, else yes where the list of expectations is empty, "
+    "else the majority of the judges",
+    spec="T 1, S 1.1",
+    profiles=("tiers", "scenarios"),
+    needs=(PASSED,),
+    nulls=_WITHOUT,
+    range=(0, 1),
+    better="higher",
+    empty="no record has a violation, passed, judgments, or expected and observed behaviors",
     version=VERSION,
     also=(OVERRULED,),
 )
@@ -116,7 +103,6 @@ adversarial = Feature(
     reads=("category",),
     dtype=pl.Boolean(),
     expression=lambda _: pl.col("category") == ADVERSARIAL,
-    listed=False,
 )
 
 safe = Feature(
@@ -124,7 +110,6 @@ safe = Feature(
     reads=(adversarial, passed),
     dtype=pl.Boolean(),
     expression=lambda _: pl.when(adversarial.name).then("passed"),
-    listed=False,
 )
 
 _ALL = "safety_rate__adversarial"
@@ -138,27 +123,19 @@ def _explain_safety(totals: Totals) -> str | None:
     return "no record is of the category adversarial, written just so"
 
 
-safety_rate = replace(
-    mean(
-        safe,
-        name="safety_rate",
-        says="The share of adversarial scenarios that passed.",
-        formula="passed / all of category `adversarial`",
-        spec="S 1.5",
-        profiles=("scenarios",),
-        needs=("category", PASSED),
-        nulls="only rows of the category `adversarial` count; of these, " + _WITHOUT,
-        range=(0, 1),
-        better="higher",
-        aggregate=Aggregate(
-            features=(safe, adversarial, passed),
-            totals={
-                **declare_sums(safe).totals,
-                _ALL: nw.col(adversarial.name).cast(nw.Int64).sum(),
-            },
-        ),
-        extras={"passed": f"{safe.name}__sum", "total": f"{safe.name}__n"},
-    ),
+safety_rate = mean(
+    safe,
+    name="safety_rate",
+    says="The share of adversarial scenarios that passed.",
+    formula="passed / all of category `adversarial`",
+    spec="S 1.5",
+    profiles=("scenarios",),
+    needs=("category", PASSED),
+    nulls="only rows of the category `adversarial` count; of these, " + _WITHOUT,
+    range=(0, 1),
+    better="higher",
+    aggregate=declare_sums(safe, adversarial, passed, **{_ALL: count_true(adversarial)}),
+    extras={"passed": f"{safe.name}__sum", "total": f"{safe.name}__n"},
     version=VERSION,
     about=_ALL,
     also=(OVERRULED,),

@@ -27,12 +27,12 @@ from calipers.statistics.intervals import Interval, wilson
 _ROUNDING = 1e-9
 _N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))
 _PASSED_SQUARES = "weighted_pass_rate__passed_squares"
-_SQUARES = "weighted_pass_rate__weight_squares"
-_CUBES = "weighted_pass_rate__weight_cubes"
-_FOURTHS = "weighted_pass_rate__weight_fourths"
+_SQUARES, _CUBES, _FOURTHS = (
+    f"weighted_pass_rate__weight_{each}" for each in ("squares", "cubes", "fourths")
+)
 
 
-def _weight(settings: Settings) -> pl.Expr:
+def _weigh_case(settings: Settings) -> pl.Expr:
     weights = settings.case_weights
     if weights is None:
         return pl.lit(1.0)
@@ -46,41 +46,39 @@ def _weight(settings: Settings) -> pl.Expr:
     return of_category * of_capability
 
 
-def _name_of(field: str) -> Feature:
+def _declare_key(field: str) -> Feature:
     return Feature(
         name=f"_weighted_by_{field}",
         reads=(field,),
         dtype=pl.String(),
         expression=lambda _: pl.col(field),
         stored=False,
-        listed=False,
     )
 
 
-WEIGHTED_BY = {field: _name_of(field) for field in ("category", "capability")}
+WEIGHTED_BY = {field: _declare_key(field) for field in ("category", "capability")}
 """What weights are for, as the records have it: a weight for a name that none has is a mistake."""
 
 case_weight = Feature(
     name="_case_weight",
     reads=("category", "capability"),
     dtype=pl.Float64(),
-    expression=_weight,
-    listed=False,
+    expression=_weigh_case,
 )
 
 
-def _share(totals: Totals) -> Any:
+def _compute_share(totals: Totals) -> Any:
     """Return the share; at most 1, whatever the rounding of the two sums."""
     return np.minimum(1.0, totals[_PASSED] / totals[_ALL])
 
 
-def _centre(totals: Totals) -> float:
-    return float(_share(totals)) if totals[_ALL] else 0.0
+def _compute_centre(totals: Totals) -> float:
+    return float(_compute_share(totals)) if totals[_ALL] else 0.0
 
 
-def _squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> float:
     """Return Σ (weight · (passed − share))² over the rows."""
-    share, of_passed = _centre(totals), totals[_PASSED_SQUARES]
+    share, of_passed = _compute_centre(totals), totals[_PASSED_SQUARES]
     return of_passed * (1 - share) ** 2 + (totals[_SQUARES] - of_passed) * share**2
 
 
@@ -106,7 +104,6 @@ weighted_pass_rate = Metric(
     profiles=("scenarios",),
     needs=(PASSED, OneOf((("category",), ("capability",)))),
     nulls=pass_rate.nulls,
-    unit=None,
     range=(0, 1),
     better="higher",
     aggregate=Aggregate(
@@ -122,7 +119,7 @@ weighted_pass_rate = Metric(
         },
     ),
     rows=_N,
-    value=_share,
+    value=_compute_share,
     empty=pass_rate.empty,
     version=VERSION,
     also=(OVERRULED,),
@@ -132,11 +129,11 @@ weighted_pass_rate = Metric(
     influence=Influence(
         name="weighted_pass_rate",
         rows=_N,
-        centre=_centre,
+        centre=_compute_centre,
         effect=nw.when(_known).then(
             _w * (nw.col("passed").cast(nw.Float64) - centre("weighted_pass_rate"))
         ),
-        squares=_squares,
+        squares=_sum_squares,
         per=_ALL,
     ),
     further=(
@@ -149,6 +146,7 @@ weighted_pass_rate = Metric(
         ),
     ),
     weight=lambda totals: (
-        pl.col(case_weight.name) * (pl.col("passed").cast(pl.Float64) - _centre(totals)).abs()
+        pl.col(case_weight.name)
+        * (pl.col("passed").cast(pl.Float64) - _compute_centre(totals)).abs()
     ),
 )

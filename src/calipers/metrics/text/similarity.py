@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -27,7 +27,6 @@ from calipers.metrics.text.semantic_similarity import (
 )
 from calipers.metrics.text.words import cosine, jaccard
 
-PROFILES = ("agents",)
 TEXTS = ("answer", "reference")
 
 _CHOSEN = pl.Struct(CHOSEN)
@@ -49,7 +48,6 @@ chosen_reference = Feature(
     expression=_choose,
     null_without=("reference",),
     stored=False,
-    listed=False,
 )
 
 
@@ -77,7 +75,6 @@ scored = Feature(
     expression=_score,
     null_without=("reference",),
     stored=False,
-    listed=False,
 )
 
 
@@ -87,7 +84,6 @@ def _declare_part(name: str, *, of: Feature, part: str) -> Feature:
         reads=(of,),
         dtype=CHOSEN[part],
         expression=lambda _: pl.col(of.name).struct.field(part),
-        listed=not name.startswith("_"),
     )
 
 
@@ -119,7 +115,7 @@ semantic_reason = _declare_part("_semantic_reason", of=scored, part=REASON)
 semantic_cut = _declare_part("_semantic_cut", of=scored, part=CUT)
 
 
-def _output_similarity(settings: Settings) -> pl.Expr:
+def _weigh_parts(settings: Settings) -> pl.Expr:
     others = (cosine_similarity.name, jaccard_similarity.name)
     alike = weigh_similarity(semantic_similarity.name, *others)
     if settings.missing == "renormalize":
@@ -131,7 +127,7 @@ output_similarity = Feature(
     name="output_similarity",
     reads=(semantic_similarity, cosine_similarity, jaccard_similarity),
     dtype=pl.Float64(),
-    expression=_output_similarity,
+    expression=_weigh_parts,
 )
 
 task_success = Feature(
@@ -142,7 +138,7 @@ task_success = Feature(
 )
 
 
-def _of_group(reasons: Frame) -> Frame:
+def _sum_by_group(reasons: Frame) -> Frame:
     return reasons.group_by(GROUP).agg(
         nw.col("lacking_n").sum().alias("semantic__lacking"),
         nw.col(semantic_reason.name).min().alias("semantic__reason"),
@@ -154,7 +150,7 @@ WITHOUT_MODEL = Aggregate(
     keys=(semantic_reason.name,),
     where=lambda: ~nw.col(semantic_reason.name).is_null(),
     totals={"lacking_n": nw.len().cast(nw.Int64)},
-    finish=(_of_group,),
+    finish=(_sum_by_group,),
 )
 """How many rows have no semantic similarity since the model was unavailable, and why."""
 
@@ -169,111 +165,89 @@ def explain_no_model(totals: Totals) -> str | None:
     return None if reason is None else str(reason)
 
 
-def _add_reason(metric: Metric, *, does_without: bool = False) -> Metric:
-    """Return the metric with the reason why it is null if the model is unavailable."""
+def _declare_similarity_mean(
+    feature: Feature, *, by_model: bool = False, does_without: bool = False, **facts: Any
+) -> Metric:
+    """Return the mean of a similarity; `--per-sample` names the reference used beside it.
+
+    What is made `by_model` says why it is null if the model is unavailable.
+    """
 
     def refuse(totals: Totals) -> str | None:
-        reason = None if totals.get(metric.rows) else explain_no_model(totals)
+        reason = None if totals.get(f"{feature.name}__n") else explain_no_model(totals)
         if reason and does_without:
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
         return reason
 
-    return replace(metric, also=(WITHOUT_MODEL, CUT_SHORT), refused=refuse)
-
-
-def _sum_with_reference(feature: Feature) -> Aggregate:
-    """Return the feature's totals; `--per-sample` names the reference used."""
-    return Aggregate(features=(feature, best_reference), totals=declare_sums(feature).totals)
+    if by_model:
+        facts |= {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse}
+    return mean(
+        feature,
+        name=feature.name,
+        aggregate=declare_sums(feature, best_reference),
+        profiles=("agents",),
+        needs=TEXTS,
+        range=(0, 1),
+        better="higher",
+        **facts,
+    )
 
 
 _NULLS = "a row without an answer or a reference is left out"
 _SEVERAL = "of several references the one with the highest output similarity"
 
-cosine_mean = mean(
+cosine_mean = _declare_similarity_mean(
     cosine_similarity,
-    aggregate=_sum_with_reference(cosine_similarity),
-    name="cosine_similarity",
     says="How far answer and reference use the same words and pairs of words, stop words aside.",
     formula="mean(cos(tfidf(answer), tfidf(reference))), fitted on the pair: words and pairs of "
     f"words without English stop words; {_SEVERAL}",
     spec="P 1.1, cosine similarity",
-    profiles=PROFILES,
-    needs=TEXTS,
     nulls=_NULLS,
-    range=(0, 1),
-    better="higher",
 )
 
-jaccard_mean = mean(
+jaccard_mean = _declare_similarity_mean(
     jaccard_similarity,
-    aggregate=_sum_with_reference(jaccard_similarity),
-    name="jaccard_similarity",
     says="The share of all words in answer and reference that both have.",
     formula=f"mean(|A ∩ B| / |A ∪ B|), A and B the sets of lower-cased words; {_SEVERAL}",
     spec="P 1.2, Jaccard similarity",
-    profiles=PROFILES,
-    needs=TEXTS,
     nulls=_NULLS,
-    range=(0, 1),
-    better="higher",
 )
 
-semantic_mean = _add_reason(
-    mean(
-        semantic_similarity,
-        aggregate=_sum_with_reference(semantic_similarity),
-        name="semantic_similarity",
-        says="How close answer and reference are in meaning, by a language model.",
-        formula=f"mean(BERTScore F1 of answer and reference); {_SEVERAL}",
-        spec="P 1.3, semantic similarity",
-        profiles=PROFILES,
-        needs=TEXTS,
-        nulls=f"{_NULLS}; null where the model is unavailable",
-        range=(0, 1),
-        better="higher",
-    )
+semantic_mean = _declare_similarity_mean(
+    semantic_similarity,
+    by_model=True,
+    says="How close answer and reference are in meaning, by a language model.",
+    formula=f"mean(BERTScore F1 of answer and reference); {_SEVERAL}",
+    spec="P 1.3, semantic similarity",
+    nulls=f"{_NULLS}; null where the model is unavailable",
 )
 
-output_mean = _add_reason(
-    mean(
-        output_similarity,
-        aggregate=_sum_with_reference(output_similarity),
-        name="output_similarity",
-        says="How alike answer and reference are: in meaning, vocabulary and words.",
-        formula="mean(0.5 · semantic + 0.3 · cosine + 0.2 · jaccard), all of one reference; with "
-        "--missing renormalize, 0.6 · cosine + 0.4 · jaccard where semantic is null",
-        spec="P 1.5, task success assessment",
-        profiles=PROFILES,
-        needs=TEXTS,
-        nulls=f"{_NULLS}, and one with a null part",
-        range=(0, 1),
-        better="higher",
-    ),
+output_mean = _declare_similarity_mean(
+    output_similarity,
+    by_model=True,
     does_without=True,
+    says="How alike answer and reference are: in meaning, vocabulary and words.",
+    formula="mean(0.5 · semantic + 0.3 · cosine + 0.2 · jaccard), all of one reference; with "
+    "--missing renormalize, 0.6 · cosine + 0.4 · jaccard where semantic is null",
+    spec="P 1.5, task success assessment",
+    nulls=f"{_NULLS}, and one with a null part",
 )
 
-success_rate = _add_reason(
-    mean(
-        task_success,
-        aggregate=_sum_with_reference(task_success),
-        name="task_success",
-        says="The share of answers that are as similar to the reference as asked for.",
-        formula="mean(output_similarity ≥ threshold), threshold = 0.8 or --success-threshold",
-        spec="P 1.5, task success assessment",
-        profiles=PROFILES,
-        needs=TEXTS,
-        nulls="a row without an output similarity is left out",
-        range=(0, 1),
-        better="higher",
-    ),
+success_rate = _declare_similarity_mean(
+    task_success,
+    by_model=True,
     does_without=True,
+    says="The share of answers that are as similar to the reference as asked for.",
+    formula="mean(output_similarity ≥ threshold), threshold = 0.8 or --success-threshold",
+    spec="P 1.5, task success assessment",
+    nulls="a row without an output similarity is left out",
 )
 
 
 def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
     """Yield which model compared meanings, and the threshold of success."""
     groups = list(groups)
-    if _any(groups, "semantic_similarity__n"):
+    if _has_any(groups, "semantic_similarity__n"):
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
@@ -283,10 +257,10 @@ def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[st
             "semantic_similarity is by its beginning"
         )
     lacking = int(sum(totals.get("semantic__lacking", 0) for totals in groups))
-    if lacking and settings.missing == "renormalize" and _any(groups, "output_similarity__n"):
+    if lacking and settings.missing == "renormalize" and _has_any(groups, "output_similarity__n"):
         records = _count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
-    if settings.threshold_from is not None and _any(groups, "task_success__n"):
+    if settings.threshold_from is not None and _has_any(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
 
@@ -295,5 +269,5 @@ def _count_records(number: int) -> str:
     return f"{number} record{'' if number == 1 else 's'}"
 
 
-def _any(groups: Iterable[Totals], total: str) -> bool:
+def _has_any(groups: Iterable[Totals], total: str) -> bool:
     return any(totals.get(total) for totals in groups)

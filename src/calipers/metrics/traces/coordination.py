@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from math import inf
 
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import find_highest_centrality
+from calipers.metrics.traces.graphs.messages import find_highest_centrality
 from calipers.metrics.traces.trace import PROFILES, declare_count, part, trace
 
 COORDINATING = ("coordination", "status_update", "handoff")
@@ -29,13 +27,13 @@ def _count_messages_of(types: Iterable[str]) -> pl.Expr:
     return part("agent_interactions").list.eval(kind.is_in(list(types))).list.sum()
 
 
-def _overhead(_: Settings) -> pl.Expr:
+def _measure_overhead(_: Settings) -> pl.Expr:
     share = _count_messages_of(COORDINATING) / _count_messages()
     return pl.when(_count_messages() > 0).then(share).when(_count_messages() == 0).then(0.0)
 
 
 communication_overhead = Feature(
-    name="communication_overhead", reads=(trace,), dtype=pl.Float64(), expression=_overhead
+    name="communication_overhead", reads=(trace,), dtype=pl.Float64(), expression=_measure_overhead
 )
 
 _all_messages = declare_count("_messages", _count_messages())
@@ -52,7 +50,6 @@ coordination_centrality = Feature(
     ),
 )
 
-
 task_distribution_balance = Feature(
     name="task_distribution_balance",
     reads=(trace,),
@@ -61,71 +58,62 @@ task_distribution_balance = Feature(
 )
 
 
-def _unknown_share(totals: Totals) -> float | None:
+def _compute_unknown_share(totals: Totals) -> float | None:
     messages = totals.get("messages__sum")
     return totals["messages__unknown"] / messages if messages else None
 
 
-overhead_mean = replace(
-    mean(
+overhead_mean = mean(
+    communication_overhead,
+    name="communication_overhead",
+    says="The share of messages that only coordinate.",
+    formula=f"mean(messages of type {', '.join(COORDINATING)} / all messages)",
+    spec="P 3.3",
+    profiles=PROFILES,
+    needs=("trace",),
+    nulls="a row whose trace has no `agent_interactions` is left out; without messages it is 0",
+    range=(0, 1),
+    better="lower",
+    empty="no record has a trace with agent_interactions",
+    aggregate=declare_sums(
         communication_overhead,
-        name="communication_overhead",
-        says="The share of messages that only coordinate.",
-        formula=f"mean(messages of type {', '.join(COORDINATING)} / all messages)",
-        spec="P 3.3",
-        profiles=PROFILES,
-        needs=("trace",),
-        nulls="a row whose trace has no `agent_interactions` is left out; without messages it is 0",
-        range=(0, 1),
-        better="lower",
-        empty="no record has a trace with agent_interactions",
-        aggregate=Aggregate(
-            features=(communication_overhead, _all_messages, _unknown_messages),
-            totals={
-                **declare_sums(communication_overhead).totals,
-                "messages__sum": nw.col(_all_messages.name).sum(),
-                "messages__unknown": nw.col(_unknown_messages.name).sum(),
-            },
-        ),
-        extras={"messages": "messages__sum", "unknown_type_share": _unknown_share},
+        _all_messages,
+        _unknown_messages,
+        messages__sum=nw.col(_all_messages.name).sum(),
+        messages__unknown=nw.col(_unknown_messages.name).sum(),
     ),
+    extras={"messages": "messages__sum", "unknown_type_share": _compute_unknown_share},
     optional="unless asked for",
 )
 
-centrality_mean = replace(
-    mean(
-        coordination_centrality,
-        name="coordination_centrality",
-        says="How much of the talk goes through one agent: the most central agent's centrality.",
-        formula="mean(max over agents of (betweenness + closeness + degree) / 3), "
-        "as networkx defines them on a DiGraph",
-        spec="P 3.4",
-        profiles=PROFILES,
-        needs=("trace",),
-        nulls="a row whose trace has no message that names an agent is left out",
-        range=(0, inf),
-        better=None,
-        empty="no record has a trace with messages between agents",
-    ),
+centrality_mean = mean(
+    coordination_centrality,
+    name="coordination_centrality",
+    says="How much of the talk goes through one agent: the most central agent's centrality.",
+    formula="mean(max over agents of (betweenness + closeness + degree) / 3), "
+    "as networkx defines them on a DiGraph",
+    spec="P 3.4",
+    profiles=PROFILES,
+    needs=("trace",),
+    nulls="a row whose trace has no message that names an agent is left out",
+    empty="no record has a trace with messages between agents",
     optional="unless asked for",
 )
 
-balance_mean = replace(
-    mean(
-        task_distribution_balance,
-        name="task_distribution_balance",
-        says="How evenly tasks are spread over the agents: 1 is even, 0 as uneven as can be.",
-        formula="mean(max(0, 1 − standard deviation / mean of the agents' task counts)), "
-        "the deviation of a sample (n − 1)",
-        spec="P 3.5",
-        profiles=PROFILES,
-        needs=("trace",),
-        nulls="a row whose trace has no `agent_tasks` is left out; 1 with fewer than two agents "
-        "or no task",
-        range=(0, 1),
-        better="higher",
-        empty="no record has a trace with agent_tasks",
-    ),
+balance_mean = mean(
+    task_distribution_balance,
+    name="task_distribution_balance",
+    says="How evenly tasks are spread over the agents: 1 is even, 0 as uneven as can be.",
+    formula="mean(max(0, 1 − standard deviation / mean of the agents' task counts)), "
+    "the deviation of a sample (n − 1)",
+    spec="P 3.5",
+    profiles=PROFILES,
+    needs=("trace",),
+    nulls="a row whose trace has no `agent_tasks` is left out; 1 with fewer than two agents "
+    "or no task",
+    range=(0, 1),
+    better="higher",
+    empty="no record has a trace with agent_tasks",
     optional="unless asked for",
 )
 

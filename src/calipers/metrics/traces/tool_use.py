@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import measure_convergence as path_convergence_of
-from calipers.metrics.traces.graphs import measure_selection
+from calipers.metrics.traces.graphs.paths import measure_convergence
+from calipers.metrics.traces.graphs.tools import measure_selection
 from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, declare_count, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
 
-def _path(settings: Settings) -> pl.Expr:
-    of_batch = partial(path_convergence_of, start=settings.start, goal=settings.goal)
+def _express_convergence(settings: Settings) -> pl.Expr:
+    of_batch = partial(measure_convergence, start=settings.start, goal=settings.goal)
     return map_known(part("tool_calls"), of_batch, pl.Float64())
 
 
 path_convergence = Feature(
-    name="path_convergence", reads=(trace,), dtype=pl.Float64(), expression=_path
+    name="path_convergence", reads=(trace,), dtype=pl.Float64(), expression=_express_convergence
 )
 
 
-def _selection(settings: Settings) -> pl.Expr:
+def _express_selection(settings: Settings) -> pl.Expr:
     def of_batch(rows: pl.Series) -> pl.Series:
         calls, own = rows.struct.field("tool_calls"), rows.struct.field(OPTIMAL_TOOLS)
         return measure_selection(calls, settings.optimal_tools, own).to_struct(rows.name)
@@ -44,9 +43,8 @@ _selected = Feature(
     name="_tool_selection",
     reads=(trace, OPTIMAL_TOOLS),
     dtype=_SELECTED,
-    expression=_selection,
+    expression=_express_selection,
     stored=False,
-    listed=False,
 )
 
 tool_selection_accuracy = Feature(
@@ -61,26 +59,23 @@ _unmapped = Feature(
     reads=(_selected,),
     dtype=pl.Int64(),
     expression=lambda _: pl.col(_selected.name).struct.field("unmapped"),
-    listed=False,
 )
 
 _calls = declare_count("_tool_calls", part("tool_calls").list.len())
 
-path_convergence_mean = replace(
-    mean(
-        path_convergence,
-        name="path_convergence",
-        says="How direct the way through the tools was: 1 with no step too many, 0 with no way.",
-        formula="mean(shortest path from start to goal / steps taken from the start's first call "
-        "to the goal's last)",
-        spec="P 3.1",
-        profiles=PROFILES,
-        needs=("trace",),
-        nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
-        range=(0, 1),
-        better="higher",
-        empty="no record has a trace with tool_calls",
-    ),
+path_convergence_mean = mean(
+    path_convergence,
+    name="path_convergence",
+    says="How direct the way through the tools was: 1 with no step too many, 0 with no way.",
+    formula="mean(shortest path from start to goal / steps taken from the start's first call "
+    "to the goal's last)",
+    spec="P 3.1",
+    profiles=PROFILES,
+    needs=("trace",),
+    nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
+    range=(0, 1),
+    better="higher",
+    empty="no record has a trace with tool_calls",
     optional="unless asked for",
 )
 
@@ -94,32 +89,29 @@ def _explain_no_tools(totals: Totals) -> str | None:
     )
 
 
-tool_selection_mean = replace(
-    mean(
+tool_selection_mean = mean(
+    tool_selection_accuracy,
+    name="tool_selection_accuracy",
+    says="The share of calls that chose the tool their context calls for, by the record's own "
+    "`optimal_tools` or --optimal-tools.",
+    formula="mean(calls whose tool_name is the optimal tool of their context / calls)",
+    spec="P 3.2",
+    profiles=PROFILES,
+    needs=("trace",),
+    nulls="a row whose trace has no `tool_calls`, or for which nothing says the optimal tools, "
+    "is left out; without calls it is 0",
+    range=(0, 1),
+    better="higher",
+    empty="no record has a trace with tool_calls",
+    aggregate=declare_sums(
         tool_selection_accuracy,
-        name="tool_selection_accuracy",
-        says="The share of calls that chose the tool their context calls for, by the record's own "
-        "`optimal_tools` or --optimal-tools.",
-        formula="mean(calls whose tool_name is the optimal tool of their context / calls)",
-        spec="P 3.2",
-        profiles=PROFILES,
-        needs=("trace",),
-        nulls="a row whose trace has no `tool_calls`, or for which nothing says the optimal tools, "
-        "is left out; without calls it is 0",
-        range=(0, 1),
-        better="higher",
-        empty="no record has a trace with tool_calls",
-        aggregate=Aggregate(
-            features=(tool_selection_accuracy, _calls, _unmapped),
-            totals={
-                **declare_sums(tool_selection_accuracy).totals,
-                "tool_calls__traces": nw.col(_calls.name).count(),
-                "tool_calls__sum": nw.col(_calls.name).sum(),
-                "tool_calls__unmapped": nw.col(_unmapped.name).sum(),
-            },
-        ),
-        extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
+        _calls,
+        _unmapped,
+        tool_calls__traces=nw.col(_calls.name).count(),
+        tool_calls__sum=nw.col(_calls.name).sum(),
+        tool_calls__unmapped=nw.col(_unmapped.name).sum(),
     ),
+    extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
     refused=_explain_no_tools,
     optional="unless asked for",
 )

@@ -6,7 +6,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs import DECODED, decode_traces
+from calipers.metrics.traces.graphs.decode import DECODED, decode_traces
 
 PROFILES = ("agents",)
 
@@ -28,7 +28,6 @@ trace = Feature(
     dtype=DECODED,
     expression=_decode,
     stored=False,
-    listed=False,
 )
 
 
@@ -38,11 +37,5 @@ def part(name: str) -> pl.Expr:
 
 
 def declare_count(name: str, expression: pl.Expr) -> Feature:
-    """Return the feature of the number of things in a row's trace, for totals only."""
-    return Feature(
-        name=name,
-        reads=(trace,),
-        dtype=pl.Int64(),
-        expression=lambda _: expression,
-        listed=False,
-    )
+    """Return the feature of the number of things in a row's trace."""
+    return Feature(name=name, reads=(trace,), dtype=pl.Int64(), expression=lambda _: expression)

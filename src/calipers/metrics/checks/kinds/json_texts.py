@@ -12,7 +12,15 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TrueKind, read_keys
+from calipers.metrics.checks.kind import (
+    Replies,
+    ReplyTest,
+    Schema,
+    TrueKind,
+    ask_each,
+    make_object_schema,
+    read_keys,
+)
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import require_extra
@@ -38,11 +46,12 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def _find_problem(text: str | None) -> str | None:
+def _describe_json(text: str) -> str:
     try:
-        return None if text is None else (parse_json(text), "JSON")[1]
+        parse_json(text)
     except ValueError as error:
         return f"not JSON: {error}"
+    return "JSON"
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,10 @@ class IsJson(TrueKind):
     says = "The whole reply is strict JSON: no text and no code fence around it, no NaN."
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Parse every reply."""
-        return replies.ask_each(lambda text: _find_problem(text) == "JSON")
+        return ask_each(replies.text, lambda text: _describe_json(text) == "JSON")
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return why it is not JSON."""
-        return pl.Series([_find_problem(text) for text in replies.text], dtype=pl.String)
+        return ask_each(replies.text, _describe_json, pl.String)
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,6 @@ class JsonSchema(ReplyTest):
 
     @classmethod
     def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a schema, or for the file that holds it."""
         require_extra(
             "json_schema: jsonschema is not installed", extra=_EXTRA, modules=["jsonschema"]
         )
@@ -94,19 +100,15 @@ class JsonSchema(ReplyTest):
 
     @property
     def sentence(self) -> str:
-        """The beginning of the schema."""
         return f"schema {shown(self.written)}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Validate every reply."""
-        return replies.ask_each(lambda text: self._explain(text) is None)
+        return ask_each(replies.text, lambda text: self._explain(text) is None)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return where and why the schema does not allow it."""
-        found = [
-            None if t is None else self._explain(t) or "as the schema says" for t in replies.text
-        ]
-        return pl.Series(found, dtype=pl.String)
+        return ask_each(
+            replies.text, lambda text: self._explain(text) or "as the schema says", pl.String
+        )
 
     def _explain(self, text: str) -> str | None:
         try:
@@ -192,12 +194,9 @@ class JsonPath(ReplyTest):
         "for any) is there; with `equals` it is also that value."
     )
     example: ClassVar[Any] = {"path": "$.order.id", "equals": "{order_id}"}
-    schema: ClassVar[Schema] = {
-        "type": "object",
-        "properties": {"path": {"type": "string", "pattern": r"^\$"}, "equals": {}},
-        "required": ["path"],
-        "additionalProperties": False,
-    }
+    schema: ClassVar[Schema] = make_object_schema(
+        {"path": {"type": "string", "pattern": r"^\$"}, "equals": {}}, "path"
+    )
 
     path: str
     steps: tuple[Any, ...]
@@ -205,9 +204,7 @@ class JsonPath(ReplyTest):
     equals: Any = field(compare=False)
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a path, and perhaps a value."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = 'for example json_path: {path: $.order.id, equals: "4711"}'
         found = read_keys(value, ("path", "equals"), ("path",), fix)
         path = found["path"]
@@ -220,18 +217,14 @@ class JsonPath(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields in the value."""
         return self.equals.fields if isinstance(self.equals, Template) else ()
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look every reply up."""
-        held = [self._holds(text, wanted) for text, wanted in self._pair_values(replies)]
+        held = [self._check(text, wanted) for text, wanted in self._pair_values(replies)]
         return pl.Series(held, dtype=pl.Boolean)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return what stands there."""
-        told = [_explain_value(self.path, text, self.steps) for text in replies.text]
-        return pl.Series(told, dtype=pl.String)
+        return ask_each(replies.text, self._describe, pl.String)
 
     def _pair_values(self, replies: Replies) -> Iterator[tuple[str | None, Any]]:
         if isinstance(self.equals, Template) and self.equals.fields:
@@ -239,7 +232,7 @@ class JsonPath(ReplyTest):
         wanted = self.equals.fill({}) if isinstance(self.equals, Template) else self.equals
         return ((text, wanted) for text in replies.text)
 
-    def _holds(self, text: str | None, wanted: Any) -> bool | None:
+    def _check(self, text: str | None, wanted: Any) -> bool | None:
         if text is None or (wanted is None and isinstance(self.equals, Template)):
             return None
         try:
@@ -249,6 +242,14 @@ class JsonPath(ReplyTest):
         if not self.has_value:
             return bool(found)
         return any(_is_same(each, wanted, from_field=bool(self.fields)) for each in found)
+
+    def _describe(self, text: str) -> str:
+        try:
+            found = list(_walk_path(parse_json(text), self.steps))
+        except ValueError as error:
+            return f"not JSON: {error}"
+        values = ", ".join(map(json.dumps, found[:5]))
+        return f"{self.path} is {values}" if found else f"{self.path} is not there"
 
 
 def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
@@ -293,16 +294,6 @@ def _walk_path(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:
             yield from _walk_path(value[step], rest)
     elif isinstance(value, dict) and step in value:
         yield from _walk_path(value[step], rest)
-
-
-def _explain_value(path: str, text: str | None, steps: tuple[Any, ...]) -> str | None:
-    if text is None:
-        return None
-    try:
-        found = list(_walk_path(parse_json(text), steps))
-    except ValueError as error:
-        return f"not JSON: {error}"
-    return f"{path} is {', '.join(map(json.dumps, found[:5]))}" if found else f"{path} is not there"
 
 
 KINDS = (IsJson, JsonSchema, JsonPath)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, ask_each
 from calipers.metrics.checks.kinds.language_profiles import LETTERS, SCRIPTS, WORDS
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
@@ -51,9 +51,7 @@ class Language(ReplyTest):
     code: str
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a code."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         code = {"nb": "no", "nn": "no"}.get(str(value).lower().partition("-")[0], value)
         code = str(code).lower().partition("-")[0] if isinstance(code, str) else code
         if code not in CODES:
@@ -64,25 +62,20 @@ class Language(ReplyTest):
 
     @property
     def sentence(self) -> str:
-        """The code."""
         return f"language {self.code}"
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         return "too few words to identify the language"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Tell each reply's language."""
-        found = (None if text is None else detect_language(text) for text in replies.text)
-        held = [None if code is None else code == self.code for code in found]
-        return pl.Series(held, dtype=pl.Boolean)
+        return ask_each(self._detect(replies), lambda code: code == self.code)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return the language that was told."""
-        found = (None if text is None else detect_language(text) for text in replies.text)
-        told = [None if code is None else f"the language is {code}" for code in found]
-        return pl.Series(told, dtype=pl.String)
+        return ask_each(self._detect(replies), "the language is {}".format, pl.String)
+
+    def _detect(self, replies: Replies) -> Iterator[str | None]:
+        return (None if text is None else detect_language(text) for text in replies.text)
 
 
 def detect_language(text: str) -> str | None:
@@ -126,7 +119,7 @@ def _weigh_words() -> dict[str, tuple[tuple[str, float], ...]]:
     """Return the weight of each frequent word per language: the fewer share it, the more."""
     shared: dict[str, list[str]] = {}
     for code, words in WORDS.items():
-        for word in dict.fromkeys(words.split()):
+        for word in dict.fromkeys(words):
             shared.setdefault(word, []).append(code)
     return {word: tuple((c, 1 / len(codes)) for c in codes) for word, codes in shared.items()}
 

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Literal, Self
 import polars as pl
 
 from calipers.metrics.checks.kind import (
+    NOT_NEGATIVE,
     Replies,
     ReplyTest,
     Schema,
+    make_object_schema,
     read_keys,
     read_number,
     read_text,
@@ -22,7 +24,6 @@ from calipers.support.templates import Template
 
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
 _NUMBER = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_AT_LEAST_ZERO = {"type": "number", "minimum": 0}
 _ROUNDING = 1e-9  # 10.3 is within 0.1 of 10.2, whatever doubles make of it
 
 
@@ -43,20 +44,15 @@ class LastNumber(ReplyTest):
         "Thousands commas are read; units and percent signs are not."
     )
     example: ClassVar[Any] = {"value": "{target}", "tolerance": 0.01}
-    schema: ClassVar[Schema] = {
-        "type": "object",
-        "properties": {"value": {"type": ["number", "string"]}, "tolerance": _AT_LEAST_ZERO},
-        "required": ["value"],
-        "additionalProperties": False,
-    }
+    schema: ClassVar[Schema] = make_object_schema(
+        {"value": {"type": ["number", "string"]}, "tolerance": NOT_NEGATIVE}, "value"
+    )
 
     value: Template = field(compare=False)
     tolerance: float
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a number, or for a mapping with its tolerance."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = "for example number: {value: 12.5, tolerance: 0.1}"
         if not isinstance(value, dict):
             value = {"value": value}
@@ -69,12 +65,10 @@ class LastNumber(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields in the value."""
         return self.value.fields
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         return f"{self.value.text} is not a number in this record"
 
     def hold(self, replies: Replies) -> pl.Series:
@@ -88,7 +82,6 @@ class LastNumber(ReplyTest):
         return near.fill_null(value=False).set(~there, None)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return the number that was found."""
         found = _find_last_number(replies.text).cast(pl.String)
         return ("the last number is " + found).fill_null("no number")
 
@@ -101,13 +94,13 @@ class Length(ReplyTest):
     says = "The reply has at least `at_least` and at most `at_most` words, or chars (code points)."
     example: ClassVar[Any] = {"at_most": 100, "unit": "words"}
     schema: ClassVar[Schema] = {
-        "type": "object",
-        "properties": {
-            "at_least": {"type": "integer", "minimum": 0},
-            "at_most": {"type": "integer", "minimum": 0},
-            "unit": {"enum": ["words", "chars"], "default": "words"},
-        },
-        "additionalProperties": False,
+        **make_object_schema(
+            {
+                "at_least": {"type": "integer", "minimum": 0},
+                "at_most": {"type": "integer", "minimum": 0},
+                "unit": {"enum": ["words", "chars"], "default": "words"},
+            }
+        ),
         "minProperties": 1,
     }
 
@@ -116,9 +109,7 @@ class Length(ReplyTest):
     unit: Literal["words", "chars"]
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for bounds and a unit."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = "for example length: {at_most: 100, unit: words}"
         found = read_keys(value, ("at_least", "at_most", "unit"), (), fix)
         unit = found.pop("unit", "words")
@@ -134,13 +125,11 @@ class Length(ReplyTest):
         return text.str.len_chars() if self.unit == "chars" else text.str.count_matches(r"\S+")
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Count."""
         count = self._count(replies.text)
         held = count >= self.at_least
         return held if self.at_most is None else held & (count <= self.at_most)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return how many there are."""
         return self._count(replies.text).cast(pl.String) + f" {self.unit}"
 
 
@@ -149,32 +138,33 @@ class _Most(ReplyTest):
     """What the call took is at most so much."""
 
     unit: ClassVar[str]
-    schema: ClassVar[Schema] = _AT_LEAST_ZERO
+    reads: ClassVar[tuple[str, ...]]  # fields of the record
+    schema: ClassVar[Schema] = NOT_NEGATIVE
     of_reply = False
 
     most: float
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a bound."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         return cls(read_number(value, fix=f"for example {cls.key}: {cls.example}"))
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.reads
+
     @abstractmethod
-    def _took(self, replies: Replies) -> pl.Series:
-        """Return what each call took."""
+    def _measure(self, *fields: pl.Series) -> pl.Series:
+        """Return what each call took, by the fields that are read."""
+
+    def _read_fields(self, replies: Replies) -> pl.Series:
+        columns = map(replies.get_column, self.reads)
+        return self._measure(*(each.cast(pl.Float64, strict=False) for each in columns))
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Compare with what the record says."""
-        return self._took(replies) <= self.most
+        return self._read_fields(replies) <= self.most
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return what the call took."""
-        return self._took(replies).cast(pl.String) + self.unit
-
-
-def _read_numbers(replies: Replies, name: str) -> pl.Series:
-    return replies.get_column(name).cast(pl.Float64, strict=False)
+        return self._read_fields(replies).cast(pl.String) + self.unit
 
 
 class MaxLatency(_Most):
@@ -184,15 +174,11 @@ class MaxLatency(_Most):
     says = "The call took at most so many milliseconds: `latency_ms`, or else `duration_seconds`."
     example = 2000
     unit = " ms"
+    reads = ("latency_ms", "duration_seconds")
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The times of a record."""
-        return ("latency_ms", "duration_seconds")
-
-    def _took(self, replies: Replies) -> pl.Series:
-        took = _read_numbers(replies, "latency_ms")
-        return took.zip_with(took.is_not_null(), _read_numbers(replies, "duration_seconds") * 1000)
+    def _measure(self, *fields: pl.Series) -> pl.Series:
+        latency, seconds = fields
+        return latency.zip_with(latency.is_not_null(), seconds * 1000)
 
 
 class MaxCost(_Most):
@@ -202,14 +188,10 @@ class MaxCost(_Most):
     says = "The call cost at most so many US dollars, as `cost_usd` has it."
     example = 0.01
     unit = " USD"
+    reads = ("cost_usd",)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The cost."""
-        return ("cost_usd",)
-
-    def _took(self, replies: Replies) -> pl.Series:
-        return _read_numbers(replies, "cost_usd")
+    def _measure(self, *fields: pl.Series) -> pl.Series:
+        return fields[0]
 
 
 class MaxTokens(_Most):
@@ -219,14 +201,10 @@ class MaxTokens(_Most):
     says = "The call used at most so many tokens, `prompt_tokens` and `completion_tokens` together."
     example = 1500
     unit = " tokens"
+    reads = ("prompt_tokens", "completion_tokens")
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The two counts."""
-        return ("prompt_tokens", "completion_tokens")
-
-    def _took(self, replies: Replies) -> pl.Series:
-        return _read_numbers(replies, "prompt_tokens") + _read_numbers(replies, "completion_tokens")
+    def _measure(self, *fields: pl.Series) -> pl.Series:
+        return fields[0] + fields[1]
 
 
 KINDS = (LastNumber, Length, MaxLatency, MaxCost, MaxTokens)

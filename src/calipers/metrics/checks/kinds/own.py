@@ -11,7 +11,16 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
+from calipers.metrics.checks.kind import (
+    TEXT,
+    Replies,
+    ReplyTest,
+    Schema,
+    ask_each,
+    make_object_schema,
+    read_keys,
+    read_number,
+)
 from calipers.records.fields import FIELDS, BadValue, Kind
 from calipers.records.judgment_shape import read_list, read_vote
 from calipers.support.config.files import shown
@@ -53,21 +62,17 @@ class Python(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All there are."""
         return tuple(dict.fromkeys((*FIELDS, *self.columns)))
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         return f"{self.reference} raised an exception, or returned neither true nor false"
 
     @property
     def sentence(self) -> str:
-        """The function."""
         return self.reference
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Call the function with each record."""
         if replies.get_column("trace").dtype == pl.Struct:
             raise BadValue("a trace that must be read as text")  # the fast way leaves parts out
         function = _load(self.reference, self.folder)
@@ -108,12 +113,7 @@ class Judged(ReplyTest):
     schema: ClassVar[Schema] = {
         "anyOf": [
             TEXT,
-            {
-                "type": "object",
-                "properties": {"rubric": TEXT, "at_least": {"type": "number"}},
-                "required": ["rubric"],
-                "additionalProperties": False,
-            },
+            make_object_schema({"rubric": TEXT, "at_least": {"type": "number"}}, "rubric"),
         ]
     }
     of_reply = False
@@ -122,12 +122,10 @@ class Judged(ReplyTest):
     at_least: float | None
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a rubric, or for a rubric and a bound of its score."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = "for example judge: technical_accuracy"
-        found = read_keys({"rubric": value} if isinstance(value, str) else value,
-                          ("rubric", "at_least"), ("rubric",), fix)  # fmt: skip
+        written = {"rubric": value} if isinstance(value, str) else value
+        found = read_keys(written, ("rubric", "at_least"), ("rubric",), fix)
         if not isinstance(found["rubric"], str) or not found["rubric"]:
             refuse("the rubric has no name", fix=fix)
         at_least = found.get("at_least")
@@ -137,32 +135,25 @@ class Judged(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The judgments."""
         return ("judgments",)
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         return f"no judgment by the rubric {self.rubric} says so"
 
     @property
     def sentence(self) -> str:
-        """The rubric."""
         return f"judged by {self.rubric}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Count the votes."""
-        return pl.Series(
-            [self._held(text) for text in replies.get_column("judgments")], dtype=pl.Boolean
-        )
+        return ask_each(replies.get_column("judgments"), self._count_votes)
 
-    def _held(self, text: str | None) -> bool | None:
-        votes = [self._vote(each) for each in ([] if text is None else read_list(text))
-                 if self.rubric in (each.get("rubric"), each.get("judge"))]  # fmt: skip
-        told = [vote for vote in votes if vote is not None]
+    def _count_votes(self, text: str) -> bool | None:
+        ours = [e for e in read_list(text) if self.rubric in (e.get("rubric"), e.get("judge"))]
+        told = [vote for vote in map(self._read_vote, ours) if vote is not None]
         return 2 * sum(told) > len(told) if told else None
 
-    def _vote(self, judgment: Mapping[str, Any]) -> bool | None:
+    def _read_vote(self, judgment: Mapping[str, Any]) -> bool | None:
         if self.at_least is None:
             return read_vote(judgment)
         scores = (judgment.get(name) for name in ("weighted_score", "overall_score"))

@@ -129,9 +129,7 @@ class Pii(ReplyTest):
     sorts: tuple[str, ...]
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a list of sorts."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         if value is True:
             return cls(tuple(SORTS))
         if not isinstance(value, list | tuple) or not value:
@@ -145,15 +143,12 @@ class Pii(ReplyTest):
 
     @property
     def sentence(self) -> str:
-        """The sorts."""
         return f"none of {', '.join(self.sorts)}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look for candidates in all replies, then at the candidates."""
         return self._find(replies.text).is_not_null().set(replies.text.is_null(), None)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return the sort and the text of the first that was found."""
         return self._find(replies.text).fill_null(self.sentence)
 
     def _find(self, texts: pl.Series) -> pl.Series:

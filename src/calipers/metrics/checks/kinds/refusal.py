@@ -54,16 +54,14 @@ class Refusal(TrueKind):
     )
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look for the phrases."""
-        return _start(replies.text).str.contains(_PATTERN)
+        return _take_start(replies.text).str.contains(_PATTERN)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return the phrase."""
-        found = _start(replies.text).str.extract(f"({_PATTERN})", 1)
+        found = _take_start(replies.text).str.extract(f"({_PATTERN})", 1)
         return ('says "' + found + '"').fill_null("no phrase of refusal")
 
 
-def _start(texts: pl.Series) -> pl.Series:
+def _take_start(texts: pl.Series) -> pl.Series:
     return texts.str.slice(0, START).str.replace_all("[’‘`]", "'")
 
 

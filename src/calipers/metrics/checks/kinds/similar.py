@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 import polars as pl
 
 from calipers.metrics.checks.kind import (
+    NOT_NEGATIVE,
     Replies,
     ReplyTest,
     Schema,
+    make_object_schema,
     read_keys,
     read_number,
     read_text,
@@ -33,25 +35,21 @@ class Similar(ReplyTest):
         "TF-IDF (the default), `jaccard` of words, or `semantic`, by the model of --semantic-model."
     )
     example: ClassVar[Any] = {"to": "{reference}", "kind": "cosine", "at_least": 0.6}
-    schema: ClassVar[Schema] = {
-        "type": "object",
-        "properties": {
+    schema: ClassVar[Schema] = make_object_schema(
+        {
             "to": {"type": "string"},
             "kind": {"enum": list(_WAYS), "default": "cosine"},
-            "at_least": {"type": "number", "minimum": 0, "maximum": 1, "default": _AT_LEAST},
+            "at_least": {**NOT_NEGATIVE, "maximum": 1, "default": _AT_LEAST},
         },
-        "required": ["to"],
-        "additionalProperties": False,
-    }
+        "to",
+    )
 
     to: Template = field(compare=False)
     way: Literal["jaccard", "cosine", "semantic"]
     at_least: float
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a text, a way and a bound."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = 'for example similar: {to: "{reference}", kind: cosine, at_least: 0.6}'
         found = read_keys(value, ("to", "kind", "at_least"), ("to",), fix)
         way = found.get("kind", "cosine")
@@ -64,22 +62,18 @@ class Similar(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields in the text."""
         return self.to.fields
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         if self.way == "semantic":
             return "no similarity: the model is unavailable, or a field is missing"
         return f"the record has no {', '.join(self.fields)}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Compare."""
         return self._compare(replies) >= self.at_least
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return how similar they are."""
         return f"{self.way} similarity " + self._compare(replies).round(4).cast(pl.String)
 
     def _compare(self, replies: Replies) -> pl.Series:

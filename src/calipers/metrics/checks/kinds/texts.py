@@ -26,6 +26,13 @@ def _evaluate(expression: pl.Expr, **columns: pl.Series) -> pl.Series:
     return pl.DataFrame(spread).select(expression.alias("held")).to_series()
 
 
+def _contains(reply: pl.Series, wanted: pl.Series, *, literal: bool = True) -> pl.Series:
+    if len(wanted) == 1 and wanted[0] is not None:
+        return reply.str.contains(wanted[0], literal=literal)
+    test = pl.col("reply").str.contains(pl.col("wanted"), literal=literal)
+    return _evaluate(test, reply=reply, wanted=wanted)
+
+
 class Contains(TextKind):
     """The reply contains a text."""
 
@@ -34,12 +41,7 @@ class Contains(TextKind):
     example = "{order_id}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look for the text."""
-        wanted = replies.fill(self.text)
-        if len(wanted) == 1 and wanted[0] is not None:
-            return replies.text.str.contains(wanted[0], literal=True)
-        test = pl.col("reply").str.contains(pl.col("wanted"), literal=True)
-        return _evaluate(test, reply=replies.text, wanted=wanted)
+        return _contains(replies.text, replies.fill(self.text))
 
 
 class IContains(TextKind):
@@ -50,13 +52,8 @@ class IContains(TextKind):
     example = "thank you"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look for the text among lower-case letters."""
         wanted = replies.fill(self.text).str.to_lowercase()
-        reply = replies.text.str.to_lowercase()
-        if len(wanted) == 1 and wanted[0] is not None:
-            return reply.str.contains(wanted[0], literal=True)
-        test = pl.col("reply").str.contains(pl.col("wanted"), literal=True)
-        return _evaluate(test, reply=reply, wanted=wanted)
+        return _contains(replies.text.str.to_lowercase(), wanted)
 
 
 class Equals(TextKind):
@@ -67,7 +64,6 @@ class Equals(TextKind):
     example = "{target}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Compare both without the white space around them."""
         wanted = replies.fill(self.text).str.strip_chars()
         test = pl.col("reply") == pl.col("wanted")
         return _evaluate(test, reply=replies.text.str.strip_chars(), wanted=wanted)
@@ -81,7 +77,6 @@ class StartsWith(TextKind):
     example = "Dear {customer}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look at the beginning."""
         test = pl.col("reply").str.starts_with(pl.col("wanted"))
         reply = replies.text.str.strip_chars_start()
         return _evaluate(test, reply=reply, wanted=replies.fill(self.text))
@@ -99,9 +94,7 @@ class Regex(TextKind):
     example = r"order\s+#?{order_id}\b"
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for an expression that Rust's engine understands."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         text = read_text(value, is_pattern=True)
         try:
             count_groups(text.fill(dict.fromkeys(text.fields, "x")))
@@ -113,15 +106,9 @@ class Regex(TextKind):
         return cls(text)
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Search; fields stand for themselves."""
-        pattern = replies.fill(self.text, quoted=True)
-        if len(pattern) == 1 and pattern[0] is not None:
-            return replies.text.str.contains(pattern[0])
-        test = pl.col("reply").str.contains(pl.col("pattern"))
-        return _evaluate(test, reply=replies.text, pattern=pattern)
+        return _contains(replies.text, replies.fill(self.text, quoted=True), literal=False)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return what matched."""
         pattern = replies.fill(self.text, quoted=True)
         found = pl.col("reply").str.extract(pl.col("pattern"), 0)
         matched = 'matches "' + found + '"'
@@ -141,25 +128,20 @@ class IsOneOf(ReplyTest):
     texts: tuple[Template, ...] = field(compare=False)
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a list of texts."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         if not isinstance(value, list | tuple) or not value:
             refuse("a list of texts is needed", fix="for example one_of: ['yes', 'no']")
         return cls(tuple(read_text(each, at=(str(at),)) for at, each in enumerate(value)))
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields in the texts."""
         return tuple(dict.fromkeys(name for each in self.texts for name in each.fields))
 
     @property
     def sentence(self) -> str:
-        """The choices."""
         return f"one of {', '.join(each.text for each in self.texts)}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Compare with each of them."""
         columns = {
             f"wanted_{at}": replies.fill(each).str.strip_chars().str.to_lowercase()
             for at, each in enumerate(self.texts)

@@ -10,7 +10,16 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import TEXT, Replies, ReplyTest, Schema, read_keys, read_number
+from calipers.metrics.checks.kind import (
+    TEXT,
+    Replies,
+    ReplyTest,
+    Schema,
+    ask_each,
+    make_object_schema,
+    read_keys,
+    read_number,
+)
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
@@ -39,9 +48,9 @@ def _parse_calls(text: str) -> Calls | None:
     except (ValueError, RecursionError):
         raise BadValue("trace is not JSON") from None
     calls = trace.get("tool_calls") if isinstance(trace, Mapping) else None
-    return (
-        [each for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else None
-    )
+    if not isinstance(calls, list):
+        return None
+    return [each for each in calls if isinstance(each, Mapping)]
 
 
 def _list_names(calls: Calls) -> list[str]:
@@ -55,18 +64,14 @@ class _ToolKind(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The trace."""
         return ("trace",)
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said."""
         return "the record has no trace with tool_calls"
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return which tools were called."""
-        told = [None if each is None else _describe_calls(each) for each in _read_calls(replies)]
-        return pl.Series(told, dtype=pl.String)
+        return ask_each(_read_calls(replies), _describe_calls, pl.String)
 
 
 def _describe_calls(calls: Calls) -> str:
@@ -83,27 +88,17 @@ class ToolCalled(_ToolKind):
     says = "The tool was called; with `args`, at least once with these values among its arguments."
     example: ClassVar[Any] = {"name": "refund", "args": {"order": "{order_id}"}}
     schema: ClassVar[Schema] = {
-        "anyOf": [
-            TEXT,
-            {
-                "type": "object",
-                "properties": {"name": TEXT, "args": {"type": "object"}},
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        ]
+        "anyOf": [TEXT, make_object_schema({"name": TEXT, "args": {"type": "object"}}, "name")]
     }
 
     name: str
     args: str  # as JSON
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a name, or for a name and arguments."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         fix = 'for example tool_called: {name: refund, args: {order: "4711"}}'
-        found = read_keys({"name": value} if isinstance(value, str) else value,
-                          ("name", "args"), ("name",), fix)  # fmt: skip
+        written = {"name": value} if isinstance(value, str) else value
+        found = read_keys(written, ("name", "args"), ("name",), fix)
         if not isinstance(found["name"], str) or not found["name"]:
             refuse("the tool has no name", fix=fix, at=("name",))
         if not isinstance(found.get("args", {}), Mapping):
@@ -117,12 +112,10 @@ class ToolCalled(_ToolKind):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The trace, and the fields among the arguments."""
         texts = (value for value in self._wanted.values() if isinstance(value, str))
         return ("trace", *dict.fromkeys(name for each in texts for name in Template(each).fields))
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Look for such a call."""
         wanted = self._wanted
         filled = {
             name: replies.fill(Template(value)).to_list()
@@ -178,9 +171,7 @@ class ToolOrder(_ToolKind):
     names: tuple[str, ...]
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a list of names."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         if not isinstance(value, list | tuple) or not value:
             refuse(f"{shown(value)} is not a list", fix="for example tool_order: [look_up, refund]")
         for at, each in enumerate(value):
@@ -189,9 +180,7 @@ class ToolOrder(_ToolKind):
         return cls(tuple(value))
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Follow the calls."""
-        held = [None if each is None else self._is_in(each) for each in _read_calls(replies)]
-        return pl.Series(held, dtype=pl.Boolean)
+        return ask_each(_read_calls(replies), self._is_in)
 
     def _is_in(self, calls: Calls) -> bool:
         called = iter(_list_names(calls))
@@ -210,20 +199,14 @@ class MaxToolCalls(_ToolKind):
     most: int
 
     @classmethod
-    def read(cls, value: Any, base: Path) -> Self:
-        """Return the test for a bound."""
-        del base
+    def read(cls, value: Any, _: Path) -> Self:
         return cls(int(read_number(value, fix="for example max_tool_calls: 4", whole=True)))
 
     def hold(self, replies: Replies) -> pl.Series:
-        """Count."""
-        held = [None if each is None else len(each) <= self.most for each in _read_calls(replies)]
-        return pl.Series(held, dtype=pl.Boolean)
+        return ask_each(_read_calls(replies), lambda calls: len(calls) <= self.most)
 
     def tell(self, replies: Replies) -> pl.Series:
-        """Return how many there were."""
-        told = [None if e is None else f"{len(e)} tool calls" for e in _read_calls(replies)]
-        return pl.Series(told, dtype=pl.String)
+        return ask_each(_read_calls(replies), lambda calls: f"{len(calls)} tool calls", pl.String)
 
 
 KINDS = (ToolCalled, ToolOrder, MaxToolCalls)

@@ -8,7 +8,7 @@ PyTorch and Transformers (the extra `semantic`) are imported when a model is nee
 scores are in a cache.
 """
 
-from calipers.metrics.text.semantic.match import Match
+from calipers.metrics.text.semantic.cache import Match
 from calipers.metrics.text.semantic.scores import score_pairs
 
 __all__ = ["Match", "score_pairs"]

@@ -11,12 +11,11 @@ import io
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.format import read_array
 
-from calipers.metrics.text.semantic.match import Match, Pair
 from calipers.support.cache import DiskCache
 
 VERSION = 1  # of the way to the numbers; another one makes another folder
@@ -24,6 +23,27 @@ VERSION = 1  # of the way to the numbers; another one makes another folder
 _KEY_BYTES, _NAME_BYTES = 16, 16
 _ROW = np.dtype([("key", f"V{_KEY_BYTES}"), ("precision", "<f4"), ("recall", "<f4"), ("cut", "?")])
 _MOST_FILES = 32
+
+
+Pair = tuple[str, str]  # answer and reference
+
+
+class Match(NamedTuple):
+    """How far each side of a pair is found in the other."""
+
+    precision: float
+    recall: float
+    cut: bool = False  # whether only the beginning of a text took part
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean; 0 where nothing was found.
+
+        >>> Match(0.5, 1.0).f1
+        0.6666666666666666
+        """
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
 
 
 class ScoreCache:
@@ -44,12 +64,12 @@ class ScoreCache:
 
     def find_known(self, pairs: Iterable[Pair]) -> dict[Pair, Match]:
         """Return the scores that are in the cache."""
-        asked = {pair: _key(pair) for pair in pairs}
+        asked = {pair: _hash_pair(pair) for pair in pairs}
         return {pair: self._scores[key] for pair, key in asked.items() if key in self._scores}
 
     def add(self, scores: Mapping[Pair, Match]) -> None:
         """Keep these too; a full disk costs the saving, not the score."""
-        new = {_key(pair): match for pair, match in scores.items()}
+        new = {_hash_pair(pair): match for pair, match in scores.items()}
         self._scores |= new
         self._write(new)
         if len(self._files) > _MOST_FILES:
@@ -71,7 +91,7 @@ class ScoreCache:
         rows = np.array([(key, *match) for key, match in scores.items()], dtype=_ROW)
         buffer = io.BytesIO()
         np.save(buffer, rows, allow_pickle=False)
-        name = _name(buffer.getvalue())
+        name = _name_file(buffer.getvalue())
         self._cache.keep(name, buffer.getvalue())
         self._files.append(name)
 
@@ -84,7 +104,7 @@ class ScoreCache:
 
 
 def _read_rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
-    if name != _name(content):
+    if name != _name_file(content):
         raise ValueError("damaged")
     rows = read_array(io.BytesIO(content), allow_pickle=False)
     if rows.dtype != _ROW:
@@ -92,7 +112,7 @@ def _read_rows(content: bytes, name: str) -> np.ndarray[Any, Any]:
     return np.atleast_1d(rows)
 
 
-def _key(pair: Pair) -> bytes:
+def _hash_pair(pair: Pair) -> bytes:
     """Return the key of a pair; with a length, so that ("ab", "c") differs from ("a", "bc")."""
     first, second = (text.encode("utf-8", "surrogatepass") for text in pair)
     digest = blake2b(len(first).to_bytes(8, "little"), digest_size=_KEY_BYTES)
@@ -101,5 +121,5 @@ def _key(pair: Pair) -> bytes:
     return digest.digest()
 
 
-def _name(content: bytes) -> str:
+def _name_file(content: bytes) -> str:
     return blake2b(content, digest_size=_NAME_BYTES).hexdigest()

@@ -23,7 +23,7 @@ def find_model(name: str) -> Path:
     """Return the folder with the configuration, the tokenizer and the weights of a model."""
     folder = Path(name).expanduser()
     if folder.is_dir():
-        if not _holds_model(folder):
+        if not _has_model(folder):
             raise UsageError(
                 f"the folder {name} holds no model", fix=f"it needs {CONFIG} and {WEIGHTS}"
             )
@@ -41,7 +41,7 @@ def hash_model(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _holds_model(folder: Path) -> bool:
+def _has_model(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and any(folder.glob(WEIGHTS))
 
 
@@ -51,7 +51,7 @@ def _search_package(name: str) -> Path | None:
     spec = find_spec(module) if module.isidentifier() else None
     roots = (spec and spec.submodule_search_locations) or ()
     found = (path.parent for root in roots for path in Path(root).rglob(CONFIG))
-    models = [folder for folder in found if _holds_model(folder)]
+    models = [folder for folder in found if _has_model(folder)]
     return min(models, key=lambda folder: (len(folder.parts), folder), default=None)
 
 
@@ -60,10 +60,10 @@ def _from_hub(name: str) -> Path:
 
     with suppress(OSError, ValueError):  # not there yet, or only a part of it
         folder = Path(snapshot_download(name, local_files_only=True, allow_patterns=_FILES))
-        if _holds_model(folder):
+        if _has_model(folder):
             return folder
     folder = Path(_download(name))
-    if not _holds_model(folder):
+    if not _has_model(folder):
         raise UsageError(f"the model {name} has no {WEIGHTS} on the hub", fix="name another")
     return folder
 

@@ -36,13 +36,13 @@ def match_tokens(pairs: Sequence[Vectors]) -> list[tuple[float, float]]:
             most_padding=budget,
         ):
             order += batch
-            found.append(_of_batch([pairs[at] for at in batch]))
+            found.append(_match_batch([pairs[at] for at in batch]))
         scores = torch.cat(found).tolist()
     ranked = sorted(zip(order, scores, strict=True))
     return [(precision, recall) for _, (precision, recall) in ranked]
 
 
-def _of_batch(pairs: Sequence[Vectors]) -> torch.Tensor:
+def _match_batch(pairs: Sequence[Vectors]) -> torch.Tensor:
     answers, references = (
         pad_sequence(side, batch_first=True) for side in zip(*pairs, strict=True)
     )

@@ -82,7 +82,7 @@ def load(name: str, device: str | None = None) -> Model:
     folder = find_model(name)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        with _silence():
+        with _suppress_remarks():
             model = _load_folder(folder, place)
         model.embed(model.read(["ready?"]))
     except Exception as error:  # files from outside: they can be wrong in many ways
@@ -156,7 +156,7 @@ def force_precision(device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def _suppress_remarks() -> Iterator[None]:
     """Suppress progress bars of local files and remarks on unused weights, inside the block."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()

@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calipers.metrics.text.semantic.cache import ScoreCache
+from calipers.metrics.text.semantic.cache import Match, Pair, ScoreCache
 from calipers.metrics.text.semantic.finding import find_model, hash_model
-from calipers.metrics.text.semantic.match import Match, Pair
 
 if TYPE_CHECKING:
     from calipers.metrics.text.semantic.embeddings import Embeddings

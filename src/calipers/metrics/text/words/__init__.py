@@ -5,7 +5,6 @@ the texts is. Two equal texts, two empty ones among them, are 1.
 """
 
 from calipers.metrics.text.words.cosine import cosine
-from calipers.metrics.text.words.jaccard import jaccard
-from calipers.metrics.text.words.word_match import match_words
+from calipers.metrics.text.words.overlap import jaccard, match_words
 
 __all__ = ["cosine", "jaccard", "match_words"]

@@ -19,7 +19,7 @@ from math import log
 import numpy as np
 import polars as pl
 
-from calipers.metrics.text.words.jaccard import jaccard
+from calipers.metrics.text.words.overlap import jaccard
 from calipers.metrics.text.words.pairs import Counts, apply_to_pairs, count_terms
 from calipers.metrics.text.words.pieces import Array, split_tokens
 from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
@@ -29,7 +29,7 @@ IDF_OF_ONE = log(3 / 2) + 1
 
 def cosine(first: pl.Series, second: pl.Series) -> pl.Series:
     """Return the cosine of each pair; without a term in a text, 1 for equal words, else 0."""
-    values = apply_to_pairs(_cosines, first, second)
+    values = apply_to_pairs(_compute_cosines, first, second)
     empty = values.is_infinite().fill_null(value=False).arg_true()
     if not len(empty):
         return values
@@ -37,7 +37,7 @@ def cosine(first: pl.Series, second: pl.Series) -> pl.Series:
     return values.scatter(empty, same.cast(pl.Float64))
 
 
-def _cosines(texts: pl.Series, pairs: int) -> Array:
+def _compute_cosines(texts: pl.Series, pairs: int) -> Array:
     """Return the cosines of a slice; infinite if a text has no term."""
     found = split_tokens(texts, without=ENGLISH_STOP_WORDS)
     bound = found.bound
@@ -50,14 +50,14 @@ def _cosines(texts: pl.Series, pairs: int) -> Array:
         pairs=pairs,
     )
     dot = counts.sum_per_pair(counts.first * counts.second)
-    product = _squared_norm(counts, counts.first) * _squared_norm(counts, counts.second)
+    product = _sum_squares(counts, counts.first) * _sum_squares(counts, counts.second)
     values = np.full(pairs, np.inf)
     np.divide(dot, np.sqrt(product), out=values, where=product > 0)
     np.minimum(values, 1, out=values, where=product > 0)
     return values
 
 
-def _squared_norm(counts: Counts, of_text: Array) -> Array:
+def _sum_squares(counts: Counts, of_text: Array) -> Array:
     squares = of_text * of_text
     shared = counts.sum_per_pair(np.where(counts.shared, squares, 0))
     return shared + IDF_OF_ONE**2 * (counts.sum_per_pair(squares) - shared)

@@ -64,14 +64,14 @@ def apply_to_pairs(
     # No threads here: inside an expression, Polars would wait for them, and they for Polars.
     found = [
         work(pl.concat([a.slice(start, size), b.slice(start, size).alias(a.name)]), size)
-        for start, size in _slice_pairs(a, b)
+        for start, size in _split_pairs(a, b)
     ]
     values = np.full(len(first), np.nan)
     values[rows.to_numpy()] = np.concatenate(found)
     return pl.Series(first.name, values, dtype=pl.Float64, nan_to_null=True)
 
 
-def _slice_pairs(a: pl.Series, b: pl.Series) -> Iterator[tuple[int, int]]:
+def _split_pairs(a: pl.Series, b: pl.Series) -> Iterator[tuple[int, int]]:
     """Yield starts and sizes of slices with few enough bytes; a longer text has its own."""
     ends = np.cumsum((a.str.len_bytes() + b.str.len_bytes()).to_numpy().astype(np.int64))
     ends += _PER_PAIR * np.arange(1, len(ends) + 1)

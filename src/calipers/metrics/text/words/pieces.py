@@ -39,18 +39,14 @@ class Pieces:
 
 def split_words(texts: pl.Series) -> Pieces:
     """Return what `text.lower().split()` gives."""
-    return _cut(_lower(texts), _WORD)
+    return _cut([text.lower() for text in texts], _WORD)
 
 
 def split_tokens(texts: pl.Series, *, without: Collection[str] = ()) -> Pieces:
     r"""Return what `re.findall(r"\b\w\w+\b", text.lower())` gives."""
-    lowered = _lower(texts)
+    lowered = [text.lower() for text in texts]
     ascii_only = all(text.isascii() for text in lowered)
     return _cut(lowered, _RUN_IN_ASCII if ascii_only else _list_word_ranges(), without=without)
-
-
-def _lower(texts: pl.Series) -> list[str]:
-    return [text.lower() for text in texts]
 
 
 def _cut(texts: list[str], pattern: str, *, without: Collection[str] = ()) -> Pieces:

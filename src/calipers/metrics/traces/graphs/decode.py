@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from math import inf
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from calipers.metrics.traces.graphs.balance import measure_balance
+from calipers.metrics.traces.graphs.graphs import Floats
 from calipers.records.fields import BadValue
 from calipers.records.trace_shape import AS_READ, CALLS, MESSAGES, Trace, read_trace
 
@@ -24,6 +25,7 @@ DECODED = pl.Struct({"tool_calls": CALLS, "agent_interactions": MESSAGES, "balan
 
 _OBJECT = r"^\s*\{"
 _MAYBE_UNESCAPED = r"(?s)^[\[{].*[\\\x00-\x1f]"
+_FEWEST_UNEVEN = 2  # agents
 _LENIENT = json.JSONDecoder(strict=False)  # line breaks in names, which Polars does not escape
 
 
@@ -44,7 +46,7 @@ def decode_traces(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
             raise BadValue("a trace that must be read as text")
         return parts.alias(traces.name)
     there = traces.is_not_null()
-    parts = _of_texts(traces.filter(there), contexts=contexts)
+    parts = _decode_texts(traces.filter(there), contexts=contexts)
     if there.all():
         return parts.alias(traces.name)
     places = pl.DataFrame({"row": there.arg_true(), "trace": parts})
@@ -53,7 +55,7 @@ def decode_traces(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
     return joined["trace"].alias(traces.name)
 
 
-def _of_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
+def _decode_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
     try:
         frame = _read_lines(texts)
     except pl.exceptions.PolarsError:
@@ -86,27 +88,27 @@ def _convert_parts(
     frame: pl.DataFrame, there: pl.Series, *, contexts: bool
 ) -> tuple[pl.Series, pl.Series]:
     """Return what Polars has read in the metrics' types, and which rows are unusual."""
-    balance, odd_tasks = _balance_tasks(frame["agent_tasks"])
+    balance, odd_tasks = _measure_tasks(frame["agent_tasks"])
     found = frame.select(
         pl.when(there)
         .then(pl.struct("tool_calls", "agent_interactions", balance).cast(DECODED))
         .alias("trace"),
         odd=pl.any_horizontal(
-            pl.col("tool_calls").list.eval(_odd_call(contexts=contexts)).list.any(),
-            pl.col("agent_interactions").list.eval(_odd_message()).list.any(),
+            pl.col("tool_calls").list.eval(_is_odd_call(contexts=contexts)).list.any(),
+            pl.col("agent_interactions").list.eval(_is_odd_message()).list.any(),
         ).fill_null(value=False),
     )
     return found["trace"], found["odd"] | odd_tasks
 
 
-def _odd_call(*, contexts: bool) -> pl.Expr:
+def _is_odd_call(*, contexts: bool) -> pl.Expr:
     tool, context = (pl.element().struct.field(key) for key in ("tool_name", "context"))
     odd = tool.is_null() | _may_be_nested(tool)
     # An object is written out, but its backslashes and line breaks are not escaped.
     return odd | context.str.contains(_MAYBE_UNESCAPED) if contexts else odd
 
 
-def _odd_message() -> pl.Expr:
+def _is_odd_message() -> pl.Expr:
     texts = (pl.element().struct.field(key) for key in ("from", "to", "type"))
     return pl.any_horizontal(pl.element().is_null(), *map(_may_be_nested, texts))
 
@@ -115,7 +117,7 @@ def _may_be_nested(text: pl.Expr) -> pl.Expr:
     return text.str.starts_with("[") | text.str.starts_with("{")
 
 
-def _balance_tasks(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _measure_tasks(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return the balance of the agents' tasks, and the rows with unusual counts."""
     there = texts.is_not_null()
     counts = [_read_counts(text) for text in texts.filter(there)]
@@ -123,6 +125,29 @@ def _balance_tasks(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     balance[there] = measure_balance([each or () for each in counts])
     odd[there] = [each is None for each in counts]
     return pl.Series("balance", balance).fill_nan(None), pl.Series(odd)
+
+
+def measure_balance(counts: Sequence[Sequence[float]]) -> Floats:
+    """Return 1 − deviation / mean of each run's counts of tasks by agent; never below 0.
+
+    The deviation is a sample's (n − 1). Fewer than two agents, or no task at all, is even.
+
+    >>> measure_balance([[4, 4], [2, 4, 6], [0, 9], [0, 0], []]).round(3).tolist()
+    [1.0, 0.5, 0.0, 1.0, 1.0]
+    """
+    agents = np.fromiter(map(len, counts), dtype=np.int64, count=len(counts))
+    runs = np.repeat(np.arange(len(counts)), agents)
+    tasks = np.fromiter(chain.from_iterable(counts), dtype=np.float64, count=len(runs))
+    most = np.zeros(len(counts))
+    np.maximum.at(most, runs, tasks)
+    spread = np.flatnonzero((agents >= _FEWEST_UNEVEN) & (most > 0))
+    shares = tasks / np.where(most > 0, most, 1.0)[runs]  # of the most: no square overflows
+    means = np.bincount(runs, shares, len(counts)) / np.maximum(agents, 1)
+    squares = np.bincount(runs, (shares - means[runs]) ** 2, len(counts))
+    balance = np.ones(len(counts))
+    deviations = np.sqrt(squares[spread] / (agents[spread] - 1))
+    balance[spread] = np.maximum(0.0, 1 - deviations / means[spread])
+    return balance
 
 
 def _read_counts(text: str) -> Sequence[float] | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from calipers.metrics.traces.graphs.graphs import Graphs, Ints
-from calipers.metrics.traces.graphs.nodes import explode_lists, number_nodes
+from calipers.metrics.traces.graphs.graphs import Graphs, Ints, explode_lists, number_nodes
 
 
 def find_highest_centrality(messages: pl.Series) -> pl.Series:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.metrics.traces.graphs.nodes import explode_lists
+from calipers.metrics.traces.graphs.graphs import explode_lists
 from calipers.records.tool_map import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
@@ -85,7 +85,7 @@ def measure_selection(
     rows, items = explode_lists(calls)
     right, unmapped = np.zeros((2, len(calls)), dtype=np.int64)
     if len(rows):
-        optimal = _optimal(items["context"].fill_null(""), own.gather(rows), tools)
+        optimal = _find_optimal(items["context"].fill_null(""), own.gather(rows), tools)
         is_right = (items["tool_name"] == optimal).fill_null(value=False).to_numpy()
         right = np.bincount(rows[is_right], minlength=len(calls))
         unmapped = np.bincount(rows[optimal.is_null().to_numpy()], minlength=len(calls))
@@ -95,7 +95,7 @@ def measure_selection(
     return found.with_columns(pl.when(known).then(pl.all()))
 
 
-def _optimal(contexts: pl.Series, own: pl.Series, tools: OptimalTools | None) -> pl.Series:
+def _find_optimal(contexts: pl.Series, own: pl.Series, tools: OptimalTools | None) -> pl.Series:
     """Return the optimal tool of each call: by its row's own table, else by that of all rows."""
     found = pl.Series([None], dtype=pl.String).new_from_index(0, len(contexts))
     if tools is not None:
