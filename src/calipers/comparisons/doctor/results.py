@@ -44,6 +44,15 @@ class Finding:
         return {**asdict(self), "examples": list(self.examples)}
 
 
+def format_share(count: int, of: int) -> str:
+    """Return a count with its share in words.
+
+    >>> format_share(3, 120)
+    '3 of 120 (2.5 %)'
+    """
+    return f"{count:,} of {of:,} ({100 * count / of:.2g} %)" if count < of else f"all {of:,}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldField:
     """A column of a file: which field of the record it is, and how many records have it."""
