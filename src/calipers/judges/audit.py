@@ -10,7 +10,6 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -273,10 +272,6 @@ class Audit(Printed, Tabular):
             for each in pairs.judges:
                 measures = {name: found.to_dict() for name, found in each.measures.items()}
                 yield from list_metric_rows({**pairs.by, "judge": each.judge}, measures)
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return the contract's strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
 
 def _listed(name: str, found: tuple[Any, ...]) -> dict[str, Any]:

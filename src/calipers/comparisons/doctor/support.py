@@ -10,7 +10,8 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import OUTCOME, SYSTEM, TASK, Facts, Outcomes
 from calipers.comparisons.doctor.results import Detectable, Support
-from calipers.comparisons.sizing import Aim, measure_power
+from calipers.comparisons.metric_power import Aim
+from calipers.comparisons.sizing import measure_power
 from calipers.metrics import catalogue, metric_named
 from calipers.metrics.declare.declaration import RUNS, Aggregate, is_met
 from calipers.metrics.declare.declaration import TASK as METRIC_TASK
