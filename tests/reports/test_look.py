@@ -88,10 +88,11 @@ def test_every_metric_is_in_one_family() -> None:
 
 def test_the_style_has_every_colour_of_the_charts_in_light_dark_and_print() -> None:
     tokens = {token for value in COLOURS.values() for token in re.findall(r"--[a-z0-9-]+", value)}
-    blocks = re.findall(r"\{[^{}]*color-scheme:[^{}]*\}", read_static("style.css"))
-    assert len(blocks) == 4  # light, dark by choice, dark by system, print
-    for block in blocks:
-        assert tokens <= set(re.findall(r"(--[a-z0-9-]+):", block))
+    style = read_static("style.css")
+    assert tokens <= set(re.findall(r"(--[a-z0-9-]+): light-dark\(#\w{6}, #\w{6}\);", style))
+    on_paper = re.search(r"@media print \{\s*:root, :root\[data-theme\] \{([^}]*)\}", style)
+    assert on_paper is not None
+    assert "color-scheme: light;" in on_paper[1]
 
 
 def test_the_content_policy_allows_only_the_texts_by_hash() -> None:

@@ -74,7 +74,7 @@ def _plain(default: Any) -> Any:
 
 
 def _members(found: type) -> Iterator[str]:
-    """Yield the methods and properties that a class declares itself, a line each."""
+    """Yield the methods and properties of a class, those that it inherits on one line."""
     lines = [
         f"- `{name}`: {_first_sentence(inspect.getdoc(each) or '')}"
         for name, each in sorted(vars(found).items())
@@ -82,6 +82,14 @@ def _members(found: type) -> Iterator[str]:
         and (inspect.isfunction(each) or isinstance(each, property))
         and inspect.getdoc(each)
     ]
+    inherited = {
+        f"`{name}`"
+        for base in found.__mro__[1:]
+        if base.__module__.startswith("calipers.support")
+        for name in vars(base).keys() - vars(found).keys()
+        if not name.startswith("_")
+    }
+    lines += [f"- and {', '.join(sorted(inherited))}"] if inherited else []
     if lines:
         yield "\n".join((*lines, ""))
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from calipers.cli.options import add_limits, add_option
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_empty
+from calipers.cli.shared import say_empty
 
 
 def _split_names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
@@ -18,49 +19,40 @@ def _split_names(_: click.Context, __: click.Parameter, text: str | None) -> tup
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@limit_options
-@click.option(
+@add_limits
+@add_option(
     "--raters",
+    help="Columns with one rater's ratings each, or names of judges; by default all judges.",
     callback=_split_names,
     metavar="A,B,…",
-    help="Columns with one rater's ratings each, or names of judges; by default all judges.",
 )
-@click.option(
+@add_option(
     "--unit",
+    help="The fields that identify what was rated; by default each row is one unit.",
     callback=_split_names,
     metavar="FIELD,…",
-    help="The fields that identify what was rated; by default each row is one unit.",
 )
-@click.option(
+@add_option(
     "--value",
-    metavar="FIELD",
     help="Which rating: weighted_score (the default), passed or scores.NAME of judgments; "
     "a column with --rater-field.",
+    metavar="FIELD",
 )
-@click.option("--rater-field", metavar="FIELD", help="A row per rating: the rater is in FIELD.")
-@click.option(
+@add_option("--rater-field", help="A row per rating: the rater is in FIELD.", metavar="FIELD")
+@add_option(
     "--level",
+    help="Type of the ratings: labels, ranks or numbers. Measures that need more are left out.",
     type=click.Choice(("nominal", "ordinal", "interval")),
     default="interval",
-    show_default=True,
-    help="Type of the ratings: labels, ranks or numbers. Measures that need more are left out.",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    metavar="C",
-    help="Confidence level of the intervals.",
-)
-@click.option(
+@add_option("--confidence", help="Confidence level of the intervals.", default=0.95, metavar="C")
+@add_option(
     "--cluster",
+    help="Treat units that share FIELD as dependent; by default the runs of an id.",
     callback=_split_names,
     metavar="FIELD,…",
-    help="Treat units that share FIELD as dependent; by default the runs of an id.",
 )
-@click.option(
-    "--seed", default=0, show_default=True, help="Recorded in the output; nothing is resampled."
-)
+@add_option("--seed", help="Recorded in the output; nothing is resampled.", default=0)
 @add_output_options
 def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""

@@ -7,35 +7,24 @@ from pathlib import Path
 
 import click
 
-from calipers.cli.shared import limit_options, open_console, write
+from calipers.cli.options import add_limits, add_option
+from calipers.cli.output import add_format_option
+from calipers.cli.shared import open_console, write
 
 
 @click.command()
 @click.argument("judged", metavar="JUDGED")
 @click.argument("human", metavar="HUMAN")
-@limit_options
-@click.option(
+@add_limits
+@add_option(
     "-o",
     "--output",
+    help="Write the calibration file, which is bound to the judge's model and the rubric.",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the calibration file, which is bound to the judge's model and the rubric.",
 )
-@click.option(
-    "--confidence",
-    default=0.95,
-    show_default=True,
-    metavar="C",
-    help="Confidence level of the intervals.",
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="Format of the result.",
-)
+@add_option("--confidence", help="Confidence level of the intervals.", default=0.95, metavar="C")
+@add_format_option("table", "json")
 def calibrate(
     judged: str, human: str, output: Path | None, confidence: float, output_format: str
 ) -> None:

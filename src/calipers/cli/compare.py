@@ -7,9 +7,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import (
+    GroupedCommand,
+    add_declared_options,
+    add_flag,
+    add_option,
+    add_path,
+)
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_notices
+from calipers.cli.shared import say_notices
 
 
 @click.command(
@@ -17,42 +23,28 @@ from calipers.cli.shared import limit_options, say_notices
 )
 @click.argument("files", nargs=-1, required=True, metavar="BASE CANDIDATE…")
 @add_declared_options("compare")
-@limit_options
-@add_own_option(
-    "selection",
+@add_option(
     "--between",
-    metavar="FIELD",
     help="Compare the parts of one file, one per value of FIELD.",
+    group="selection",
+    metavar="FIELD",
 )
-@add_own_option(
-    "statistics",
-    "--unpaired",
-    is_flag=True,
-    help="Treat the runs as independent samples: rank tests, Cliff's delta.",
+@add_flag(
+    "--unpaired", "Treat the runs as independent samples: rank tests, Cliff's delta.", "statistics"
 )
-@add_own_option(
-    "statistics",
-    "--attribute",
-    is_flag=True,
-    help="Split the change: model, scorer, tasks added and removed.",
-)
-@add_own_option(
-    "metrics",
+@add_flag("--attribute", "Split the change: model, scorer, tasks added and removed.", "statistics")
+@add_option(
     "--base-normalize",
-    type=click.Choice(("numeric", "text")),
     help="With --attribute: how the base's answers were compared when it was scored.",
+    group="metrics",
+    type=click.Choice(("numeric", "text")),
 )
-@add_own_option(
-    "output",
-    "--flips",
-    type=click.Path(path_type=Path),
-    help="Write the tasks that flipped to a .jsonl.",
-)
-@add_own_option(
-    "statistics",
+@add_path("--flips", help="Write the tasks that flipped to a .jsonl.", group="output")
+@add_option(
     "--margin",
-    metavar="M",
     help="Test whether CANDIDATE is worse by more than M, and whether both are equivalent.",
+    group="statistics",
+    metavar="M",
 )
 @add_output_options
 def compare(

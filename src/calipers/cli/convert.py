@@ -7,22 +7,16 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import add_declared_options
-from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
+from calipers.cli.options import add_declared_options, add_path
+from calipers.cli.shared import say_empty, say_notices, show_progress
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="Where to write the records: a .parquet or .jsonl file.",
+@add_path(
+    "-o", "--output", help="Where to write the records: a .parquet or .jsonl file.", required=True
 )
 @add_declared_options("convert")
-@limit_options
 def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""
     from calipers.records.api import convert as write_records  # noqa: PLC0415 (loads Polars)

@@ -8,18 +8,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_empty, say_notices
+from calipers.cli.shared import say_empty, say_notices
 
 
 @click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("doctor")
-@limit_options
-@add_own_option(
-    "output", "--strict", is_flag=True, help="Exit with 1 where a problem or a warning was found."
-)
+@add_flag("--strict", "Exit with 1 where a problem or a warning was found.", "output")
 @add_output_options
 def doctor(
     files: tuple[str, ...],

@@ -7,21 +7,16 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
-from calipers.cli.shared import limit_options, open_console, say_empty
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option
+from calipers.cli.shared import open_console, say_empty
 
 
 @click.command(cls=GroupedCommand, first=("rows", "by", "map", "normalize", "policy"))
 @click.argument("metric")
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("explain")
-@limit_options
-@add_own_option(
-    "output",
-    "--rows",
-    default=5,
-    show_default=True,
-    help="How many of the most influential rows to show.",
+@add_option(
+    "--rows", help="How many of the most influential rows to show.", group="output", default=5
 )
 def explain(metric: str, files: tuple[str, ...], rows: int, options: dict[str, Any]) -> None:
     """Show how METRIC came to its value, with the rows left out and the most influential ones."""

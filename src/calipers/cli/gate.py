@@ -8,51 +8,43 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import (
+    GroupedCommand,
+    add_declared_options,
+    add_flag,
+    add_option,
+    add_path,
+)
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress
+from calipers.cli.shared import say_empty, say_notices, show_progress
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_own_option(
-    "input",
+@add_path(
     "--policy",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="The policy to decide by, YAML or JSON; `calipers init` writes one to start from.",
+    group="input",
+    required=True,
 )
-@add_own_option(
-    "selection",
+@add_option(
     "--release",
-    metavar="NAME",
     help="Apply the progressive thresholds of release NAME.",
+    group="selection",
+    metavar="NAME",
 )
-@add_own_option(
-    "input",
+@add_path(
     "--against",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Compare with the baseline in FILE: no worse by more than the policy's margins.",
+    group="input",
 )
-@add_own_option(
-    "output",
-    "--save-baseline",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Record this run as a baseline.",
-)
-@add_own_option(
-    "output",
-    "--ratchet",
-    is_flag=True,
-    help="Raise the baseline where a run that passes is significantly better.",
+@add_path("--save-baseline", help="Record this run as a baseline.", group="output")
+@add_flag(
+    "--ratchet", "Raise the baseline where a run that passes is significantly better.", "output"
 )
 @add_verdict_options
 @add_declared_options("gate")
-@limit_options
 @add_output_options
 def gate(
     files: tuple[str, ...],

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
+from calipers.cli.options import add_flag, add_option
 from calipers.runs.starter import TEMPLATES
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
-@click.option(
+@add_option(
     "--template",
-    type=click.Choice(tuple(TEMPLATES)),
-    default="agent",
-    show_default=True,
     help="What to start from: "
     + "; ".join(f"{name}, {what}" for name, what in TEMPLATES.items())
     + ".",
+    type=click.Choice(tuple(TEMPLATES)),
+    default="agent",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+@add_flag("--force", "Overwrite files that are there already.")
 def init(folder: Path, *, template: str, force: bool) -> None:
     """Write a suite and a policy to start from into FOLDER, with example data and CI files.
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_empty, say_notices
+from calipers.cli.shared import say_empty, say_notices
 from calipers.support.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 class JudgeGroup(click.Group):
@@ -50,27 +47,23 @@ judge.add_command(calibrate)
 @judge.command(cls=GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("audit")
-@limit_options
-@add_own_option(
-    "input",
+@add_path(
     "--weights",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
+    group="input",
 )
-@add_own_option(
-    "output",
+@add_option(
     "--worst",
-    default=5,
-    show_default=True,
-    metavar="N",
     help="How many of the scores that differ from the sum of their rubric items to list per judge.",
+    group="output",
+    default=5,
+    metavar="N",
 )
-@add_own_option(
-    "input",
+@add_option(
     "--before",
-    metavar="FILE",
     help="Judgments of the same answers by an earlier run: say whether a judge has changed.",
+    group="input",
+    metavar="FILE",
 )
 @add_output_options
 def audit(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import add_declared_options
-from calipers.cli.shared import limit_options, open_console, say_notices
+from calipers.cli.options import add_declared_options, add_flag, add_option, add_path
+from calipers.cli.shared import open_console, say_notices
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,130 +38,121 @@ def read_settings(
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@click.option(
+@add_option(
     "--rubric",
-    metavar="R",
     help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file; "
     "with --pairwise it may be left out.",
+    metavar="R",
 )
-@click.option(
+@add_flag(
     "--pairwise",
-    is_flag=True,
-    help="Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
+    "Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
 )
-@click.option(
+@add_option(
     "--model",
+    help="The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
     required=True,
     multiple=True,
     metavar="M",
-    help="The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
 )
-@click.option(
-    "--name", metavar="NAME", help="Name of the judge in the records; by default the model's."
+@add_option(
+    "--name", help="Name of the judge in the records; by default the model's.", metavar="NAME"
 )
-@click.option("--base-url", metavar="URL", help="URL of a server with an OpenAI-compatible API.")
-@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
-@click.option(
+@add_option("--base-url", help="URL of a server with an OpenAI-compatible API.", metavar="URL")
+@add_option("--api-key-env", help="The environment variable that holds the key.", metavar="NAME")
+@add_option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="The judged records, JSON lines; run again to finish what is missing. Without it they go "
     "to standard output, and judging again starts over.",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
 )
-@click.option(
+@add_option(
     "--limit",
+    help="Cut texts after the last paragraph within N characters; by default as the rubric says.",
     type=click.IntRange(min=100),
     metavar="N",
-    help="Cut texts after the last paragraph within N characters; by default as the rubric says.",
 )
-@click.option(
+@add_option(
     "--samples",
+    help="Number of judgments of each record by each judge.",
     default=1,
-    show_default=True,
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Number of judgments of each record by each judge.",
 )
-@click.option(
+@add_option(
     "--escalate",
-    metavar="M",
     help="A better judge, asked where the first is unsure, flagged, or gives no usable answer.",
+    metavar="M",
 )
-@click.option(
+@add_option(
     "--near",
+    help="With --escalate: a score within S of the rubric's pass_at is escalated.",
     default=0.1,
-    show_default=True,
     type=click.FloatRange(0, 1),
     metavar="S",
-    help="With --escalate: a score within S of the rubric's pass_at is escalated.",
 )
-@click.option(
+@add_option(
     "--below",
+    help="With --escalate: ask the first judge for its confidence, and escalate below C.",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="C",
-    help="With --escalate: ask the first judge for its confidence, and escalate below C.",
 )
-@click.option(
+@add_option(
     "--setting",
     "settings",
+    help="A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
+    "Without it, temperature 0 where the model takes it.",
     multiple=True,
     metavar="NAME=VALUE",
     callback=read_settings,
-    help="A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
-    "Without it, temperature 0 where the model takes it.",
 )
-@click.option(
+@add_option(
     "--budget-usd",
+    help="Stop before judging costs more than this, over all runs with this output.",
     type=click.FloatRange(min=0, min_open=True),
     metavar="USD",
-    help="Stop before judging costs more than this, over all runs with this output.",
 )
-@click.option(
+@add_option(
     "--budget-calls",
+    help="Stop before more answers than this are asked for, over all runs with this output.",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop before more answers than this are asked for, over all runs with this output.",
 )
-@click.option(
+@add_path(
     "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
 )
-@click.option(
+@add_option(
     "--cache",
+    help="Cache judgments in FOLDER, and reuse them.",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Cache judgments in FOLDER, and reuse them.",
 )
-@click.option(
+@add_option(
     "--concurrency",
+    help="Calls in flight at a time.",
     default=32,
-    show_default=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="Calls in flight at a time.",
 )
-@click.option(
+@add_option(
     "--retries",
+    help="Attempts after the first, on rate limits, server errors and broken connections.",
     default=5,
-    show_default=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Attempts after the first, on rate limits, server errors and broken connections.",
 )
-@click.option(
+@add_option(
     "--timeout",
+    help="Time limit of one attempt.",
     default=120.0,
-    show_default=True,
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Time limit of one attempt.",
 )
-@click.option("--dry-run", is_flag=True, help="Say how many calls are left and what they may cost.")
+@add_flag("--dry-run", "Say how many calls are left and what they may cost.")
 @add_declared_options("judge")
-@limit_options
 def files(
     files: tuple[str, ...],
     output: Path | None,

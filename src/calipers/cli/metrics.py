@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import click
 
+from calipers.cli.options import add_option
+from calipers.cli.output import add_format_option
 from calipers.cli.shared import open_console
 from calipers.metrics import PROFILES
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option(
-    "--profile", type=click.Choice(PROFILES), help="Compute only the metrics of one family."
+@add_option(
+    "--profile", help="Compute only the metrics of one family.", type=click.Choice(PROFILES)
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(("table", "json", "markdown")),
-    default="table",
-    show_default=True,
-    help="Format of the result.",
-)
+@add_format_option("table", "json", "markdown")
 def metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)

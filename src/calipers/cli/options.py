@@ -16,6 +16,7 @@ from calipers.support.options import GROUPS, Option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATH = click.Path(path_type=Path)
 _TYPES = {"whole": int, "number": float, "text": str, "any": str}
 _FIRST, _OTHERS = "Most used", "Other options"
 
@@ -53,13 +54,55 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(lines)
 
 
-def add_own_option(group: str, *names: str, **attrs: Any) -> Callable[[F], F]:
-    """Add an option of one command, which `--help` shows in a group."""
-    return click.option(*names, cls=GroupedOption, group=group, **attrs)
+def add_option(*names: str, help: str, group: str = "", **attrs: Any) -> Callable[[F], F]:  # noqa: A002
+    """Add an option that `--help` shows in a group, with its default if it has one."""
+    has_default = attrs.get("default") is not None
+    return click.option(
+        *names, cls=GroupedOption, group=group, help=help, show_default=has_default, **attrs
+    )
+
+
+def add_flag(name: str, text: str, group: str = "") -> Callable[[F], F]:
+    """Add an option that is either given or not."""
+    return add_option(name, help=text, group=group, is_flag=True)
+
+
+def add_path(*names: str, help: str, metavar: str = "FILE", **attrs: Any) -> Callable[[F], F]:  # noqa: A002
+    """Add an option that names a file or a folder."""
+    return add_option(*names, **{"type": PATH, "metavar": metavar, "help": help, **attrs})
+
+
+def add_limits(command: F) -> F:
+    """Add the limits on what is held in memory, which every command that reads files has."""
+    for name, metavar, text in (
+        ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
+        ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
+    ):
+        option = add_option(
+            name,
+            group="input",
+            type=float,
+            metavar=metavar,
+            callback=_limit_reading,
+            expose_value=False,
+            help=text,
+        )
+        command = option(command)
+    return command
+
+
+def _limit_reading(ctx: click.Context, option: click.Parameter, value: float | None) -> None:
+    if value is not None:
+        from calipers.records.limits import limit_reading  # noqa: PLC0415 (loads Polars)
+
+        assert option.name is not None
+        ctx.with_resource(limit_reading(**{option.name: value}))
 
 
 def add_declared_options(command: str) -> Callable[[F], F]:
-    """Add the declared options of a command; its function gets the given ones as `options`.
+    """Add the declared options of a command that reads files, and the limits of reading.
+
+    Its function gets the declared ones that were given as `options`.
 
     Whatever a user leaves out is not passed on: a policy or a suite may say it.
     """
@@ -73,7 +116,7 @@ def add_declared_options(command: str) -> Callable[[F], F]:
             given = {k: v for k, v in chosen.items() if source(k) is not ParameterSource.DEFAULT}
             return function(**values, options=given)
 
-        decorated: Any = call
+        decorated: Any = add_limits(call)
         for option in reversed(known.values()):
             decorated = _make_option(option, command)(decorated)
         return decorated  # type: ignore[no-any-return]
@@ -82,14 +125,14 @@ def add_declared_options(command: str) -> Callable[[F], F]:
 
 
 def _make_option(option: Option, command: str) -> Callable[[F], F]:
-    make = partial(add_own_option, option.group, option.flag, option.keyword, help=option.help)
+    make = partial(add_option, option.flag, option.keyword, help=option.help, group=option.group)
     if option.kind == "flag":
         return make(is_flag=True)
     more: dict[str, Any] = {}
     if option.kind in ("texts", "paths", "map"):
         more = {"multiple": True}
     elif (default := option.get_default(command)) is not None:
-        more = {"default": str(default) if option.kind == "any" else default, "show_default": True}
+        more = {"default": str(default) if option.kind == "any" else default}
     if option.kind == "map":
         more["callback"] = _parse_pairs
     return make(type=_find_type(option), metavar=option.metavar, **more)

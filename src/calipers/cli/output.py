@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from calipers.cli.options import F, add_own_option
+from calipers.cli.options import F, add_option, add_path
 from calipers.cli.shared import open_console, write
 from calipers.support.errors import UsageError, make_write_error
 
@@ -17,24 +18,21 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", _PARQUET)
 
 def add_output_options(command: F, further: tuple[str, ...] = ()) -> F:
     """Add the options of every command whose result has several formats, and further formats."""
-    to_file = add_own_option(
-        "output",
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the result to FILE instead of standard output.",
-    )
-    in_format = add_own_option(
-        "output",
+    text = "Write the result to FILE instead of standard output."
+    to_file = add_path("-o", "--output", help=text, group="output")
+    return add_format_option(*_FORMATS, *further)(to_file(command))
+
+
+def add_format_option(*formats: str) -> Callable[[F], F]:
+    """Add the choice among some formats of a result, of which a table is the default."""
+    return add_option(
         "--format",
         "output_format",
-        type=click.Choice((*_FORMATS, *further)),
-        default="table",
-        show_default=True,
         help="Format of the result.",
+        group="output",
+        type=click.Choice(formats),
+        default="table",
     )
-    return in_format(to_file(command))
 
 
 def put(result: Any, output_format: str, output: Path | None) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_empty, say_notices
+from calipers.cli.shared import say_empty, say_notices
 from calipers.support.errors import UsageError
 
 
@@ -29,56 +29,51 @@ def _parse_numbers(
 @click.command(cls=GroupedCommand, first=("delta", "runs", "metrics", "output_format", "output"))
 @click.argument("base")
 @click.argument("candidate", required=False)
-@add_own_option(
-    "statistics",
+@add_option(
     "--delta",
+    help="The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].",
+    group="statistics",
     type=float,
     metavar="D",
-    help="The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--width",
+    help="Also plan for an interval of the value that is W wide, from low to high.",
+    group="statistics",
     type=float,
     metavar="W",
-    help="Also plan for an interval of the value that is W wide, from low to high.",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--power",
-    default=0.8,
-    show_default=True,
-    metavar="P",
     help="Probability of detecting the difference.",
+    group="statistics",
+    default=0.8,
+    metavar="P",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--confidence",
-    default=0.95,
-    show_default=True,
-    metavar="C",
     help="Confidence level of the test that is planned.",
+    group="statistics",
+    default=0.95,
+    metavar="C",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--correlation",
-    default=0.5,
-    show_default=True,
-    metavar="R",
     help="Correlation of the two systems' task scores, without CANDIDATE.",
+    group="statistics",
+    default=0.5,
+    metavar="R",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--runs",
+    help="Runs of each task to plan for (repeatable).",
+    group="statistics",
     multiple=True,
     default=("1,2,4,8,16",),
-    show_default=True,
     callback=_parse_numbers,
     metavar="K,…",
-    help="Runs of each task to plan for (repeatable).",
 )
 @add_declared_options("power")
-@limit_options
 @add_output_options
 def power(
     base: str,

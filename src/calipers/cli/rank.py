@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
 from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import limit_options, say_notices
+from calipers.cli.shared import say_notices
 
 _AUTO = "auto"  # as calipers.rank(tasks="auto")
 
@@ -17,34 +17,29 @@ _AUTO = "auto"  # as calipers.rank(tasks="auto")
 @click.command(cls=GroupedCommand, first=("by", "metrics", "tasks", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("rank")
-@limit_options
-@add_own_option(
-    "output",
+@add_option(
     "--tasks",
+    help="Add a column per value of FIELD, a field of the tasks: category or id, for example. "
+    "Without FIELD, per category where tasks have one, otherwise per task.",
+    group="output",
     metavar="[FIELD]",
     is_flag=False,
     flag_value=_AUTO,
     default=None,
-    help="Add a column per value of FIELD, a field of the tasks: category or id, for example. "
-    "Without FIELD, per category where tasks have one, otherwise per task.",
 )
-@add_own_option(
-    "statistics",
+@add_option(
     "--better",
-    type=click.Choice(("higher", "lower")),
     help="Which values are better, for metrics that do not say so, such as mean(FIELD).",
+    group="statistics",
+    type=click.Choice(("higher", "lower")),
 )
-@add_own_option(
-    "statistics",
-    "--bradley-terry",
-    is_flag=True,
-    help="Add each system's strength by its wins on common tasks.",
+@add_flag(
+    "--bradley-terry", "Add each system's strength by its wins on common tasks.", "statistics"
 )
-@add_own_option(
-    "statistics",
+@add_flag(
     "--unpaired",
-    is_flag=True,
-    help="Treat the systems as independent samples, each with all of its own tasks.",
+    "Treat the systems as independent samples, each with all of its own tasks.",
+    "statistics",
 )
 @add_output_options
 def rank(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_own_option
-from calipers.cli.shared import limit_options, say_empty, say_notices, show_progress, write
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
+from calipers.cli.shared import say_empty, say_notices, show_progress, write
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,52 +21,46 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 @click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@add_own_option(
-    "output",
+@add_path(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="File to write; by default report.html in the result folder, or here.",
+    group="output",
 )
-@add_own_option(
-    "output",
+@add_option(
     "--format",
     "output_format",
-    type=click.Choice((_HTML, _MARKDOWN)),
     help="HTML page or Markdown; by default by the ending of FILE.",
+    group="output",
+    type=click.Choice((_HTML, _MARKDOWN)),
 )
-@add_own_option(
-    "input",
+@add_path(
     "--policy",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Decide by this policy; without it, the result folder's verdict is shown.",
+    group="input",
 )
-@add_own_option(
-    "output",
+@add_option(
     "--title",
-    metavar="TEXT",
     help="Title of the report; by default the name of the suite, or systems and tasks.",
+    group="output",
+    metavar="TEXT",
 )
-@add_own_option(
-    "output",
+@add_option(
     "--bundle",
+    help="Write tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph into DIR.",
+    group="output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph into DIR.",
 )
-@add_own_option(
-    "output",
+@add_option(
     "--samples",
+    help="Number of records to show, failures first.",
+    group="output",
     type=click.IntRange(min=0),
     default=60,
-    show_default=True,
     metavar="N",
-    help="Number of records to show, failures first.",
 )
 @add_declared_options("report")
-@limit_options
 def report(
     files: tuple[str, ...],
     output: Path | None,

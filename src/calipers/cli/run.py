@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.shared import limit_options, open_console, say_notices
+from calipers.cli.options import add_flag, add_limits, add_option, add_path
+from calipers.cli.shared import open_console, say_notices
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.support.errors import EXIT_INCOMPLETE, UsageError
@@ -23,64 +24,45 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
-@limit_options
-@click.option(
+@add_limits
+@add_path(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
     help="Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
+    metavar="FOLDER",
 )
-@click.option(
-    "--fresh",
-    is_flag=True,
-    help="Call everything again, in a new folder; the old results are kept.",
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Say how many calls there are and what they may cost."
-)
-@click.option(
-    "--until-decided",
-    is_flag=True,
-    help="Stop as soon as the verdict of the suite's gate is certain.",
-)
-@click.option(
+@add_flag("--fresh", "Call everything again, in a new folder; the old results are kept.")
+@add_flag("--dry-run", "Say how many calls there are and what they may cost.")
+@add_flag("--until-decided", "Stop as soon as the verdict of the suite's gate is certain.")
+@add_option(
     "--until-better",
-    metavar="METRIC",
     help="Stop as soon as it is certain which of the suite's two systems is better in METRIC.",
+    metavar="METRIC",
 )
-@click.option(
+@add_option(
     "--evidence",
+    help="With --until-better: better on tasks like these, or on these very tasks.",
     type=click.Choice(["interval", "point"]),
     default="interval",
-    show_default=True,
-    help="With --until-better: better on tasks like these, or on these very tasks.",
 )
-@click.option(
+@add_option(
     "--seed",
+    help="With --until-decided and --until-better: random seed for the order of the tasks.",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
-    help="With --until-decided and --until-better: random seed for the order of the tasks.",
 )
-@click.option(
+@add_option(
     "--shard",
-    metavar="I/N",
     help="Call the systems on every N-th task alone, from the I-th on, in a folder of its own.",
+    metavar="I/N",
 )
-@click.option(
+@add_flag(
     "--merge",
-    is_flag=True,
-    help="Put the folders of all shards, named instead of SUITE, together in the folder of -o.",
+    "Put the folders of all shards, named instead of SUITE, together in the folder of -o.",
 )
-@click.option(
-    "--checks",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Add the checks in FILE, YAML or JSON, to those of the suite.",
-)
+@add_path("--checks", help="Add the checks in FILE, YAML or JSON, to those of the suite.")
 @add_verdict_options
-@click.option("--no-report", is_flag=True, help="Write no report.html into the folder.")
+@add_flag("--no-report", "Write no report.html into the folder.")
 def run(
     suite: tuple[Path, ...],
     output: Path | None,
@@ -241,22 +223,16 @@ def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | No
 
 def _say_next(folder: Path, metric: str | None) -> None:
     """Say which commands show more of the results."""
-    context = click.get_current_context().find_root()
-    root = context.command
-    there = set(root.list_commands(context)) if isinstance(root, click.Group) else set()
     page = folder / REPORT
+    offers = {"Dashboard": ["view", str(folder)]}
     if page.exists():
         click.echo(f"  Report: {page}", err=True)
-        there.discard("report")
-    offers = {
-        "view": ("Dashboard", [str(folder)]),
-        "report": ("Write a report", [str(folder), "-o", str(page)]),
-    }
+    else:
+        offers["Write a report"] = ["report", str(folder), "-o", str(page)]
     if metric is not None:
-        offers["explain"] = ("Explain a metric", [metric, str(folder / RECORDS)])
-    for name, (what, arguments) in offers.items():
-        if name in there:
-            click.echo(f"  {what}: {shlex.join(['calipers', name, *arguments])}", err=True)
+        offers["Explain a metric"] = ["explain", metric, str(folder / RECORDS)]
+    for what, arguments in offers.items():
+        click.echo(f"  {what}: {shlex.join(['calipers', *arguments])}", err=True)
 
 
 def _make_command(

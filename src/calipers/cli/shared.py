@@ -1,4 +1,4 @@
-"""What the commands share: limits of reading, progress, and output."""
+"""What the commands share: plug-ins, what is said on stderr, progress, and output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.options import F, add_own_option
 from calipers.support.errors import make_write_error
 
 if TYPE_CHECKING:
@@ -19,34 +18,7 @@ if TYPE_CHECKING:
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
 
 
-def _limit(ctx: click.Context, option: click.Parameter, value: float | None) -> None:
-    if value is not None:
-        from calipers.records.limits import limit_reading  # noqa: PLC0415 (loads Polars)
-
-        assert option.name is not None
-        ctx.with_resource(limit_reading(**{option.name: value}))
-
-
-def limit_options(command: F) -> F:
-    """Add the limits on what is held in memory, which every command that reads files has."""
-    for name, metavar, text in (
-        ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
-        ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
-    ):
-        option = add_own_option(
-            "input",
-            name,
-            type=float,
-            metavar=metavar,
-            callback=_limit,
-            expose_value=False,
-            help=text,
-        )
-        command = option(command)
-    return command
-
-
-def _load(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+def _load_plugins(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
     for file in files:
         from calipers.support.plugins import load_plugin  # noqa: PLC0415 (only where one is named)
 
@@ -59,7 +31,7 @@ def add_plugin_option(command: click.Command) -> None:
         ("--plugin",),
         multiple=True,
         metavar="FILE.py",
-        callback=_load,
+        callback=_load_plugins,
         expose_value=False,
         is_eager=True,
         help="Run FILE.py first: the metrics and log readers it registers can be used.",

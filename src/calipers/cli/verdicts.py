@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calipers.cli.options import F, add_own_option
+from calipers.cli.options import F, add_path
 from calipers.cli.shared import say_notices, write
 
 if TYPE_CHECKING:
@@ -20,14 +20,8 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 def add_verdict_options(command: F) -> F:
     """Add the files for build systems that a verdict is written to."""
     for name, text in (("--sarif", "SARIF for code scanning"), ("--junit", "JUnit XML")):
-        option = add_own_option(
-            "output",
-            name,
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help=f"Write the gate's verdict as {text} too.",
-        )
-        command = option(command)
+        help_text = f"Write the gate's verdict as {text} too."
+        command = add_path(name, help=help_text, group="output")(command)
     return command
 
 

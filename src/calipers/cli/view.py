@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import add_declared_options
-from calipers.cli.shared import limit_options
+from calipers.cli.options import add_declared_options, add_flag, add_option, add_path
 from calipers.support.errors import UsageError, require_extra
 
 DEFAULT_PORT = 7575
@@ -19,28 +18,20 @@ _NEEDED = ("fastapi", "uvicorn", "jinja2", "vl_convert", "js_lib_htmx")
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[FOLDER]")
-@click.option(
+@add_option(
     "--port",
+    help="Port to listen on; 0 picks a free one.",
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
-    show_default=True,
-    help="Port to listen on; 0 picks a free one.",
 )
-@click.option(
+@add_option(
     "--host",
-    default="127.0.0.1",
-    show_default=True,
     help="Address to listen on; beyond this machine, the printed URL holds a token.",
+    default="127.0.0.1",
 )
-@click.option(
-    "--checks",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Apply the checks in FILE, YAML or JSON, to the replies.",
-)
+@add_path("--checks", help="Apply the checks in FILE, YAML or JSON, to the replies.")
 @add_declared_options("view")
-@limit_options
-@click.option("--no-open", is_flag=True, help="Print the URL, and open no browser.")
+@add_flag("--no-open", "Print the URL, and open no browser.")
 def view(
     folder: Path,
     port: int,
@@ -70,22 +61,19 @@ def view(
             f"{folder}: not a file of records", fix="name a folder, or a file that score reads"
         )
 
-    applied = None if checks is None else read_checks(checks)
-
     def announce(address: str) -> None:
-        click.echo(f"{address}")
+        click.echo(address)
         click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    names = options.get("map")
     serve(
         folder,
         host=host,
         port=port,
         ready=announce,
-        field_map=names,
-        checks=applied,
+        field_map=options.get("map"),
+        checks=None if checks is None else read_checks(checks),
         reading=reading,
     )
     click.echo("ended", err=True)

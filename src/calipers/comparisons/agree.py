@@ -16,7 +16,6 @@ from calipers.statistics.agreement import Level
 from calipers.statistics.influence import Estimate, Floats, Sampling, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -121,10 +120,6 @@ class Agreement(Printed, Tabular):
         yield from list_metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
         for pair in self.pairs:
             yield from list_metric_rows({"raters": ", ".join(pair.raters)}, as_dicts(pair.measures))
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return the contract's strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
 
 def agree_data(data: Any, options: AgreeOptions) -> Agreement:

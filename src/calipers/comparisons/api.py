@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calipers.comparisons.agree import Agreement, AgreeOptions, agree_data
+from calipers.comparisons.metric_power import REPEATS, Aim
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ranking import Better, RankOptions, rank_data
 from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import CompareOptions, compare_data
-from calipers.comparisons.sizing import REPEATS, Aim
 from calipers.records.sinks import check_folder
 from calipers.scores.choices import read_options
 from calipers.scores.results import require_figures

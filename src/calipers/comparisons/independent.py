@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from calipers.comparisons.results import Across, MetricComparison, Pair
+from calipers.comparisons.results import MetricComparison, Pair
 from calipers.comparisons.sides import (
     TOO_LARGE,
     explain_missing,
@@ -17,7 +18,7 @@ from calipers.comparisons.sides import (
 from calipers.metrics import Metric
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, measure_tasks
-from calipers.statistics.unpaired import compare_unpaired, kruskal_wallis
+from calipers.statistics.unpaired import KruskalWallis, compare_unpaired, kruskal_wallis
 
 
 def compare_independent(
@@ -60,43 +61,23 @@ def _compare_metric(
         confidence=options.confidence,
         **clusters,
     )
-    by_rank = found.rank_p is not None
+    evidence = asdict(found)
+    rank_p, rank_test = evidence.pop("rank_p"), evidence.pop("rank_test")
+    if rank_p is not None:
+        evidence |= {"p_value": rank_p, "test": rank_test}
     return MetricComparison(
         base=float(before.mean()) if before.size else None,
         candidate=float(after.mean()) if after.size else None,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        stderr=found.stderr,
-        interval=found.interval,
-        p_value=found.rank_p if by_rank else found.p_value,
-        test=found.rank_test if by_rank else found.test,
-        n_base=found.n_base,
-        n_candidate=found.n_candidate,
-        effect=found.effect,
-        effect_name=found.effect_name,
-        effect_low=found.effect_low,
-        effect_high=found.effect_high,
-        reason=found.reason,
+        **evidence,
     )
 
 
 def compare_across(
     sides: Sequence[TaskRows], metrics: Sequence[Metric]
-) -> Iterator[tuple[str, Across]]:
+) -> Iterator[tuple[str, KruskalWallis]]:
     """Yield, by metric, whether any of the runs differs from the others."""
     for metric in metrics:
         tables = [measure_tasks(side, metric) for side in sides]
         samples = [table[VALUE].to_numpy() for table in tables if table is not None]
         if len(samples) == len(sides) and not is_too_large(*samples):
-            found = kruskal_wallis(samples)
-            yield (
-                metric.name,
-                Across(
-                    h=found.h,
-                    p_value=found.p_value,
-                    epsilon_squared=found.epsilon_squared,
-                    n=found.n,
-                    reason=found.reason,
-                ),
-            )
+            yield metric.name, kruskal_wallis(samples)

@@ -10,17 +10,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calipers.comparisons.ranked_estimates import Estimates, order_systems
+from calipers.comparisons.ranked_estimates import (
+    Estimates,
+    estimate_mean,
+    make_pair,
+    rank_estimates,
+)
 from calipers.comparisons.ranked_systems import Systems
-from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue
+from calipers.comparisons.rankings import MetricRanking, RankedPair
 from calipers.comparisons.sides import TOO_LARGE, Floats, is_binary, is_too_large, list_clusters
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP
-from calipers.metrics.declare.intervals import Wilson
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, measure_tasks
 from calipers.statistics.simultaneous import MaxT
-from calipers.statistics.task_means import covariance_of_means, mean_interval
+from calipers.statistics.task_means import covariance_of_means
 from calipers.statistics.unpaired import compare_unpaired
 from calipers.support.errors import UsageError
 
@@ -48,15 +52,9 @@ def rank_independent(
     names = [systems.names[each.text] for each in samples]
     without = [name for text, name in systems.names.items() if name not in names]
     notices = [f"{metric.name}: not ranked for want of a value: {', '.join(without)}"]
-    ranked = order_systems(
-        _estimate(samples, names, metric, options),
-        by=[systems.keys[each.text] for each in samples],
-        names=names,
-        metric=metric.name,
-        unit=metric.unit,
-        better=metric.better or "higher",
-        confidence=options.confidence,
-    )
+    estimates = _estimate(samples, names, metric, options)
+    texts = [each.text for each in samples]
+    ranked = rank_estimates(systems, metric, texts, estimates, options)
     return ranked, notices if without else []
 
 
@@ -91,19 +89,7 @@ def _estimate(
     ]
     covariance = np.diag(variances)
     level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
-    values = []
-    for each in samples:
-        around = mean_interval(
-            each.values,
-            ends=metric.range,
-            is_share=isinstance(metric.interval, Wilson),
-            confidence=level,
-            clusters=each.clusters,
-        )
-        mean = float(each.values.mean())
-        values.append(
-            RankedValue(value=mean, low=around.low, high=around.high, reason=around.reason)
-        )
+    values = [estimate_mean(each.values, metric, level, each.clusters) for each in samples]
     together = MaxT.of_pairs(covariance, seed=options.seed)
     return Estimates(
         values=values,
@@ -135,14 +121,4 @@ def _compare(
         base_clusters=other.clusters,
         candidate_clusters=one.clusters,
     )
-    return RankedPair(
-        a=names[0],
-        b=names[1],
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        p_adjusted=None if found.p_value is None else together.adjust(found.p_value),
-        test=found.test,
-        reason=found.reason,
-    )
+    return make_pair(*names, found, together)

@@ -35,7 +35,7 @@ def estimate_values(
     level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
     found = []
     for value, error in zip(values.tolist(), np.sqrt(np.diag(covariance)).tolist(), strict=True):
-        if (reason := _lacking(error, units)) is not None:
+        if (reason := _explain_none(error, units)) is not None:
             found.append(RankedValue(value=value, reason=reason))
             continue
         reach = t_quantile(units, level) * error
@@ -61,7 +61,7 @@ def compare_values(
     for one, other in combinations(range(len(names)), 2):
         difference, error = float(values[one] - values[other]), float(errors[one, other])
         low = high = p_value = None
-        reason = _lacking(error, units)
+        reason = _explain_none(error, units)
         if reason is None:
             reach = t_quantile(units, level) * error
             low, high = difference - reach, difference + reach
@@ -80,7 +80,7 @@ def compare_values(
     return found
 
 
-def _lacking(error: float, units: int) -> str | None:
+def _explain_none(error: float, units: int) -> str | None:
     """Say why there is no interval, or None."""
     if units < _FEWEST:
         return _ONE_UNIT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import polars as pl
 
@@ -18,13 +19,12 @@ from calipers.comparisons.sides import (
     list_clusters,
     make_null,
 )
-from calipers.comparisons.weighing import pair_tasks
 from calipers.engines.threads import map_in_order
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import TASK
+from calipers.metrics.declare.declaration import RUNS, TASK
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.options import Options
-from calipers.scores.tasks import TaskRows, measure_tasks
+from calipers.scores.tasks import SQUARES, VALUE, TaskRows, measure_tasks
 from calipers.statistics.paired import Comparison
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 from calipers.statistics.power import Spread, find_detectable
@@ -80,7 +80,9 @@ def _compare_metric(
     values = measure_tasks(base, metric)
     others = measure_tasks(candidate, metric)
     if values is None or others is None:
-        return _compare_without_values(base, candidate, metric, common, options)
+        if options.tasks == "fixed":
+            return make_null("no value per task, so its runs cannot be told apart: --tasks sampled")
+        return compare_resampled(base, candidate, metric, common, options)
     both, tasks = pair_tasks(values, others)
     if not both.height:
         return make_null(explain_missing(base, candidate, metric) or NO_PAIR, n_pairs=0)
@@ -104,23 +106,24 @@ def _compare_metric(
     return MetricComparison(
         base=before,
         candidate=after,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        stderr=found.stderr,
-        interval=found.interval,
-        p_value=found.p_value,
-        test=found.test,
-        permutation_p=found.permutation_p,
-        wins=found.wins,
-        losses=found.losses,
-        ties=found.ties,
-        n_pairs=found.n_pairs,
-        effect=found.effect,
-        effect_name=found.effect_name,
         detectable=_find_detectable(found, options.confidence),
-        reason=found.reason,
         weights=weights,
+        **asdict(found),
+    )
+
+
+def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, PairedTasks]:
+    """Return the tasks that both sides have a value of, in order, as a table and as numbers."""
+    both = values.join(others, on=TASK, suffix="_candidate").sort(TASK)
+    squares = None
+    if SQUARES in values.columns and SQUARES in others.columns:
+        squares = (both[SQUARES] + both[f"{SQUARES}_candidate"]).to_numpy()
+    return both, PairedTasks(
+        base=both[VALUE].to_numpy(),
+        candidate=both[f"{VALUE}_candidate"].to_numpy(),
+        base_runs=both[RUNS].cast(pl.Float64).to_numpy(),
+        candidate_runs=both[f"{RUNS}_candidate"].cast(pl.Float64).to_numpy(),
+        squares=squares,
     )
 
 
@@ -130,19 +133,6 @@ def _weigh_tasks(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
     if by_row is None or not tasks.weights_matter:
         return None
     return ValuesByWeight(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
-
-
-def _compare_without_values(
-    base: TaskRows,
-    candidate: TaskRows,
-    metric: Metric,
-    common: pl.DataFrame,
-    options: Options,
-) -> MetricComparison:
-    """Return the comparison of a metric that has no value per task."""
-    if options.tasks == "fixed":
-        return make_null("no value per task, so its runs cannot be told apart: --tasks sampled")
-    return compare_resampled(base, candidate, metric, common, options)
 
 
 def _find_detectable(found: Comparison, confidence: float) -> float | None:

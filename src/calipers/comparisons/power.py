@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.sizing import Aim, MetricPower, measure_power
+from calipers.comparisons.metric_power import Aim, MetricPower
+from calipers.comparisons.sizing import measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
@@ -28,7 +29,6 @@ from calipers.scores.tasks import (
 )
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular, keep_scalars, list_metric_rows
 from calipers.support.version import __version__
 
@@ -50,12 +50,8 @@ class PowerGroup:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one group."""
         return {
+            **{name: getattr(self, name) for name in self.__slots__},
             "by": dict(self.by),
-            "records": self.records,
-            "errors": self.errors,
-            "tasks": self.tasks,
-            "only_base": self.only_base,
-            "only_candidate": self.only_candidate,
             "metrics": {name: found.to_dict() for name, found in self.metrics.items()},
         }
 
@@ -94,10 +90,6 @@ class PowerAnalysis(Printed, Tabular):
             for name, found in group.metrics.items():
                 [row] = list_metric_rows(group.by, {name: found.to_dict()})
                 yield from ({**row, **keep_scalars(asdict(plan))} for plan in found.plans)
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
 
 def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedSystem, RankedValue
-from calipers.comparisons.task_matrix import CommonTasks
+from calipers.comparisons.sides import Floats
 from calipers.metrics import Metric
+from calipers.metrics.declare.intervals import Wilson
 from calipers.scores.options import Options
+from calipers.statistics.paired import Difference
 from calipers.statistics.ranking import rank_bounds, ranks, share_letters
+from calipers.statistics.simultaneous import MaxT
+from calipers.statistics.task_means import mean_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +31,44 @@ class Estimates:
     n_tasks: int | Sequence[int]  # the same for all systems, or of each
 
 
+def estimate_mean(
+    values: Floats, metric: Metric, confidence: float, clusters: NDArray[Any] | None = None
+) -> RankedValue:
+    """Return the mean of a value per task, with the interval that `score` gives it."""
+    around = mean_interval(
+        values,
+        ends=metric.range,
+        is_share=isinstance(metric.interval, Wilson),
+        confidence=confidence,
+        clusters=clusters,
+    )
+    mean = float(values.mean())
+    return RankedValue(value=mean, low=around.low, high=around.high, reason=around.reason)
+
+
+def make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
+    """Return the difference of two systems, its p-value adjusted for all pairs."""
+    return RankedPair(
+        a=a,
+        b=b,
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        p_value=found.p_value,
+        p_adjusted=None if found.p_value is None else together.adjust(found.p_value),
+        test=found.test,
+        reason=found.reason,
+    )
+
+
 def rank_estimates(
-    systems: Systems, metric: Metric, common: CommonTasks, estimates: Estimates, options: Options
+    systems: Systems, metric: Metric, texts: Sequence[str], estimates: Estimates, options: Options
 ) -> MetricRanking:
-    """Return the systems that have a value from the best down."""
+    """Return the systems that have a value, by their texts in `GROUP`, from the best down."""
     return order_systems(
         estimates,
-        by=[systems.keys[text] for text in common.systems],
-        names=[systems.names[text] for text in common.systems],
+        by=[systems.keys[text] for text in texts],
+        names=[systems.names[text] for text in texts],
         metric=metric.name,
         unit=metric.unit,
         better=metric.better or "higher",

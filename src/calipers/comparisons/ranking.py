@@ -9,21 +9,25 @@ from typing import Any, Literal
 
 from calipers.comparisons.independent_systems import rank_independent
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
-from calipers.comparisons.ranked_estimates import Estimates, rank_estimates
+from calipers.comparisons.ranked_estimates import (
+    Estimates,
+    estimate_mean,
+    make_pair,
+    rank_estimates,
+)
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
-from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedValue, Ranking
+from calipers.comparisons.rankings import MetricRanking, RankedPair, Ranking
 from calipers.comparisons.resampled_systems import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, is_too_large
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
 from calipers.comparisons.task_parts import break_down, choose_field
 from calipers.comparisons.task_wins import strengths_of_wins
 from calipers.metrics import Metric
-from calipers.metrics.declare.intervals import Wilson
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.options import Options
 from calipers.statistics.paired_tasks import compare_tasks
 from calipers.statistics.simultaneous import MaxT
-from calipers.statistics.task_means import covariance_of_means, mean_interval
+from calipers.statistics.task_means import covariance_of_means
 from calipers.support.errors import UsageError
 
 Better = Literal["higher", "lower"]
@@ -107,14 +111,15 @@ def _rank_metric(
                 fix="leave them out, or name a metric that is a mean: --metric accuracy",
             )
         estimates, common = resample_systems(systems, metric, options)
-        return rank_estimates(systems, metric, common, estimates, options), [*common.notices]
+        ranked = rank_estimates(systems, metric, common.systems, estimates, options)
+        return ranked, [*common.notices]
     matrix, common = made
     if is_too_large(matrix.values):
         raise UsageError(f"{metric.name}: {TOO_LARGE}", fix="rank by another metric")
     notices = [*common.notices, *note_runs(matrix, metric)]
     names = [systems.names[text] for text in common.systems]
     estimates = estimate_means(matrix, metric, names, options)
-    ranked = rank_estimates(systems, metric, common, estimates, options)
+    ranked = rank_estimates(systems, metric, common.systems, estimates, options)
     if asked.bradley_terry:
         higher = metric.better == "higher"
         strengths = strengths_of_wins(matrix, names, options, higher_is_better=higher)
@@ -143,22 +148,8 @@ def estimate_means(
     """
     covariance = covariance_of_means(matrix.values, matrix.clusters)
     level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
-    around = [
-        mean_interval(
-            row,
-            ends=metric.range,
-            is_share=isinstance(metric.interval, Wilson),
-            confidence=level,
-            clusters=matrix.clusters,
-        )
-        for row in matrix.values
-    ]
-    values = [
-        RankedValue(value=float(row.mean()), low=each.low, high=each.high, reason=each.reason)
-        for row, each in zip(matrix.values, around, strict=True)
-    ]
     return Estimates(
-        values=values,
+        values=[estimate_mean(row, metric, level, matrix.clusters) for row in matrix.values],
         pairs=_compare_pairs(matrix, metric, names, covariance, options),
         interval=metric.interval.name,
         n_tasks=matrix.values.shape[1],
@@ -172,7 +163,7 @@ def _compare_pairs(
     level, scale = together.level(options.confidence), pair_scale(metric)
     found = {}
     for one, other in combinations(range(len(names)), 2):
-        each = compare_tasks(
+        difference = compare_tasks(
             matrix.pair(one, other),
             scale,
             weight="task",
@@ -181,15 +172,5 @@ def _compare_pairs(
             resamples=1,  # more signs are flipped only where all of them are
             clusters=matrix.clusters,
         )
-        found[one, other] = RankedPair(
-            a=names[one],
-            b=names[other],
-            difference=each.difference,
-            low=each.low,
-            high=each.high,
-            p_value=each.p_value,
-            p_adjusted=None if each.p_value is None else together.adjust(each.p_value),
-            test=each.test,
-            reason=each.reason,
-        )
+        found[one, other] = make_pair(names[one], names[other], difference, together)
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
@@ -201,10 +201,6 @@ class Ranking(Printed, Tabular):
                     **{f"strength_{name}": value for name, value in keep_scalars(strength).items()},
                     **{f"{name}_value": part.value for name, part in each.tasks.items()},
                 }
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
     def charts(self) -> dict[str, Chart]:
         """Return the ranked systems with their intervals as charts, `rank_METRIC` each."""

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any, Literal, Self
 
+from calipers.statistics.unpaired import KruskalWallis
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -151,21 +152,6 @@ class MetricComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Across:
-    """Several runs at once: does any of them differ in a metric? (Kruskal-Wallis)."""
-
-    h: float | None
-    p_value: float | None
-    epsilon_squared: float | None
-    n: int
-    reason: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the test as in JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """Two runs, or two groups of runs, compared on every metric that both have."""
 
@@ -202,7 +188,7 @@ class Compared(Printed, Tabular):
     paired: bool
     confidence: float
     seed: int
-    across: Mapping[str, Across] = field(default_factory=dict)
+    across: Mapping[str, KruskalWallis] = field(default_factory=dict)  # do any of several differ?
     flips: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     named: tuple[str, ...] = ()  # the metrics that were asked for by name
@@ -212,7 +198,7 @@ class Compared(Printed, Tabular):
         first = self.pairs[0].to_dict()
         several = {"pairs": [pair.to_dict() for pair in self.pairs]}
         further = {
-            "across": {name: each.to_dict() for name, each in self.across.items()},
+            "across": {name: asdict(each) for name, each in self.across.items()},
             "flips": dict(self.flips),
             "notices": list(self.notices),
         }
@@ -234,10 +220,6 @@ class Compared(Printed, Tabular):
                 yield from list_metric_rows(
                     names, {k: v.to_dict() for k, v in pair.metrics.items()}
                 )
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return strict JSON; equal input and seed give equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
     def _repr_html_(self) -> str:
         from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from math import isfinite
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from calipers.comparisons.metric_power import NULLABLE, Aim, MetricPower
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
-    CORRELATION,
-    Components,
     PowerPlan,
     Spread,
     assume_difference,
@@ -29,12 +26,8 @@ from calipers.statistics.power import (
     find_detectable,
     split_variance,
 )
-from calipers.support.errors import UsageError, check_confidence
 
 DELTA = 0.05  # of metrics in [0, 1]; of others this share of their value
-REPEATS = (1, 2, 4, 8, 16)
-
-_NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 _ROUNDING = 1e-12  # a deviation that is this small beside the values is none
 _LARGEST = 1e150  # its square is still a number
 _CAUTIOUS = (
@@ -46,107 +39,6 @@ _ALL_NOISE = (
     "the runs of a task vary so much that its variance to other tasks is lost in it: "
     "take the counts at many runs as the least"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
-    """What a comparison should see, and how surely; without `delta`, 0.05 or 5 % of the value."""
-
-    delta: float | None = None
-    power: float = 0.8
-    confidence: float = 0.95
-    correlation: float = CORRELATION
-    runs: tuple[int, ...] = REPEATS
-    width: float | None = None  # that the interval of the value should have at most
-
-    def __post_init__(self) -> None:
-        if self.delta is not None and not (self.delta > 0 and isfinite(self.delta)):
-            raise UsageError(
-                f"--delta {self.delta:g}: not a difference to look for",
-                fix="a number above 0 in the metric's unit, for example 0.05",
-            )
-        if self.width is not None and not (self.width > 0 and isfinite(self.width)):
-            raise UsageError(
-                f"--width {self.width:g}: no width of an interval",
-                fix="a number above 0 in the metric's unit, from low to high, for example 0.1",
-            )
-        check_confidence(self.confidence)
-        chance = 1 - self.confidence
-        if not chance < self.power < 1:
-            raise UsageError(
-                f"--power {self.power:g}: not between {chance:.3g}, which chance reaches, and 1",
-                fix="for example 0.8",
-            )
-        if not -1 <= self.correlation < 1:
-            raise UsageError(
-                f"--correlation {self.correlation:g}: not from -1 to below 1",
-                fix="for example 0.5; between strong models 0.3 to 0.7 was found",
-            )
-        if not self.runs or min(self.runs) < 1:
-            raise UsageError(
-                f"--runs {','.join(map(str, self.runs))}: a task is run once or more",
-                fix="for example --runs 1,2,4",
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of what was asked."""
-        return {**asdict(self), "runs": list(self.runs)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricPower:
-    """What a metric's values say about a comparison; every null has its reason."""
-
-    value: float | None = None
-    candidate: float | None = None  # the candidate's value, where there is one
-    tasks: int = 0
-    runs: float | None = None  # of a task, on average
-    spread: Spread | None = None  # of the base's values
-    difference: Spread | None = None  # of candidate − base, measured or assumed
-    delta: float | None = None
-    plans: tuple[PowerPlan, ...] = ()
-    detectable: float | None = None
-    components: Components | None = None  # of the value's variance
-    width_plans: tuple[PowerPlan, ...] = ()  # for an interval as narrow as asked for
-    reasons: Mapping[str, str]
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        shown = self.to_dict()
-        if {name for name in _NULLABLE if shown[name] in (None, [])} != set(self.reasons):
-            raise ValueError("a null needs a reason, and only a null has one")
-
-    @property
-    def between(self) -> float | None:
-        """The variance between tasks, of what is expected of each."""
-        return None if self.spread is None else self.spread.between
-
-    @property
-    def within(self) -> float | None:
-        """The variance from run to run of a task."""
-        return None if self.spread is None else self.spread.within
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one metric."""
-        spread = self.difference
-        return {
-            "value": self.value,
-            **({} if self.candidate is None else {"candidate": self.candidate}),
-            "tasks": self.tasks,
-            "runs": self.runs,
-            "between": self.between,
-            "within": self.within,
-            "difference": None
-            if spread is None
-            else {"between": spread.between, "within": spread.within},
-            "delta": self.delta,
-            "plans": [asdict(plan) for plan in self.plans],
-            "detectable": self.detectable,
-            "components": None if self.components is None else asdict(self.components),
-            "width_plans": [asdict(plan) for plan in self.width_plans],
-            "reasons": dict(self.reasons),
-            "notes": list(self.notes),
-        }
 
 
 def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> MetricPower:
@@ -182,7 +74,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         why = (
             "a single task does not show how much others vary" if tasks == 1 else "values too large"
         )
-        return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
+        return measured(reasons=dict.fromkeys(NULLABLE[1:], why))
 
     spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
     difference, variance = _measure_difference(values, spreads, aim.correlation)
@@ -195,9 +87,9 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
     else:
         alike = f"every value is {means[0]:g}" if len(values) == 1 else "all tasks differ alike"
         plans = seen = f"nothing varies: {alike}"
-    within = spreads[0].within
+    why = "no task was run twice" if whole is None else "a task has one value, of all its runs"
     found = {
-        "within": _explain_unknown(whole) if within is None else within,
+        "within": why if spreads[0].within is None else spreads[0].within,
         "delta": delta,
         "plans": plans,
         "detectable": seen,
@@ -208,7 +100,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
         delta=None if isinstance(delta, str) else delta,
         plans=() if isinstance(plans, str) else plans,
         detectable=None if isinstance(seen, str) else seen,
-        components=split_variance(spreads[0], _share(values[0])),
+        components=split_variance(spreads[0], _average_share(values[0])),
         width_plans=_plan_width(metric, spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
         notes=()
@@ -217,7 +109,7 @@ def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim
     )
 
 
-def _share(side: pl.DataFrame) -> float:
+def _average_share(side: pl.DataFrame) -> float:
     """Return the mean of 1 / runs over the tasks."""
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
@@ -232,18 +124,26 @@ def _plan_width(
     reach = pair_scale(metric).reach
     if aim.width is None or (reach is None and not spread.per_task(1)):
         return ()
+    needed = partial(
+        count_tasks_for_width, aim.width, spread, confidence=aim.confidence, reach=reach
+    )
+    return _plan_runs(needed, spread, aim, whole)
+
+
+def _plan_runs(
+    needed: Callable[..., int], spread: Spread, aim: Aim, whole: int | None
+) -> tuple[PowerPlan, ...]:
+    """Return how many tasks are needed at each number of runs, or with a value of all runs."""
     found = []
     for runs in (1,) if spread.within is None else sorted(set(aim.runs)):
-        tasks = count_tasks_for_width(
-            aim.width, spread, runs=runs, confidence=aim.confidence, reach=reach
-        )
+        tasks = needed(runs=runs)
         calls = runs if whole is None else whole
         found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
     return tuple(found)
 
 
 def _make_unknown(reason: str) -> MetricPower:
-    return MetricPower(reasons=dict.fromkeys(_NULLABLE, reason))
+    return MetricPower(reasons=dict.fromkeys(NULLABLE, reason))
 
 
 def _average(side: pl.DataFrame, *, of_tasks: bool) -> float:
@@ -252,15 +152,11 @@ def _average(side: pl.DataFrame, *, of_tasks: bool) -> float:
     return float(np.mean(rows[VALUE].to_numpy()))
 
 
-def _explain_unknown(whole: int | None) -> str:
-    return "no task was run twice" if whole is None else "a task has one value, of all its runs"
-
-
 def _measure_difference(
     values: Sequence[pl.DataFrame], spreads: Sequence[Spread], correlation: float
 ) -> tuple[Spread, float]:
     """Return the spread of the difference, and its variance per task with the present runs."""
-    shares = [_share(side) for side in values]
+    shares = [_average_share(side) for side in values]
     if len(values) == 1:
         found = assume_difference(spreads[0], correlation=correlation)
         return found, found.between + (found.within or 0.0) * shares[0]
@@ -305,17 +201,13 @@ def _make_plans(
     low, high = metric.range
     if delta > high - low:
         return f"it cannot differ by {delta:g}, only by {high - low:g}: a smaller --delta"
-    found = []
-    for runs in (1,) if difference.within is None else sorted(set(aim.runs)):
-        try:
-            tasks = count_tasks_needed(
-                delta, difference, runs=runs, power=aim.power, confidence=aim.confidence
-            )
-        except OverflowError:
-            return "more tasks than can be counted: a larger --delta"
-        calls = runs if whole is None else whole
-        found.append(PowerPlan(runs=calls, tasks=tasks, calls=calls * tasks))
-    return tuple(found)
+    needed = partial(
+        count_tasks_needed, delta, difference, power=aim.power, confidence=aim.confidence
+    )
+    try:
+        return _plan_runs(needed, difference, aim, whole)
+    except OverflowError:
+        return "more tasks than can be counted: a larger --delta"
 
 
 def _find_detected(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calipers.comparisons.ranked_estimates import estimate_mean
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import TaskPart
 from calipers.comparisons.sides import Floats
 from calipers.comparisons.task_matrix import CommonTasks, TaskMatrix
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
-from calipers.metrics.declare.intervals import Wilson
 from calipers.records.sources import Source
 from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
-from calipers.statistics.task_means import mean_interval
 from calipers.support.errors import UsageError, nearest
 
 MOST_PARTS = 40  # columns of a table that can still be read
@@ -58,7 +58,7 @@ def break_down(
         notices.append(
             f"--tasks {field}: the {MOST_PARTS} of {len(parts):,} that tell the systems apart most"
         )
-        apart = {each: _spread(matrix, labels == each) for each in parts}
+        apart = {each: _measure_spread(matrix, labels == each) for each in parts}
         kept = sorted(parts, key=lambda each: -apart[each])[:MOST_PARTS]
         parts = sorted(kept, key=split_natural)
     found = [
@@ -82,22 +82,11 @@ def _label_tasks(systems: Systems, common: CommonTasks, field: str) -> NDArray[n
     return joined[_PART].fill_null(_NONE).to_numpy().astype(np.str_)
 
 
-def _spread(matrix: TaskMatrix, chosen: NDArray[np.bool_]) -> float:
+def _measure_spread(matrix: TaskMatrix, chosen: NDArray[np.bool_]) -> float:
     """Return how far the systems lie apart on some tasks."""
     return float(matrix.values[:, chosen].mean(axis=1).var())
 
 
 def _measure_part(values: Floats, metric: Metric, options: Options) -> TaskPart:
-    around = mean_interval(
-        values,
-        ends=metric.range,
-        is_share=isinstance(metric.interval, Wilson),
-        confidence=options.confidence,
-    )
-    return TaskPart(
-        value=float(values.mean()),
-        low=around.low,
-        high=around.high,
-        reason=around.reason,
-        n_tasks=values.size,
-    )
+    found = estimate_mean(values, metric, options.confidence)
+    return TaskPart(**asdict(found), n_tasks=values.size)

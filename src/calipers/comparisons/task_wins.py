@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -40,6 +41,6 @@ def estimate_strengths(found: Strengths, options: Options) -> list[Strength]:
     """Return each strength with an interval that holds for all at once, and how often it won."""
     values = estimate_values(found.values, found.covariance, found.clusters, options)
     return [
-        Strength(value=each.value, low=each.low, high=each.high, reason=each.reason, win_rate=rate)
+        Strength(**asdict(each), win_rate=rate)
         for each, rate in zip(values, found.win_rates.tolist(), strict=True)
     ]

@@ -14,7 +14,7 @@ from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
@@ -209,10 +209,6 @@ class GateResult(Printed, Tabular):
         """Yield a row per check."""
         for check in self.checks:
             yield {**check.by, **keep_scalars(check.to_dict())}
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
 
 def combine_verdicts(checks: tuple[Check, ...], *, complete: bool) -> GateVerdict:

@@ -10,7 +10,7 @@ from calipers.scores.results import Measured
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict, to_plain
+from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -233,7 +233,3 @@ class Audit(Printed, Tabular):
             for judge in group.judges:
                 by = {**group.by, "judge": judge.judge}
                 yield from list_metric_rows(by, to_plain(judge.measures))
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return the contract's strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)

@@ -17,8 +17,8 @@ from calipers.reports.figures import (
 from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, make_lines
 
 if TYPE_CHECKING:
+    from calipers.comparisons.metric_power import MetricPower
     from calipers.comparisons.power import PowerAnalysis, PowerGroup
-    from calipers.comparisons.sizing import MetricPower
 
 _HEADS = {
     "value": "value",

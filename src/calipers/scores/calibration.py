@@ -18,7 +18,6 @@ from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.influence import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
@@ -93,10 +92,6 @@ class Calibrations(Printed, Tabular):
         """Yield a row per judge."""
         for each in self.judges:
             yield keep_scalars(each.to_dict())
-
-    def to_json(self) -> str:
-        """Return the file as strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict())
 
 
 def describe_overlap(calibration: Calibration, overlap: int, rows: int) -> str:

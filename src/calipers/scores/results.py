@@ -24,7 +24,7 @@ from calipers.support.errors import (
     require_extra,
 )
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict, to_finite
+from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -339,10 +339,6 @@ class Score(Printed, Tabular):
             return {}
         alone = len(self.tiers) == 1 and not self.tiers[0].by
         return {"tiers": self.tiers[0].to_dict() if alone else [t.to_dict() for t in self.tiers]}
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return the contract's strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)
 
     def to_polars(self) -> pl.DataFrame:
         """Return a table with a row per group and metric."""

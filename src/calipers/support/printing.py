@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from calipers.support.strict_json import dump_strict
+
 
 class Printed:
     """A result that prints as a table and shows as HTML in a notebook."""
 
     __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the contract's JSON, as Python values."""
+        raise NotImplementedError
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Return strict JSON; equal input and seed give equal bytes."""
+        return dump_strict(self.to_dict(), indent=indent)
 
     def to_markdown(self) -> str:
         """Return the tables as Markdown, for a pull request or a paper's notes."""

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.comparisons.doctor.findings import KINDS
 
 Rows = list[dict[str, Any]]
 
@@ -31,11 +30,6 @@ def tasks(count: int = 40, **fields: Any) -> Rows:
 
 def systems(*names: str, count: int = 40) -> Rows:
     return [row for name in names for row in tasks(count, model=name)]
-
-
-def test_every_kind_has_a_name_of_its_own() -> None:
-    names = [kind.name for kind in KINDS]
-    assert len(names) == len(set(names))
 
 
 def test_ordinary_records_have_no_finding() -> None:

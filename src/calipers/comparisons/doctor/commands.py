@@ -30,31 +30,27 @@ def list_commands(
         yield f"calipers judge audit {named}"
         yield f"calipers rank {named}"
         return
-    field = _tells_systems_apart(support, present)
+    field = _find_telling_field(support, present)
+    by = "" if field is None else f" --by {field}"
     if len(given) == _SEVERAL and field is None and support.pairs:
         yield f"calipers compare {asked}"
     else:
-        by = "" if field is None else f" --by {field}"
         yield f"calipers score {asked}{by}"
         if field == "tier" and any(each.split(" · ")[-1] == "T0" for each in support.systems):
             yield f"calipers score {asked} --by tier --profile tiers"
         if field is not None and support.common_tasks:
-            many = len(support.systems) > _SEVERAL
-            yield (
-                f"calipers rank {asked} --by {field}"
-                if many
-                else (f"calipers compare {asked} --between {field}")
-            )
+            if len(support.systems) > _SEVERAL:
+                yield f"calipers rank {asked}{by}"
+            else:
+                yield f"calipers compare {asked} --between {field}"
     if "judgments" in present:
         yield f"calipers judge audit {named}"
     found = support.detectable
     if found is not None and (found.value is None or found.value > _SMALL) and len(given) == 1:
-        yield f"calipers power {asked} --delta {_SMALL:g}" + (
-            "" if field is None else f" --by {field}"
-        )
+        yield f"calipers power {asked} --delta {_SMALL:g}{by}"
 
 
-def _tells_systems_apart(support: Support, present: Collection[str]) -> str | None:
+def _find_telling_field(support: Support, present: Collection[str]) -> str | None:
     """Return the field by which systems differ, the model before the tier."""
     if len(support.systems) < _SEVERAL:
         return None

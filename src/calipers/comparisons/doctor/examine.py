@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from calipers.comparisons.doctor.commands import list_commands
-from calipers.comparisons.doctor.facts import MOST_ROWS, Collected, Facts, Problem
+from calipers.comparisons.doctor.facts import MOST_ROWS, Collected, Facts
 from calipers.comparisons.doctor.findings import KINDS
-from calipers.comparisons.doctor.findings.kind import share_of
 from calipers.comparisons.doctor.reading import Census
-from calipers.comparisons.doctor.results import SEVERITIES, Diagnosis, Finding, HeldFile
+from calipers.comparisons.doctor.results import (
+    SEVERITIES,
+    Diagnosis,
+    Finding,
+    HeldFile,
+    format_share,
+)
 from calipers.comparisons.doctor.support import find_support
 from calipers.comparisons.doctor.unreadable import guess_contents
 from calipers.records.logs import log_notices
 from calipers.records.result_folder import RECORDS, find_folder
-from calipers.records.sources import STDIN, Source, open_sources
+from calipers.records.sources import STDIN, open_sources
 from calipers.records.unfinished import explain_unfinished
 from calipers.support.errors import CalipersError
 
@@ -47,11 +52,11 @@ def examine(
     facts = Collected(most_rows)
     for name, part in zip(given, parts, strict=True):
         try:
-            for source in _open_part(part):
+            folder = find_folder(part)
+            for source in open_sources(part if folder is None else str(folder / RECORDS)):
                 files.append(HeldFile(path=source.name, format=""))  # until it has been read
                 census = Census(source, field_map)
                 census.read(facts, len(read))
-                census.refuse_nothing_readable()
                 read.append(census)
                 files[-1] = census.file()
         except CalipersError as error:
@@ -65,18 +70,17 @@ def examine(
     found = Facts(
         rows=rows,
         files=tuple(each.source.name for each in read),
-        bad=tuple(_list_problems(read)),
+        bad=tuple(problem for census in read for problem in census.list_problems()),
         unfinished=tuple(_list_unfinished(read)),
         share=1 / 2**facts.halvings,
     )
     present = frozenset().union(*(each.present for each in read))
     maps = {name: theirs for each in files for name, theirs in each.maps.items()}
     support = find_support(found, present, maps)
-    findings = [
-        finding for kind in KINDS for finding in _shorten_findings(list(kind().find(found)))
-    ]
+    findings = [each for find in KINDS for each in _shorten_findings(list(find(found)))]
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
-    readable = [name for name, held in zip(given, parts, strict=True) if _is_read(held, files)]
+    unreadable = {each.path for each in files if each.unreadable}
+    readable = [name for name in given if name not in unreadable]
     return Diagnosis(
         files=tuple(files),
         support=support,
@@ -96,11 +100,6 @@ def _name_parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
     return [known_as], [data]
 
 
-def _open_part(part: Any) -> Sequence[Source]:
-    folder = find_folder(part)
-    return open_sources(part if folder is None else str(folder / RECORDS))
-
-
 def _shorten_findings(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings of one kind; where many systems have it, the worst and who else."""
     of_systems = [each for each in findings if each.system is not None]
@@ -112,24 +111,15 @@ def _shorten_findings(findings: Sequence[Finding]) -> Iterator[Finding]:
     yield from worst[:_SHOWN]
     others = worst[_SHOWN:]
     names = ", ".join(str(each.system) for each in others[:_SHOWN])
-    most = share_of(others[0].count, others[0].of)
+    most = format_share(others[0].count, others[0].of)
     says = f"{len(others)} more systems have it, up to {most}: {names}"
     yield replace(others[0], says=says + (", …" if others[_SHOWN:] else ""), system=None)
-
-
-def _is_read(part: Any, files: Sequence[HeldFile]) -> bool:
-    return not any(each.unreadable and each.path == part for each in files)
-
-
-def _list_problems(read: Sequence[Census]) -> Iterator[Problem]:
-    for census in read:
-        yield from census.problems()
 
 
 def _list_unfinished(read: Sequence[Census]) -> Iterator[tuple[str, str]]:
     for census in read:
         path = census.source.path
-        rows = census.records + sum(census.bad_counts.values())
+        rows = census.records + census.bad_counts.total()
         for lack in explain_unfinished(Path(path), rows) if path is not None else ():
             yield census.source.name, lack
 

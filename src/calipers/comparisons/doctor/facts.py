@@ -17,6 +17,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.judging import judge_scores
 from calipers.comparisons.doctor.leaks import mark_leaks
+from calipers.comparisons.doctor.results import Finding, Severity
 from calipers.engines.plan import FAILED as PLAN_FAILED
 from calipers.engines.plan import TRUNCATED as PLAN_TRUNCATED
 from calipers.engines.plan import Plan
@@ -36,13 +37,14 @@ CHARS, MID_WORD, COT_CHARS, COT_MID_WORD = "chars", "mid_word", "cot_chars", "co
 LEAKS, LEAKS_OTHER = "leaks", "leaks_other"
 CONFIDENCE, COST, PROMPT, COMPLETION = "confidence", "cost", "prompt", "completion"
 LATENCY, DURATION, SCORE, ERROR = "latency", "duration", "score", "error"
+OUTCOME = "outcome"
 
 NEEDED = (
     *("id", "model", "tier", "run", "error", "finish_reason", "input", "target", "answer", "cot"),
     *("prob_correct", "cost_usd", "prompt_tokens", "completion_tokens", "latency_ms"),
     *("duration_seconds", "judgments"),
 )
-_METRICS = ("accuracy", "pass_rate", "impl_rate")
+_METRICS = {"accuracy": CORRECT, "pass_rate": PASSED, "impl_rate": IMPL}
 _ERROR_KIND = r"^([\w ]{1,40}):"
 _WORD_END = r"[\p{L}\p{N},;(-]\s*$"  # a letter, a digit, or a mark that something follows
 
@@ -84,8 +86,8 @@ def narrow(
         pl.col("_answer").hash().alias(ANSWER),
         pl.col("_target").hash().alias(TARGET),
         pl.col("input").hash().alias(INPUT),
-        *_ends("answer", CHARS, MID_WORD),
-        *_ends("cot", COT_CHARS, COT_MID_WORD),
+        *_measure_end("answer", CHARS, MID_WORD),
+        *_measure_end("cot", COT_CHARS, COT_MID_WORD),
         pl.col("prob_correct").alias(CONFIDENCE),
         pl.col("cost_usd").alias(COST),
         pl.col("prompt_tokens").alias(PROMPT),
@@ -112,20 +114,19 @@ def narrow(
 def _hold_target(rows: pl.DataFrame, answers: pl.Series, targets: pl.Series) -> pl.Series:
     """Return which of the answers that contain the target hold it as a word: 18 is not in 180."""
     places = rows[HOLDS].arg_true().to_list()
-    no = [place for place in places if not _stands_in(targets[place], answers[place])]
+    no = [place for place in places if not _has_word(answers[place], targets[place])]
     return rows[HOLDS].scatter(no, values=False) if no else rows[HOLDS]
 
 
-def _stands_in(target: str, answer: str) -> bool:
+def _has_word(answer: str, target: str) -> bool:
     word = re.escape(target.strip().casefold())
     return re.search(rf"(?<![\w.,]){word}(?!\w)", answer.casefold()) is not None
 
 
-def _ends(field: str, chars: str, mid_word: str) -> tuple[pl.Expr, pl.Expr]:
-    text = pl.col(field)
-    return text.str.len_chars().cast(pl.Int64).alias(chars), text.str.contains(_WORD_END).alias(
-        mid_word
-    )
+def _measure_end(field: str, chars: str, mid_word: str) -> tuple[pl.Expr, pl.Expr]:
+    """Return how long a text is, and whether it ends in the middle of a sentence."""
+    text = pl.col(field).str
+    return text.len_chars().cast(pl.Int64).alias(chars), text.contains(_WORD_END).alias(mid_word)
 
 
 class Collected:
@@ -154,6 +155,19 @@ class Collected:
     def frame(self) -> pl.DataFrame:
         """Return all rows that were kept."""
         return pl.concat(self._parts) if self._parts else pl.DataFrame()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """The records that have an outcome, as a number, and the metric that is its mean."""
+
+    metric: str
+    rows: pl.DataFrame
+
+    @property
+    def is_share(self) -> bool:
+        """Say whether the outcome is yes or no."""
+        return self.metric != "impl_rate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +204,15 @@ class Facts:
         """The systems, in order."""
         return tuple(sorted(self.rows[SYSTEM].unique().to_list()))
 
+    def find_outcome(self) -> Outcomes | None:
+        """Return what most questions are about: right, passed, or a share; None without any."""
+        for metric, column in _METRICS.items():
+            rows = self.ended.drop_nulls(column)
+            if rows.height:
+                value = pl.col(column).cast(pl.Float64).alias(OUTCOME)
+                return Outcomes(metric=metric, rows=rows.with_columns(value))
+        return None
+
     def by_system(self) -> Mapping[str, pl.DataFrame]:
         """Return the ended records of each system."""
         parts = self.ended.partition_by(SYSTEM, as_dict=True, maintain_order=True)
@@ -208,3 +231,26 @@ class Facts:
             if len(found) == most:
                 break
         return tuple(found)
+
+    def make_finding(
+        self,
+        kind: str,
+        severity: Severity,
+        says: str,
+        *,
+        fix: str,
+        rows: pl.DataFrame,
+        of: pl.DataFrame,
+        system: str | None = None,
+    ) -> Finding:
+        """Return the finding that some of the rows have, with the first of them as examples."""
+        return Finding(
+            kind=kind,
+            severity=severity,
+            says=says,
+            fix=fix,
+            count=rows.height,
+            of=of.height,
+            system=None if system is None else self.named(system),
+            examples=self.examples(rows),
+        )

@@ -15,20 +15,19 @@ def judge_scores(judgments: pl.Series) -> pl.Series:
     """Return the mean score of each record's judgments, null where none has one."""
     if judgments.null_count() == len(judgments):
         return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(judgments))
-    return pl.Series(
-        [None if each is None else _score(each) for each in judgments], dtype=pl.Float64
-    )
+    return pl.Series(map(_average_scores, judgments), dtype=pl.Float64)
 
 
-def _score(text: str) -> float | None:
+def _average_scores(text: str | None) -> float | None:
     try:
-        found = [score for each in read_list(text) if (score := _of_one(each)) is not None]
+        judged = [] if text is None else read_list(text)
     except BadValue:
         return None
+    found = [score for each in judged if (score := _read_score(each)) is not None]
     return sum(found) / len(found) if found else None
 
 
-def _of_one(judgment: Mapping[str, Any]) -> float | None:
+def _read_score(judgment: Mapping[str, Any]) -> float | None:
     for key in ("weighted_score", "overall_score", "score", "passed"):
         value = judgment.get(key)
         if isinstance(value, int | float):

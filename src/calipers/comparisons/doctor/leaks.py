@@ -16,34 +16,33 @@ _MARK = re.compile(
     r"(?:\s+is|\s*[:=])|####)[\s\"'(\[*$]{0,4}([^\s\"')\]*][^\n]{0,400})",
     re.IGNORECASE,
 )
-_MARKED, _LEAKS, _LEAKS_OTHER = "marked", "leaks", "leaks_other"
+_LEAKS, _LEAKS_OTHER = "leaks", "leaks_other"
 
 
 def mark_leaks(inputs: pl.Series, targets: pl.Series) -> Iterator[pl.Series]:
-    """Yield, per record, whether the input has a mark, with its target, with another's behind it.
+    """Yield, per record, whether its input gives its own target away, and whether another's.
 
     >>> inputs = pl.Series(["1 + 1? Answer: 2", "2 + 3? Answer: 5"])
     >>> [found.to_list() for found in mark_leaks(inputs, pl.Series(["2", "5"]))]
-    [[True, True], [True, True], [False, False]]
+    [[True, True], [False, False]]
     """
-    found: dict[int, tuple[bool, bool, bool]] = {}
+    found: dict[int, tuple[bool, bool]] = {}
     marked = inputs.str.contains(f"(?i){_MARK.pattern}") if inputs.dtype == pl.String else None
     rows = [] if marked is None else marked.fill_null(value=False).arg_true().to_list()
     if rows and targets.null_count() < len(targets):
-        others = _of_others(targets)
+        others = _shift_targets(targets)
         for row in rows:
             target = targets[row]
             if target is not None and target.strip():
                 tails = [each[1] for each in _MARK.finditer(inputs[row])]
-                own, other = (_begins(tails, text) for text in (target, others[row]))
-                found[row] = True, own, other
-    for place, name in enumerate((_MARKED, _LEAKS, _LEAKS_OTHER)):
+                found[row] = _has_target(tails, target), _has_target(tails, others[row])
+    for place, name in enumerate((_LEAKS, _LEAKS_OTHER)):
         values = pl.Series(name, [False], dtype=pl.Boolean).new_from_index(0, len(inputs))
         hits = [row for row, each in found.items() if each[place]]
         yield values.scatter(hits, values=True) if hits else values
 
 
-def _of_others(targets: pl.Series) -> list[str | None]:
+def _shift_targets(targets: pl.Series) -> list[str | None]:
     """Return for each record a target of another one: the next that differs, round and round."""
     values = targets.to_list()
     distinct = [each for each in dict.fromkeys(values) if each is not None]
@@ -51,7 +50,8 @@ def _of_others(targets: pl.Series) -> list[str | None]:
     return [None if each is None or len(distinct) == 1 else after[each] for each in values]
 
 
-def _begins(tails: list[str], target: str | None) -> bool:
+def _has_target(tails: list[str], target: str | None) -> bool:
+    """Say whether any of the texts begins with the target, and with no longer word."""
     if target is None:
         return False
     own = target.strip().casefold()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,16 +50,16 @@ class Census:
     map: Mapping[str, str]
     records: int = 0
     errors: int = 0
-    bad: list[BadRow] = field(default_factory=list)  # the first of each problem
-    bad_counts: dict[str, int] = field(default_factory=dict)
-    held: dict[str, int] = field(default_factory=dict)  # records that have each field
+    bad: dict[str, list[BadRow]] = field(default_factory=dict)  # the first rows, by what is wrong
+    bad_counts: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)  # records that have each field
     fits: dict[str, str] = field(default_factory=dict)  # columns that look like a field
 
     def read(self, facts: Collected, place: int) -> None:
         """Read all records once, after a look through the file for its fields.
 
         Raises:
-            CalipersError: The file cannot be read any further.
+            CalipersError: The file cannot be read any further, or none of its rows can.
         """
         look_through([self.source])
         plan = make_plan()
@@ -75,43 +76,35 @@ class Census:
             frame = batch.frame
             if frame.height:
                 if not self.records:
-                    self.fits = {f: c for f, c in suggested.items() if _looks_like(frame[c], f)}
+                    self.fits = {f: c for f, c in suggested.items() if _may_be(frame[c], f)}
                 for each in columns:
-                    count = frame.height - frame[each].null_count()
-                    self.held[each] = self.held.get(each, 0) + count
+                    self.held[each] += frame.height - frame[each].null_count()
                 name = _UNNAMED if told else Path(self.source.name).stem
                 rows = narrow(frame, plan, file=place, first_row=row, name=name)
                 self.errors += int(rows[FAILED].sum())
                 facts.add(rows)
             self.records += frame.height
             row += frame.height + len(batch.bad)
-
-    def _note_bad(self, rows: Iterable[BadRow]) -> None:
-        for each in rows:
-            found = _PLACE.match(each.problem)
-            key = found[1] if found else "row"
-            self.bad_counts[key] = self.bad_counts.get(key, 0) + 1
-            if self.bad_counts[key] <= _EXAMPLES:
-                self.bad.append(each)
-
-    def refuse_nothing_readable(self) -> None:
-        """Raise DataError where there are rows and none can be read."""
         if self.bad and not self.records:
+            problem = next(self.list_problems()).problem
             raise DataError(
-                f"{self.source.name}: no row can be read, the first says: {self.bad[0].problem}",
+                f"{self.source.name}: no row can be read, the first says: {problem}",
                 fix="a record is a JSON object per line, or a row of a table",
             )
 
-    def problems(self) -> Iterator[Problem]:
+    def _note_bad(self, rows: Sequence[BadRow]) -> None:
+        for each in rows:
+            found = _PLACE.match(each.problem)
+            key = found[1] if found else "row"
+            self.bad_counts[key] += 1
+            if self.bad_counts[key] <= _EXAMPLES:
+                self.bad.setdefault(key, []).append(each)
+
+    def list_problems(self) -> Iterator[Problem]:
         """Yield what is wrong with bad rows, a field at a time."""
-        for key, count in self.bad_counts.items():
-            own = [
-                each
-                for each in self.bad
-                if (((found := _PLACE.match(each.problem)) and found[1]) or "row") == key
-            ]
-            places = tuple(f"{each.source}:{each.row}" for each in own)
-            yield Problem(problem=own[0].problem, count=count, examples=places)
+        for key, rows in self.bad.items():
+            places = tuple(f"{each.source}:{each.row}" for each in rows)
+            yield Problem(problem=rows[0].problem, count=self.bad_counts[key], examples=places)
 
     @property
     def present(self) -> frozenset[str]:
@@ -134,38 +127,33 @@ class Census:
                 field=theirs.get(column)
                 or (column if column in FIELDS else others.get(column))
                 or (TRACE if column in TRACE_PARTS else None),
-                records=self.records
-                if column == TRACE
-                else self.held.get(theirs.get(column, column), 0),
+                records=self.records if column == TRACE else self.held[theirs.get(column, column)],
                 map_to=like.get(column),
             )
             for column in columns
         )
         return HeldFile(
             path=self.source.name,
-            format=format_of(self.source),
+            format=_describe_format(self.source),
             records=self.records,
             errors=self.errors,
-            bad_rows=sum(self.bad_counts.values()),
+            bad_rows=self.bad_counts.total(),
             fields=fields,
             tool=recognize_tool(columns),
         )
 
 
-def format_of(source: Source) -> str:
+def _describe_format(source: Source) -> str:
     """Return what a source is, in words."""
-    packed = f", compressed ({Path(source.name).suffix[1:]})" if _is_packed(source.name) else ""
+    suffix = Path(source.name).suffix
+    packed = f", compressed ({suffix[1:]})" if suffix in (".gz", ".zst", ".zstd") else ""
     if isinstance(source, Log):
         return f"a log of {source.format.name}{packed}"
     known = (words for kind, words in _FORMATS if isinstance(source, kind))
     return next(known, "a table" if source.path is None else "Parquet") + packed
 
 
-def _is_packed(name: str) -> bool:
-    return name.endswith((".gz", ".zst", ".zstd"))
-
-
-def _looks_like(values: pl.Series, name: str) -> bool:
+def _may_be(values: pl.Series, name: str) -> bool:
     """Say whether a column's values could be those of a field."""
     values, of = values.drop_nulls(), FIELDS[name]
     if not len(values):

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from calipers.support.errors import EXIT_ERROR, EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
-from calipers.support.strict_json import dump_strict
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -42,6 +41,15 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one finding."""
         return {**asdict(self), "examples": list(self.examples)}
+
+
+def format_share(count: int, of: int) -> str:
+    """Return a count with its share in words.
+
+    >>> format_share(3, 120)
+    '3 of 120 (2.5 %)'
+    """
+    return f"{count:,} of {of:,} ({100 * count / of:.2g} %)" if count < of else f"all {of:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +182,3 @@ class Diagnosis(Printed, Tabular):
         """Yield a row per finding."""
         for each in self.findings:
             yield {**asdict(each), "examples": ", ".join(each.examples)}
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """Return strict JSON; equal input gives equal bytes."""
-        return dump_strict(self.to_dict(), indent=indent)

@@ -8,11 +8,11 @@ from math import sqrt
 
 import polars as pl
 
-from calipers.comparisons.doctor.facts import SYSTEM, TASK, Facts
-from calipers.comparisons.doctor.outcomes import OUTCOME, Outcomes, find_outcome
+from calipers.comparisons.doctor.facts import OUTCOME, SYSTEM, TASK, Facts, Outcomes
 from calipers.comparisons.doctor.results import Detectable, Support
-from calipers.comparisons.sizing import Aim, measure_power
-from calipers.metrics import Metric, catalogue, metric_named
+from calipers.comparisons.metric_power import Aim
+from calipers.comparisons.sizing import measure_power
+from calipers.metrics import catalogue, metric_named
 from calipers.metrics.declare.declaration import RUNS, Aggregate, is_met
 from calipers.metrics.declare.declaration import TASK as METRIC_TASK
 from calipers.scores.tasks import VALUE
@@ -27,7 +27,7 @@ def find_support(facts: Facts, present: Collection[str], maps: Mapping[str, str]
     most = int(runs.max() or 0)  # type: ignore[arg-type]
     metrics = list(_list_measurable(present, most))
     mapped = _list_measurable({*present, *maps}, most) if maps else ()
-    outcome = find_outcome(facts)
+    outcome = facts.find_outcome()
     common, pairs = _count_shared_tasks(facts)
     return Support(
         tasks=round(facts.rows[TASK].n_unique() / facts.share),
@@ -46,12 +46,9 @@ def _list_measurable(present: Collection[str], runs: int) -> Iterator[str]:
     """Yield the metrics whose fields are there; those over runs only where a task has several."""
     for name, metric in catalogue().items():
         met = all(is_met(need, present.__contains__) for need in metric.needs)
-        if met and (runs > 1 or not _needs_runs(metric)):
+        of_runs = isinstance(metric.aggregate, Aggregate) and bool(metric.aggregate.tasks)
+        if met and (runs > 1 or not of_runs):
             yield name
-
-
-def _needs_runs(metric: Metric) -> bool:
-    return isinstance(metric.aggregate, Aggregate) and bool(metric.aggregate.tasks)
 
 
 def _count_shared_tasks(facts: Facts) -> tuple[int, int]:

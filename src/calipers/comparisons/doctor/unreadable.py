@@ -17,14 +17,14 @@ _COLUMNS = 2
 def guess_contents(path: str, error: CalipersError) -> tuple[str, str]:
     """Return what is wrong with a file, and what to do by what is in it."""
     told = any(words in error.message for words in ("unknown format", "no row can be read"))
-    found = next(_guesses(Path(path)), None) if told else None
+    found = next(_list_guesses(Path(path)), None) if told else None
     if found is None:
         return error.message, error.fix
     what, fix = found
     return f"{error.message}; it looks like {what}", fix
 
 
-def _guesses(path: Path) -> Iterator[tuple[str, str]]:
+def _list_guesses(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)

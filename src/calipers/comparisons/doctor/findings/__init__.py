@@ -1,25 +1,21 @@
-"""Every kind of finding, listed once, in the order in which they are shown."""
+"""Every kind of finding, listed once, in the order in which they are shown.
 
-from calipers.comparisons.doctor.findings.bad_rows import BadRows
-from calipers.comparisons.doctor.findings.ceiling import Ceiling
-from calipers.comparisons.doctor.findings.confidence import OddConfidence
-from calipers.comparisons.doctor.findings.constant_answers import ConstantAnswers
-from calipers.comparisons.doctor.findings.duplicates import Duplicates
-from calipers.comparisons.doctor.findings.failed_calls import FailedCalls
-from calipers.comparisons.doctor.findings.ids import UnclearIds
-from calipers.comparisons.doctor.findings.kind import FindingKind
-from calipers.comparisons.doctor.findings.labels import Labels
-from calipers.comparisons.doctor.findings.leaked_targets import LeakedTargets
-from calipers.comparisons.doctor.findings.lengthy_judge import LengthyJudge
-from calipers.comparisons.doctor.findings.missing_tasks import MissingTasks
-from calipers.comparisons.doctor.findings.truncated import Truncated
-from calipers.comparisons.doctor.findings.unanswered import Unanswered
-from calipers.comparisons.doctor.findings.unequal_runs import UnequalRuns
-from calipers.comparisons.doctor.findings.unfinished import Unfinished
-from calipers.comparisons.doctor.findings.units import Units
+A kind is a function that yields what looks wrong in the facts, mostly once per system. A false
+alarm is worse than silence: it yields nothing where there are few records, and nothing that chance
+or a usual way to work explains.
+"""
 
-KINDS: tuple[type[FindingKind], ...] = (
-    *(BadRows, Unfinished, FailedCalls, UnclearIds, Duplicates, UnequalRuns, MissingTasks),
-    *(Labels, LeakedTargets, Unanswered, ConstantAnswers, Truncated, OddConfidence, Units),
-    *(LengthyJudge, Ceiling),
+from collections.abc import Callable, Iterator
+
+from calipers.comparisons.doctor.facts import Facts
+from calipers.comparisons.doctor.findings import answers, numbers, records, tasks
+from calipers.comparisons.doctor.results import Finding
+
+KINDS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    *(records.find_bad_rows, records.find_unfinished, records.find_failed_calls),
+    *(tasks.find_unclear_ids, tasks.find_duplicates, tasks.find_unequal_runs),
+    *(tasks.find_missing_tasks, answers.find_swapped_labels, tasks.find_leaked_targets),
+    *(answers.find_unread, answers.find_constant, answers.find_truncated),
+    *(numbers.find_odd_confidence, numbers.find_odd_units, numbers.find_lengthy_judge),
+    tasks.find_ceiling,
 )
