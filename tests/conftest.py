@@ -45,6 +45,11 @@ os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / "build"
 gc.disable()  # until all is collected: what is imported stays
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their parameter: packed ones differ from process to process, by the time."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage only among what the tests make."""
     gc.freeze()
