@@ -21,7 +21,8 @@ from calipers.statistics.agreement import (
     percent_agreement,
     weighted_kappa,
 )
-from calipers.statistics.influence import Estimate, Floats, Sampling, count_ratings
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Estimate, Sampling, count_ratings
 from tests.statistics.rated import ALPHAS, EVERY, LEVELS, OF_ALL, OF_PAIRS, apart, measured
 
 NAN = math.nan

@@ -48,7 +48,8 @@ from calipers.judges.table import (
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.statistics import agreement, correlation
-from calipers.statistics.influence import Estimate, Floats, Sampling
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Estimate, Sampling
 from calipers.support.errors import UsageError
 
 _GROUP = "_group"

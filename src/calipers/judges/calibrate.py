@@ -41,9 +41,10 @@ from calipers.statistics.agreement import (
     specificity,
     weighted_kappa,
 )
+from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import Verdicts, compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
-from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
+from calipers.statistics.influence import Estimate, Sampling
 from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError, UsageError, check_confidence
 
