@@ -42,7 +42,7 @@ from calipers.statistics.agreement import (
     weighted_kappa,
 )
 from calipers.statistics.arrays import Floats, Whole
-from calipers.statistics.correction import Verdicts, compute_moments, count_verdicts
+from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.influence import Estimate, Sampling
 from calipers.statistics.paired import estimate_mean, student
@@ -127,8 +127,8 @@ def _list_judges(
 def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
     for what in ("judge", "model", "rubric", "rubric_hash"):
         found = judge.names.setdefault(what, {})
-        texts = (_as_text(each.get(what)) for each in judgments)
-        found.update(dict.fromkeys(text for text in texts if text is not None))
+        named = (each.get(what) for each in judgments)
+        found.update(dict.fromkeys(str(each) for each in named if each is not None))
 
 
 def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
@@ -231,10 +231,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _as_text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
 def _calibrate(
     members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
 ) -> Calibration:
@@ -256,26 +252,21 @@ def _calibrate(
         members=members,
         n=max((len(pairs) for pairs, _ in tables.values()), default=0),
         aspects={
-            aspect: _measure(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
+            aspect: {
+                measure: of(pairs, Sampling(clusters=clusters, confidence=confidence))
+                for measure, of in _choose_measures(aspect).items()
+            }
             for aspect, (pairs, clusters) in tables.items()
         },
         moments={
-            aspect: compute_moments(pairs[:, 0], pairs[:, 1], clusters)
+            aspect: compute_moments(*pairs.T, clusters)
             for aspect, (pairs, clusters) in tables.items()
             if aspect != PASSED
         },
-        verdicts=None if passed is None else _count_verdicts(*passed),
+        verdicts=None if passed is None else count_verdicts(*passed[0].T, passed[1]),
         confidence=confidence,
         records=frozenset(judge.hashes[key] for key in shared),
     )
-
-
-def _count_verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
-    return count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
-
-
-def _measure(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
-    return {measure: of(pairs, sampling) for measure, of in _choose_measures(aspect).items()}
 
 
 def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:

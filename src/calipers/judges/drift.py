@@ -109,22 +109,21 @@ def _compare_judge(
     options: Options,
 ) -> JudgeDrift:
     values = [np.array([side[key].value for key in common]) for side in (then, now)]
-    binary = on == "passed"
+    tasks, numbers = np.unique([key[0] for key in common], return_inverse=True)
     result = compare_paired(
         *values,
-        binary=binary,
+        binary=on == "passed",
         higher_is_better=None,
         confidence=options.confidence,
         seed=options.seed,
-        clusters=None if len({key[0] for key in common}) == len(common) else _number_tasks(common),
+        clusters=None if len(tasks) == len(common) else numbers,
         reach=2.0 if on == "preference" else 1.0,
     )
-    differing = int(np.count_nonzero(values[0] != values[1]))
     return JudgeDrift(
         judge=judge,
         on=on,
         n=len(common),
-        differing=differing,
+        differing=int(np.count_nonzero(values[0] != values[1])),
         changed="not shown",
         why=_describe_change(common, then, now),
         difference=result.difference,
@@ -134,10 +133,6 @@ def _compare_judge(
         test=result.test,
         reason=result.reason,
     )
-
-
-def _number_tasks(common: Sequence[Key]) -> Any:
-    return np.unique([key[0] for key in common], return_inverse=True)[1]
 
 
 def _describe_change(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from calipers.metrics import Metric
 from calipers.support.config.files import shown
@@ -26,13 +26,9 @@ Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None
 
 _SPELLINGS: dict[str, Operator] = {
-    "≥": "≥",
+    **{each: each for each in get_args(Operator)},
     ">=": "≥",
-    "≤": "≤",
     "<=": "≤",
-    ">": ">",
-    "<": "<",
-    "=": "=",
     "==": "=",
 }
 _WRITTEN = re.compile(
@@ -137,7 +133,7 @@ def parse_threshold(written: Any, scale: Scale) -> Threshold:
         raise UsageError(
             f"{scale.name}: {shown(written)} can never be met", fix=_show_example(scale)
         )
-    return Threshold(operator=operator or _default_operator(scale), value=value, scale=scale)
+    return Threshold(operator=operator or _choose_operator(scale), value=value, scale=scale)
 
 
 def parse_margin(written: Any, scale: Scale) -> float:
@@ -213,7 +209,7 @@ def _convert_unit(number: Decimal, unit: str, written: Any, scale: Scale) -> flo
     return float(number * _IN_UNIT.get((scale.unit or "", unit), Decimal(1)))
 
 
-def _default_operator(scale: Scale) -> Operator:
+def _choose_operator(scale: Scale) -> Operator:
     return "≤" if scale.better == "lower" else "≥"
 
 
@@ -224,11 +220,9 @@ def _make_error(written: Any, scale: Scale) -> UsageError:
 
 
 def _show_example(scale: Scale) -> str:
-    sign = _default_operator(scale)
+    sign = _choose_operator(scale)
     if scale.is_ratio:
         return f'for example "{sign} 85%" or 0.85' if sign == "≥" else 'for example "≤ 5%" or 0.05'
-    return (
-        f'for example "{sign} 5000{scale.unit}" or 5000'
-        if scale.unit == "ms"
-        else (f'for example "{sign} 10{scale.unit or ""}"')
-    )
+    if scale.unit == "ms":
+        return f'for example "{sign} 5000ms" or 5000'
+    return f'for example "{sign} 10{scale.unit or ""}"'
