@@ -243,7 +243,10 @@ def _calibrate(
         if both:
             pairs = np.array([[own[key][aspect], people[key][aspect]] for key in both])
             tables[aspect] = pairs, np.array([tasks[key[0]] for key in both], dtype=np.int64)
-    passed = tables.get(PASSED)
+    verdicts = None
+    if PASSED in tables:
+        pairs, clusters = tables[PASSED]
+        verdicts = count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
     return Calibration(
         judge=judge.name("judge"),
         model=judge.name("model"),
@@ -259,11 +262,11 @@ def _calibrate(
             for aspect, (pairs, clusters) in tables.items()
         },
         moments={
-            aspect: compute_moments(*pairs.T, clusters)
+            aspect: compute_moments(pairs[:, 0], pairs[:, 1], clusters)
             for aspect, (pairs, clusters) in tables.items()
             if aspect != PASSED
         },
-        verdicts=None if passed is None else count_verdicts(*passed[0].T, passed[1]),
+        verdicts=verdicts,
         confidence=confidence,
         records=frozenset(judge.hashes[key] for key in shared),
     )

@@ -114,10 +114,12 @@ def declare_recorded(name: str) -> Feature:
 def declare_part(name: str, of: Feature, part: str) -> Feature:
     """Return the feature that is one part of another, whose values are structs."""
     assert isinstance(of.dtype, pl.Struct)
+    dtype = of.dtype.to_schema()[part]
+    assert isinstance(dtype, pl.DataType)
     return Feature(
         name=name,
         reads=(of,),
-        dtype=of.dtype.to_schema()[part],
+        dtype=dtype,
         expression=lambda _: pl.col(of.name).struct.field(part),
     )
 
