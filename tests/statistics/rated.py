@@ -17,8 +17,9 @@ from calipers.statistics.agreement import (
     percent_agreement,
     weighted_kappa,
 )
+from calipers.statistics.arrays import Floats
 from calipers.statistics.correlation import kendall, pearson, spearman
-from calipers.statistics.influence import Estimate, Floats, Sampling
+from calipers.statistics.influence import Estimate, Sampling
 
 Measure = Callable[[Floats, Sampling], Estimate]
 

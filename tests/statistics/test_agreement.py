@@ -21,7 +21,8 @@ from calipers.statistics.agreement import (
     percent_agreement,
     weighted_kappa,
 )
-from calipers.statistics.influence import Estimate, Floats, Sampling, count_ratings
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Estimate, Sampling, count_ratings
 from tests.statistics.rated import ALPHAS, EVERY, LEVELS, OF_ALL, OF_PAIRS, apart, measured
 
 NAN = math.nan
@@ -273,14 +274,14 @@ def test_measures_of_pairs_are_those_of_plain_python(name: str, ratings: Floats)
 
 
 FORMULAS: dict[str, Any] = {
-    "cohen": agreement._cohen,
-    "weighted": agreement._weighted,
-    "mean kappa": agreement._mean_cohen,
-    "fleiss": agreement._fleiss,
-    **{level: partial(agreement._alpha, level=level) for level in LEVELS},
-    "pearson": correlation._pearson,
-    "spearman": correlation._spearman,
-    "kendall": correlation._kendall,
+    "cohen": agreement._measure_cohen,
+    "weighted": agreement._measure_weighted,
+    "mean kappa": agreement._measure_mean_cohen,
+    "fleiss": agreement._measure_fleiss,
+    **{level: partial(agreement._measure_alpha, level=level) for level in LEVELS},
+    "pearson": correlation._measure_pearson,
+    "spearman": correlation._measure_spearman,
+    "kendall": correlation._measure_kendall,
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from calipers.records.sources import Source, Wanted, open_sources
-from calipers.statistics.influence import Floats, Whole
+from calipers.statistics.arrays import Floats, Whole
 from calipers.support.errors import DataError, UsageError, nearest
 
 JUDGMENTS = "judgments"

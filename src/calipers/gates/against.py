@@ -60,9 +60,8 @@ def read_recorded(path: Path | None, asked: GateOptions) -> Recorded | None:
 
 def find_changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
     """Yield how each group's scenarios differ from the baseline's."""
-    for group in () if before is None else now.groups:
-        recorded = None if before is None else before.group(group.by)
-        if recorded is not None:
+    for group in now.groups:
+        if before is not None and (recorded := before.group(group.by)) is not None:
             yield list_changes(recorded, group)
 
 
@@ -87,7 +86,7 @@ def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) ->
 
 def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
     """Say which groups the baseline demands nothing of."""
-    for group in () if before is None else now.groups:
+    for group in now.groups:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
             yield f"not in the baseline, so not compared with it: {shown}"

@@ -1,14 +1,20 @@
-"""Check every rule of a policy against what was measured."""
+"""Check every rule of a policy against what was measured.
+
+A check may rest on judgments of flagged answers: texts that seem to address the judge.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Literal
 
-from calipers.gates.flagged import hold_flagged
 from calipers.gates.licences import Licences
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
 from calipers.gates.verdicts import Verdict
+
+Flagged = Literal["warn", "fail", "ignore"]
 
 
 def check_rules(
@@ -30,7 +36,7 @@ def check_rules(
     settled = settle(check for _, check in found)
     for (rule, _), check in zip(found, settled, strict=True):
         held = _with_undecided(licences.apply(check, rule.list_judged_values(check, run)))
-        yield hold_flagged(held, rule.count_flagged(check, run), policy.judges.flagged)
+        yield _hold_flagged(held, rule.count_flagged(check, run), policy.judges.flagged)
 
 
 def _with_undecided(check: Check) -> Check:
@@ -39,3 +45,29 @@ def _with_undecided(check: Check) -> Check:
         return check
     verdict: Verdict = "fail" if check.verdict == "fail" else "inconclusive"
     return check.add_reason(str(check.undecided), verdict=verdict)
+
+
+def _hold_flagged(check: Check, flagged: int, does: Flagged) -> Check:
+    """Return the check with the number of flagged answers behind it, and what the policy does.
+
+    A check that only warns never fails; one that failed already does not get better.
+    """
+    if not flagged:
+        return check
+    check = replace(check, flagged=flagged)
+    if does == "ignore":
+        return check
+    verdict: Verdict = "warn" if check.verdict == "pass" else check.verdict
+    if does == "fail" and check.level != "warning":
+        verdict = "fail"
+    answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
+    return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)
+
+
+def note_flagged(checks: Iterable[Check], does: Flagged) -> Iterator[str]:
+    """Say what to do about flagged answers, if a check is based on some."""
+    if any(check.flagged for check in checks) and does == "warn":
+        yield (
+            "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "
+            "the policy fails such checks, {flagged: ignore} lets them pass"
+        )

@@ -12,9 +12,8 @@ from typing import Any
 
 from calipers.gates import against
 from calipers.gates.baselines import Recorded, RecordedGroup
-from calipers.gates.checks import check_rules
+from calipers.gates.checks import check_rules, note_flagged
 from calipers.gates.early import Early
-from calipers.gates.flagged import note_flagged
 from calipers.gates.licences import note_licences
 from calipers.gates.policy import EXAMPLE, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE

@@ -69,16 +69,11 @@ def make_demand(rule: Rule, *, corrected: bool) -> Demand:
 
 def find_row_value(metric: Metric) -> pl.Expr | None:
     """Return the value of a measured row, in [0, 1], whose mean the metric is; None without one."""
-    feature = _find_averaged(metric)
+    feature = metric.averaged
+    if not isinstance(feature, Feature):
+        feature = None if metric.influence is None else metric.influence.feature
     low, high = metric.range
     if feature is None or low < 0 or high > 1:
         return None
     value = pl.col(feature.name).cast(pl.Float64)
     return 1 - value if metric.complement else value
-
-
-def _find_averaged(metric: Metric) -> Feature | None:
-    """Return the feature whose mean over the rows that have it the metric is."""
-    if isinstance(metric.averaged, Feature):
-        return metric.averaged
-    return None if metric.influence is None else metric.influence.feature

@@ -169,17 +169,16 @@ class Licences:
         if not unknown:
             return f"the calibration of {_join_names(members)} does not cover {aspect}"
         who = unknown[0]
-        for each in self.calibrations:
-            for model, rubric_hash in each.members:
-                if model == who[0]:
-                    return (
-                        f"the rubric of {model} is not the one that was calibrated: "
-                        f"hash {who[1] or 'unknown'}, not {rubric_hash or 'unknown'}"
-                    )
-        for each in self.calibrations:
-            for model, rubric_hash in each.members:
-                if rubric_hash and rubric_hash == who[1]:
-                    return f"this rubric was calibrated with {model}, not with {who[0]}"
+        calibrated = [member for each in self.calibrations for member in each.members]
+        for model, rubric_hash in calibrated:
+            if model == who[0]:
+                return (
+                    f"the rubric of {model} is not the one that was calibrated: "
+                    f"hash {who[1] or 'unknown'}, not {rubric_hash or 'unknown'}"
+                )
+        for model, rubric_hash in calibrated:
+            if rubric_hash and rubric_hash == who[1]:
+                return f"this rubric was calibrated with {model}, not with {who[0]}"
         return f"not calibrated against human ratings: {_join_names(unknown)}"
 
 

@@ -21,20 +21,23 @@ def read_gate(found: Json | None) -> GateResult | None:
     """Return the verdict in a parsed `gate.json`; None where it is none, or of another version."""
     if found is None or found.get("schema") != SCHEMA:
         return None
-    return read_stored(GateResult, found, _gate)
+    return read_stored(GateResult, found, _read_fields)
 
 
-def _gate(found: Json) -> Json:
+def _read_fields(found: Json) -> Json:
     early = found.get("until_decided")
     return {
         **found,
-        "checks": [_check(each) for each in found["checks"]],
-        "changes": [_read_changes(each) for each in found.get("changes", ())],
+        "checks": [_read_check(each) for each in found["checks"]],
+        "changes": [
+            {**each, **{name: _read_ids(each[name]) for name in _CHANGED}}
+            for each in found.get("changes", ())
+        ],
         "early": None if early is None else {**early, **early["calls"]},
     }
 
 
-def _check(found: Json) -> Json:
+def _read_check(found: Json) -> Json:
     about = found.get("n", 0) + found.get("missing", 0)
     sequence = found.get("sequence")
     return {
@@ -56,10 +59,6 @@ def _read_threshold(found: Json) -> Json:
         scale = share_scale(found["name"])
     of = {"name": scale.name, "unit": scale.unit, "range": scale.range, "better": scale.better}
     return {"operator": found["operator"], "value": found["threshold"], "scale": of}
-
-
-def _read_changes(found: Json) -> Json:
-    return {**found, **{name: _read_ids(found[name]) for name in _CHANGED}}
 
 
 def _read_ids(found: Json | None) -> Json:

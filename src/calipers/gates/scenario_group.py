@@ -41,6 +41,9 @@ def name_own(name: str) -> str:
     return f"_kept_{name}"
 
 
+_CATEGORY = f"{name_own(CATEGORY)}{LOW}"
+
+
 class ScenarioGroup:
     """The scenarios of one group of records, a row each."""
 
@@ -81,8 +84,7 @@ class ScenarioGroup:
 
     def count_flagged(self) -> dict[str, int]:
         """Return, by category, the runs decided by judges whose text addresses the judge."""
-        of = f"{name_own(CATEGORY)}{LOW}"
-        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("flagged").sum())
+        counted = self.rows.drop_nulls(_CATEGORY).group_by(_CATEGORY).agg(pl.col("flagged").sum())
         return dict(counted.iter_rows())
 
     def note_pooled(self) -> Iterator[str]:
@@ -131,8 +133,7 @@ class ScenarioGroup:
 
     def measure_categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
         """Return the pass rate of each category, as `score --by category`, corrected if asked."""
-        of = f"{name_own(CATEGORY)}{LOW}"
-        parts = self.rows.drop_nulls(of).partition_by(of, as_dict=True)
+        parts = self.rows.drop_nulls(_CATEGORY).partition_by(_CATEGORY, as_dict=True)
         return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
 
     def count_undecided(self, metric: str, category: str | None = None) -> Undecided:
@@ -151,7 +152,7 @@ class ScenarioGroup:
     def _open(self, value: str, category: str | None, column: str | None = None) -> Undecided:
         rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
         if category is not None:
-            rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
+            rows = rows.filter(pl.col(_CATEGORY) == category)
         lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
         count = int(rows[f"{column or value}{OPEN}"].sum()) + lacking
@@ -159,8 +160,7 @@ class ScenarioGroup:
 
     def find_similar(self, category: str) -> dict[str, int]:
         """Return the categories that are spelled slightly differently, and their runs."""
-        of = f"{name_own(CATEGORY)}{LOW}"
-        counted = self.rows.drop_nulls(of).group_by(of).agg(pl.col("runs").sum())
+        counted = self.rows.drop_nulls(_CATEGORY).group_by(_CATEGORY).agg(pl.col("runs").sum())
         runs: dict[str, int] = dict(counted.iter_rows())
         return {name: runs[name] for name in find_similar_names(category, runs)}
 
@@ -171,7 +171,7 @@ class ScenarioGroup:
             return Ids()
         rows = self.rows.filter(missed)
         if category is not None:
-            rows = rows.filter(pl.col(f"{name_own(CATEGORY)}{LOW}") == category)
+            rows = rows.filter(pl.col(_CATEGORY) == category)
         return Ids(rows.height, tuple(rows[ID].head(LISTED)))
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from calipers.statistics.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -172,20 +172,20 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
     return JudgeAnswer(
-        {name: _score(scores[name], name, rubric) for name in rubric.names},
+        {name: _read_score(scores[name], name, rubric) for name in rubric.names},
         found["reason"].strip()[:_REASON],
-        _share(found[CONFIDENCE]) if asks_confidence else None,
+        _read_share(found[CONFIDENCE]) if asks_confidence else None,
     )
 
 
-def _share(value: Any) -> float:
-    number = _number(value)
+def _read_share(value: Any) -> float:
+    number = _read_number(value)
     if number is None or not 0 <= number <= 1:
         raise BadAnswer(f"{CONFIDENCE} is not a number from 0 to 1")
     return float(number)
 
 
-def _number(value: Any) -> int | float | None:
+def _read_number(value: Any) -> int | float | None:
     """Return the number that stands there, or in a text that is nothing else."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = float(value)
@@ -194,11 +194,11 @@ def _number(value: Any) -> int | float | None:
     return value
 
 
-def _score(value: Any, name: str, rubric: Rubric) -> Score:
+def _read_score(value: Any, name: str, rubric: Rubric) -> Score:
     low, high = rubric.get_range(name)
     if rubric.may_not_apply(name) and (value is None or value == NOT_APPLICABLE):
         return None
-    number = _number(value)
+    number = _read_number(value)
     if number is None:
         raise BadAnswer(f"{name} is not a number")
     if not low <= number <= high or not isfinite(number):

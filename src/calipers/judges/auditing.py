@@ -20,6 +20,7 @@ from calipers.judges.audit import (
     JudgesAgreement,
     Mismatch,
     PairAgreement,
+    PreferenceGroup,
     Unsummed,
 )
 from calipers.judges.drift import measure_drift
@@ -48,7 +49,8 @@ from calipers.judges.table import (
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.statistics import agreement, correlation
-from calipers.statistics.influence import Estimate, Floats, Sampling
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Estimate, Sampling
 from calipers.support.errors import UsageError
 
 _GROUP = "_group"
@@ -106,27 +108,23 @@ def audit_data(
     """
     if worst < 0:
         raise UsageError(f"--worst {worst}: negative", fix="0 names none")
-    found = None if before is None else measure_drift(before, data, options)
-    drift, told = ((), ()) if found is None else (found.judges, found.notices)
+    drift, told = ((), ()) if before is None else measure_drift(before, data, options)
+    groups: tuple[AuditGroup, ...] = ()
+    preferences: tuple[PreferenceGroup, ...] = ()
     if is_pairwise(data):
         preferences, notices = audit_preferences(data, options)
-        return Audit(
-            groups=(),
-            preferences=preferences,
-            drift=drift,
-            confidence=options.confidence,
-            seed=options.seed,
-            notices=(*notices, *told),
-        )
-    judged = read_judgments(data, options, rubric)
-    groups = tuple(_audit_groups(judged, options, worst))
-    many = any(len(group.judges) > _MOST_IN_PAIRS for group in groups)
+    else:
+        judged = read_judgments(data, options, rubric)
+        groups, notices = tuple(_audit_groups(judged, options, worst)), judged.notices
+        if any(len(group.judges) > _MOST_IN_PAIRS for group in groups):
+            notices = (*notices, _TOO_MANY)
     return Audit(
         groups=groups,
+        preferences=preferences,
         drift=drift,
         confidence=options.confidence,
         seed=options.seed,
-        notices=(*judged.notices, *((_TOO_MANY,) if many else ()), *told),
+        notices=(*notices, *told),
     )
 
 

@@ -41,9 +41,10 @@ from calipers.statistics.agreement import (
     specificity,
     weighted_kappa,
 )
-from calipers.statistics.correction import Verdicts, compute_moments, count_verdicts
+from calipers.statistics.arrays import Floats, Whole
+from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
-from calipers.statistics.influence import Estimate, Floats, Sampling, Whole
+from calipers.statistics.influence import Estimate, Sampling
 from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError, UsageError, check_confidence
 
@@ -126,8 +127,8 @@ def _list_judges(
 def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
     for what in ("judge", "model", "rubric", "rubric_hash"):
         found = judge.names.setdefault(what, {})
-        texts = (_as_text(each.get(what)) for each in judgments)
-        found.update(dict.fromkeys(text for text in texts if text is not None))
+        named = (each.get(what) for each in judgments)
+        found.update(dict.fromkeys(str(each) for each in named if each is not None))
 
 
 def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
@@ -230,10 +231,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _as_text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
 def _calibrate(
     members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
 ) -> Calibration:
@@ -246,7 +243,10 @@ def _calibrate(
         if both:
             pairs = np.array([[own[key][aspect], people[key][aspect]] for key in both])
             tables[aspect] = pairs, np.array([tasks[key[0]] for key in both], dtype=np.int64)
-    passed = tables.get(PASSED)
+    verdicts = None
+    if PASSED in tables:
+        pairs, clusters = tables[PASSED]
+        verdicts = count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
     return Calibration(
         judge=judge.name("judge"),
         model=judge.name("model"),
@@ -255,7 +255,10 @@ def _calibrate(
         members=members,
         n=max((len(pairs) for pairs, _ in tables.values()), default=0),
         aspects={
-            aspect: _measure(aspect, pairs, Sampling(clusters=clusters, confidence=confidence))
+            aspect: {
+                measure: of(pairs, Sampling(clusters=clusters, confidence=confidence))
+                for measure, of in _choose_measures(aspect).items()
+            }
             for aspect, (pairs, clusters) in tables.items()
         },
         moments={
@@ -263,18 +266,10 @@ def _calibrate(
             for aspect, (pairs, clusters) in tables.items()
             if aspect != PASSED
         },
-        verdicts=None if passed is None else _count_verdicts(*passed),
+        verdicts=verdicts,
         confidence=confidence,
         records=frozenset(judge.hashes[key] for key in shared),
     )
-
-
-def _count_verdicts(pairs: Floats, clusters: Whole) -> Verdicts:
-    return count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
-
-
-def _measure(aspect: str, pairs: Floats, sampling: Sampling) -> dict[str, Estimate]:
-    return {measure: of(pairs, sampling) for measure, of in _choose_measures(aspect).items()}
 
 
 def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:

@@ -26,14 +26,6 @@ _LEAST = 2  # judgments in both runs
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """What was found of each judge, and what could not be compared."""
-
-    judges: tuple[JudgeDrift, ...]
-    notices: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _Said:
     """A judge's word on one answer, and who answers for it."""
@@ -42,8 +34,10 @@ class _Said:
     who: tuple[str, str]
 
 
-def measure_drift(before: Any, after: Any, options: Options) -> Drift:
-    """Return how each judge of both runs has changed on the answers that both hold.
+def measure_drift(
+    before: Any, after: Any, options: Options
+) -> tuple[tuple[JudgeDrift, ...], tuple[str, ...]]:
+    """Return how each judge has changed on the answers that both runs hold, and what to note.
 
     Raises:
         DataError: No answer was judged by the same judge in both runs.
@@ -64,9 +58,7 @@ def measure_drift(before: Any, after: Any, options: Options) -> Drift:
             "of the same names",
         )
     told = f"{left:,} judgments are of answers that --before does not hold"
-    return Drift(
-        judges=tuple(_decide_drift(found, options.confidence)), notices=(told,) if left else ()
-    )
+    return tuple(_decide_drift(found, options.confidence)), (told,) if left else ()
 
 
 def _read_judgments(data: Any, options: Options) -> dict[tuple[str, str], dict[Key, _Said]]:
@@ -109,22 +101,21 @@ def _compare_judge(
     options: Options,
 ) -> JudgeDrift:
     values = [np.array([side[key].value for key in common]) for side in (then, now)]
-    binary = on == "passed"
+    tasks, numbers = np.unique([key[0] for key in common], return_inverse=True)
     result = compare_paired(
         *values,
-        binary=binary,
+        binary=on == "passed",
         higher_is_better=None,
         confidence=options.confidence,
         seed=options.seed,
-        clusters=None if len({key[0] for key in common}) == len(common) else _number_tasks(common),
+        clusters=None if len(tasks) == len(common) else numbers,
         reach=2.0 if on == "preference" else 1.0,
     )
-    differing = int(np.count_nonzero(values[0] != values[1]))
     return JudgeDrift(
         judge=judge,
         on=on,
         n=len(common),
-        differing=differing,
+        differing=int(np.count_nonzero(values[0] != values[1])),
         changed="not shown",
         why=_describe_change(common, then, now),
         difference=result.difference,
@@ -134,10 +125,6 @@ def _compare_judge(
         test=result.test,
         reason=result.reason,
     )
-
-
-def _number_tasks(common: Sequence[Key]) -> Any:
-    return np.unique([key[0] for key in common], return_inverse=True)[1]
 
 
 def _describe_change(

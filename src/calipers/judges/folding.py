@@ -49,7 +49,7 @@ def list_readings(folded: str) -> Iterator[str]:
     latin = folded if folded.isascii() else folded.translate(_map_latin())
     if latin != folded:
         yield latin
-    plain = _MIXED.sub(_undo_digits, latin)
+    plain = _MIXED.sub(_replace_digits, latin)
     if plain != latin:
         yield plain
     closed = _close_up(latin)
@@ -97,7 +97,7 @@ def _map_latin() -> dict[int, str]:
     return {ord(one): latin for one, latin in _LOOK_ALIKES.items()}
 
 
-def _undo_digits(found: re.Match[str]) -> str:
+def _replace_digits(found: re.Match[str]) -> str:
     """Return the word in which digits stand for letters; a plain word or number is unchanged."""
     word = found[0]
     if word.isalpha() or not any(map(str.isalpha, word)):

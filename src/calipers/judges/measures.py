@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.scores.results import Measured
-from calipers.statistics.influence import Floats, Sampling, spread
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Sampling, spread
 from calipers.statistics.intervals import wilson
 from calipers.statistics.paired import estimate_mean, student
 

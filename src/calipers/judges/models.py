@@ -14,7 +14,7 @@ from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
-from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.masking import Mask
 from calipers.systems.pricing import Pricing, find_pricing
 
@@ -32,15 +32,6 @@ class Pace:
     concurrency: int = 32
     retries: int = 5
     timeout_seconds: float = 120.0
-
-    def make_asking(self, system: System) -> Asking:
-        """Return the model, asked at this pace."""
-        return Asking(
-            system,
-            concurrency=self.concurrency,
-            retries=self.retries,
-            timeout_seconds=self.timeout_seconds,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +156,11 @@ class AskedModel:
         while True:
             sends_schema, default = self._sends_schema, self._default  # others may find out, too
             try:
-                reply = await self._pay(self._call(system, asked, sample))
+                call = self._make_call(system, asked, sample)
+                if self._purse is None:
+                    reply = await self._asking(call)
+                else:
+                    reply = await self._purse.pay(self._asking, call, self._pricing)
             except Fault as fault:
                 if fault.usage:
                     _count(used, fault.usage)
@@ -181,12 +176,7 @@ class AskedModel:
                 _count(used, reply.fields)
                 return reply.text or ""
 
-    async def _pay(self, call: Call) -> Reply:
-        if self._purse is None:
-            return await self._asking(call)
-        return await self._purse.pay(self._asking, call, self._pricing)
-
-    def _call(self, system: str, asked: Request, sample: int) -> Call:
+    def _make_call(self, system: str, asked: Request, sample: int) -> Call:
         settings = {**self._default, **self.judge.settings}
         if isinstance(settings.get("seed"), int):
             settings["seed"] += sample - 1

@@ -59,7 +59,7 @@ def make_work(
             "--name is for a single --model", fix="leave it out: judges are named as their models"
         )
     prices = None if judging.get("prices") is None else read_prices(str(judging["prices"]))
-    judges = [_judge(each, judging, prices) for each in models]
+    judges = [_make_judge(each, judging, prices) for each in models]
     names = [judge.name for judge in judges]
     for name in names:
         if names.count(name) > 1:
@@ -86,12 +86,12 @@ def make_work(
     )
 
 
-def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
+def _make_judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
     served = {key: judging.get(key) for key in ("base_url", "api_key_env")}
     given: dict[str, Any] = {
         "name": judging.get("name") or model.partition(":")[2] or model,
         "model": model,
-        "rubric": _rubric(judging),
+        "rubric": _choose_rubric(judging),
         "limit": judging.get("limit"),
         "samples": judging.get("samples", 1),
         "price": _find_price(model, prices),
@@ -111,7 +111,7 @@ def _judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
     return JudgeSpec.of(ConfigFile("judge", given), example=_EXAMPLE)
 
 
-def _rubric(judging: Judging) -> str:
+def _choose_rubric(judging: Judging) -> str:
     found = judging.get("rubric")
     if found is not None:
         return str(found)

@@ -115,7 +115,7 @@ class PairWork(Work):
         for file, side in zip(self.files, sides, strict=True):
             if alone := len(side) - len(common):
                 self.told[f"{alone:,} records are only in {file}, and are not compared"] = None
-        differ = sum(_have_other_inputs(*(side[key] for side in sides)) for key in common)
+        differ = sum(_has_other_input(*(side[key] for side in sides)) for key in common)
         if differ:
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
         names = self._name_systems(sides)
@@ -161,10 +161,6 @@ class PairWork(Work):
             found = list(self.files)
         return [str(each) for each in found]
 
-    def renamed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the record as the judges read it: its names are ours already."""
-        return record
-
     def lines(
         self, rows: Iterable[tuple[dict[str, Any], Sequence[Judgment]]]
     ) -> Iterator[dict[str, Any]]:
@@ -198,7 +194,7 @@ def _make_both_orders(
         )
 
 
-def _have_other_inputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _has_other_input(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     inputs = [each.get("input") for each in (one, other)]
     return None not in inputs and inputs[0] != inputs[1]
 

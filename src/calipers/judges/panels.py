@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.judges.spec import Escalate, JudgeSpec
 from calipers.support.cache import Say
 from calipers.support.errors import UsageError
+from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
@@ -156,7 +158,7 @@ async def open_judges(
                     AskedModel(
                         model,
                         rubric,
-                        asking=pace.make_asking(next(systems)),
+                        asking=Asking(next(systems), **asdict(pace)),
                         cache=_open_cache(cache, rubric, model, say),
                         mask=mask,
                         purse=None if budget is None else Purse(budget, next(places)),

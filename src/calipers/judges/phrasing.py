@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from calipers.statistics.arrays import Floats
+
 BITS = 12  # of a hash
 _SIZES = (2, 3, 4, 5)
 _PRIME, _MIXED = np.uint32(16_777_619), np.uint32(2_654_435_761)
 _END = re.compile(r"[.!?;\n。！？]+\s*")
 _LONGEST = 300  # characters of a passage
 _SHORTEST = 4
-
-Floats = npt.NDArray[np.float64]
 
 
 class Passage(NamedTuple):

@@ -21,7 +21,8 @@ from calipers.records.tasks import read_records
 from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
 from calipers.scores.results import Measured
-from calipers.statistics.influence import Floats, Sampling
+from calipers.statistics.arrays import Floats
+from calipers.statistics.influence import Sampling
 from calipers.support.errors import DataError
 
 _SIDES = (("a", "b"), ("model_a", "model_b"))  # ours, and as arenas write them

@@ -86,8 +86,8 @@ def _measure_slope(rows: pl.DataFrame, confidence: float, of: int, empty: str) -
     found = slope_within(
         np.log2(known[CHARS].cast(pl.Float64).to_numpy()),
         known[_VALUE].to_numpy(),
-        _codes(known[ID]),
-        clusters=_codes(known[CLUSTER]),
+        _number_labels(known[ID]),
+        clusters=_number_labels(known[CLUSTER]),
         confidence=confidence,
     )
     if found.slope is None:
@@ -125,7 +125,7 @@ def _measure_margin(
     )
     found = measure_mean(
         (tasks["ours"] - tasks["theirs"]).to_numpy(),
-        sampling=Sampling(clusters=_codes(tasks[CLUSTER]), confidence=confidence),
+        sampling=Sampling(clusters=_number_labels(tasks[CLUSTER]), confidence=confidence),
         of=tasks.height,
         empty=empty,
     )
@@ -133,5 +133,5 @@ def _measure_margin(
     return replace(found, n=n, missing=of - n)
 
 
-def _codes(labels: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _number_labels(labels: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return labels.rank("dense").cast(pl.Int64).to_numpy()

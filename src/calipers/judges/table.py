@@ -160,7 +160,9 @@ class _JudgmentReader:
             known_as = given or f"judge {place}"
             name = _make_unique(known_as, taken)
             passed = _read(_PASSED, judgment, PASSED, f"by {name}")
-            key = _find_score_key(judgment)
+            # ProjectScylla's judgments call it `score`.
+            is_scylla = SCORE not in judgment and "criteria_scores" in judgment
+            key = "score" if is_scylla else SCORE
             score = _read(_SCORE, judgment, key, f"by {name}")
             found = _check_items(judgment, judgment.get(key), score, rubric)
             yield (
@@ -219,11 +221,6 @@ def _read(field: Field, judgment: Mapping[str, Any], key: str, which: str) -> An
         return field.read(judgment.get(key))
     except BadValue as problem:
         raise BadValue(f"judgment {shown(which)}: {key}: {problem}") from None
-
-
-def _find_score_key(judgment: Mapping[str, Any]) -> str:
-    """Return the key of the score: `score` in ProjectScylla's judgments."""
-    return "score" if SCORE not in judgment and "criteria_scores" in judgment else SCORE
 
 
 def _check_items(

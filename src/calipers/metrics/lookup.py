@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from math import inf
 from pkgutil import iter_modules
 
@@ -54,7 +55,8 @@ def catalogue() -> dict[str, Metric]:
 def _find_declared() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for module in sorted(_list_modules(), key=lambda name: name.rpartition(".")[2]):
-        for value in _walk_values(vars(import_module(module)).values()):
+        named = vars(import_module(module)).values()
+        for value in chain.from_iterable(e if isinstance(e, tuple) else (e,) for e in named):
             if isinstance(value, Metric) and found.setdefault(value.name, value) is not value:
                 raise ValueError(f"two metrics are called {value.name}")
     return dict(sorted(found.items(), key=lambda item: _place(item[1])))
@@ -69,12 +71,6 @@ def _list_modules() -> Iterator[str]:
         for module in iter_modules(folder, prefix=f"{family.name}."):
             if not module.ispkg:
                 yield module.name
-
-
-def _walk_values(values: Iterable[object]) -> Iterator[object]:
-    """Yield what a module names, one by one or several at once."""
-    for value in values:
-        yield from value if isinstance(value, tuple) else (value,)
 
 
 def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:

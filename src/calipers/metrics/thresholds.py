@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from calipers.metrics import Metric
 from calipers.support.config.files import shown
@@ -26,13 +26,9 @@ Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None
 
 _SPELLINGS: dict[str, Operator] = {
-    "≥": "≥",
+    **{each: each for each in get_args(Operator)},
     ">=": "≥",
-    "≤": "≤",
     "<=": "≤",
-    ">": ">",
-    "<": "<",
-    "=": "=",
     "==": "=",
 }
 _WRITTEN = re.compile(
@@ -128,16 +124,11 @@ def parse_threshold(written: Any, scale: Scale) -> Threshold:
     value = _convert_unit(number, unit, written, scale)
     low, high = scale.range
     if not low <= value <= high:
-        raise UsageError(
-            f"{scale.name}: {shown(written)} is {format_number(value, scale)}, "
-            f"outside {format_number(low, scale)} to {format_number(high, scale)}",
-            fix=_show_example(scale),
-        )
+        found, least, most = (format_number(each, scale) for each in (value, low, high))
+        raise _make_error(written, f"is {found}, outside {least} to {most}", scale)
     if (operator == ">" and value == high) or (operator == "<" and value == low):
-        raise UsageError(
-            f"{scale.name}: {shown(written)} can never be met", fix=_show_example(scale)
-        )
-    return Threshold(operator=operator or _default_operator(scale), value=value, scale=scale)
+        raise _make_error(written, "can never be met", scale)
+    return Threshold(operator=operator or _choose_operator(scale), value=value, scale=scale)
 
 
 def parse_margin(written: Any, scale: Scale) -> float:
@@ -158,13 +149,13 @@ def parse_margin(written: Any, scale: Scale) -> float:
 
 def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
     if isinstance(written, bool) or not isinstance(written, int | float | str):
-        raise _make_error(written, scale)
+        raise _make_error(written, "is not a threshold", scale)
     if isinstance(written, float) and not isfinite(written):
-        raise UsageError(f"{scale.name}: {written} is not a threshold", fix=_show_example(scale))
+        raise _make_error(written, "is not a threshold", scale)
     text = f"{Decimal(repr(written)):f}" if isinstance(written, float) else str(written).strip()
     match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or (match["operator"] and match["operator"] not in _SPELLINGS):
-        raise _make_error(written, scale)
+        raise _make_error(written, "is not a threshold", scale)
     operator = _SPELLINGS[match["operator"]] if match["operator"] else None
     number = Decimal(match["number"].replace("−", "-"))
     if scale.is_ratio and not match["unit"] and number == 1 and "." not in match["number"]:
@@ -183,52 +174,37 @@ def _check_direction(operator: Operator | None, written: Any, scale: Scale) -> N
         )
     wanted = _BETTER_WITH.get(operator) if operator else None
     if wanted and scale.better and wanted != scale.better:
-        raise UsageError(
-            f"{scale.name}: {shown(written)} asks for worse: {scale.better} is better",
-            fix=_show_example(scale),
-        )
+        raise _make_error(written, f"asks for worse: {scale.better} is better", scale)
 
 
 def _convert_unit(number: Decimal, unit: str, written: Any, scale: Scale) -> float:
     if scale.is_ratio:
         if unit not in ("", _PERCENT):
-            raise UsageError(
-                f"{scale.name}: {shown(written)} is in {shown(unit)}, and it is a ratio",
-                fix=_show_example(scale),
-            )
+            raise _make_error(written, f"is in {shown(unit)}, and it is a ratio", scale)
         is_percent = unit == _PERCENT or number > 1
         if is_percent and number > _MOST_PERCENT:
-            raise UsageError(
-                f"{scale.name}: {shown(written)} is above 100 %", fix=_show_example(scale)
-            )
+            raise _make_error(written, "is above 100 %", scale)
         return float(number / 100 if is_percent else number)
     if unit == _PERCENT and scale.unit is None:
         return float(number / 100)
     if unit and unit != scale.unit and (scale.unit, unit) not in _IN_UNIT:
         is_in = f"it is measured in {scale.unit}" if scale.unit else "it has no unit"
-        raise UsageError(
-            f"{scale.name}: {shown(written)} is in {shown(unit)}, and {is_in}",
-            fix=_show_example(scale),
-        )
+        raise _make_error(written, f"is in {shown(unit)}, and {is_in}", scale)
     return float(number * _IN_UNIT.get((scale.unit or "", unit), Decimal(1)))
 
 
-def _default_operator(scale: Scale) -> Operator:
+def _choose_operator(scale: Scale) -> Operator:
     return "≤" if scale.better == "lower" else "≥"
 
 
-def _make_error(written: Any, scale: Scale) -> UsageError:
-    return UsageError(
-        f"{scale.name}: {shown(written)} is not a threshold", fix=_show_example(scale)
-    )
+def _make_error(written: Any, what: str, scale: Scale) -> UsageError:
+    return UsageError(f"{scale.name}: {shown(written)} {what}", fix=_show_example(scale))
 
 
 def _show_example(scale: Scale) -> str:
-    sign = _default_operator(scale)
+    sign = _choose_operator(scale)
     if scale.is_ratio:
         return f'for example "{sign} 85%" or 0.85' if sign == "≥" else 'for example "≤ 5%" or 0.05'
-    return (
-        f'for example "{sign} 5000{scale.unit}" or 5000'
-        if scale.unit == "ms"
-        else (f'for example "{sign} 10{scale.unit or ""}"')
-    )
+    if scale.unit == "ms":
+        return f'for example "{sign} 5000ms" or 5000'
+    return f'for example "{sign} 10{scale.unit or ""}"'

@@ -10,17 +10,16 @@ from __future__ import annotations
 from functools import partial
 from itertools import combinations
 from math import sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.influence import (
     Estimate,
-    Floats,
     PointEstimate,
     Sampling,
-    Whole,
     code_ratings,
     count_ratings,
     estimate,
@@ -54,15 +53,15 @@ def specificity(table: Floats, sampling: Sampling) -> Estimate:
 
 
 def _estimate_share(
-    agreed: NDArray[np.bool_], of: NDArray[np.bool_], sampling: Sampling, none: str
+    agreed: NDArray[Any], of: NDArray[np.bool_], sampling: Sampling, none: str, rows: int = 0
 ) -> Estimate:
-    """Return the share with Wilson's interval, clustered by task."""
+    """Return the mean with Wilson's interval, clustered by task; of so many rows, or the values."""
     n = len(agreed)
     if not n:
         return Estimate(value=None, n=0, reason=none)
     share = float(agreed.mean())
     squares, clusters = spread((agreed - share) / n, sampling.clusters[of])
-    around = wilson(share, n, squares, clusters, sampling.confidence)
+    around = wilson(share, rows or n, squares, clusters, sampling.confidence)
     interval = None if around.low is None else "wilson"
     return Estimate(
         value=share,
@@ -77,28 +76,18 @@ def _estimate_share(
 def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return the share of equal ratings among the pairs of a unit, averaged over units."""
     used = count_ratings(ratings) > 1
-    n = int(used.sum())
-    if not n:
-        return Estimate(value=None, n=0, reason=explain_too_few(n, ratings.shape[1]))
+    none = explain_too_few(0, ratings.shape[1])
+    if not used.any():
+        return Estimate(value=None, n=0, reason=none)
     sizes = count_ratings(ratings[used])
     pairs = sizes * (sizes - 1)
     agreed = (_count_equal_pairs(ratings[used]) - sizes) / pairs
-    share = float(agreed.mean())
-    squares, clusters = spread((agreed - share) / n, sampling.clusters[used])
-    around = wilson(share, int(pairs.sum()) // 2, squares, clusters, sampling.confidence)
-    return Estimate(
-        value=share,
-        low=around.low,
-        high=around.high,
-        stderr=around.stderr,
-        interval=None if around.low is None else "wilson",
-        n=n,
-    )
+    return _estimate_share(agreed, used, sampling, none, rows=int(pairs.sum()) // 2)
 
 
 def cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return Cohen's kappa (1960) of two raters; errors by Fleiss, Cohen and Everitt (1969)."""
-    return estimate(ratings, sampling, _cohen, every_rater=True)
+    return estimate(ratings, sampling, _measure_cohen, every_rater=True)
 
 
 def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
@@ -106,25 +95,25 @@ def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
 
     It is Lin's concordance (1989) as well, and so needs no scale of labels.
     """
-    return estimate(ratings, sampling, _weighted, every_rater=True)
+    return estimate(ratings, sampling, _measure_weighted, every_rater=True)
 
 
 def mean_cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return the mean of Cohen's kappa over the pairs of raters (Light 1971)."""
-    return estimate(ratings, sampling, _mean_cohen)
+    return estimate(ratings, sampling, _measure_mean_cohen)
 
 
 def fleiss_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return Fleiss' kappa (1971) over the units that every rater rated."""
-    return estimate(ratings, sampling, _fleiss, every_rater=True)
+    return estimate(ratings, sampling, _measure_fleiss, every_rater=True)
 
 
 def krippendorff_alpha(ratings: Floats, sampling: Sampling, *, level: Level) -> Estimate:
     """Return Krippendorff's alpha (2011); units may lack ratings."""
-    return estimate(ratings, sampling, partial(_alpha, level=level))
+    return estimate(ratings, sampling, partial(_measure_alpha, level=level))
 
 
-def _cohen(ratings: Floats) -> PointEstimate | str:
+def _measure_cohen(ratings: Floats) -> PointEstimate | str:
     codes = code_ratings(ratings)
     (first, second), (n, labels) = codes.T, (len(codes), int(codes.max()) + 1)
     if labels == 1:
@@ -144,7 +133,7 @@ def _cohen(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _weighted(ratings: Floats) -> PointEstimate | str:
+def _measure_weighted(ratings: Floats) -> PointEstimate | str:
     codes, n = code_ratings(ratings), len(ratings)
     if (labels := int(codes.max()) + 1) == 1:
         return _ONE_RATING
@@ -165,12 +154,12 @@ def _weighted(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _mean_cohen(ratings: Floats) -> PointEstimate | str:
+def _measure_mean_cohen(ratings: Floats) -> PointEstimate | str:
     pairs = [ratings[:, columns] for columns in combinations(range(ratings.shape[1]), 2)]
     points, influence = [], np.zeros(len(ratings))
     for pair in pairs:
         both = count_ratings(pair) > 1
-        point = _cohen(pair[both]) if both.any() else _ONE_RATING
+        point = _measure_cohen(pair[both]) if both.any() else _ONE_RATING
         if isinstance(point, str):
             return "not every pair of raters has a kappa"
         influence[both] += point.influence / len(pairs)
@@ -184,7 +173,7 @@ def _mean_cohen(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _fleiss(ratings: Floats) -> PointEstimate | str:
+def _measure_fleiss(ratings: Floats) -> PointEstimate | str:
     codes = code_ratings(ratings)
     n, raters = codes.shape
     share = np.bincount(codes.ravel()) / codes.size
@@ -198,13 +187,13 @@ def _fleiss(ratings: Floats) -> PointEstimate | str:
     return PointEstimate(
         value=kappa,
         influence=influence / (1 - chance) / n,
-        textbook=_error_by_chance(share) * sqrt(2 / (n * raters * (raters - 1))),
+        textbook=_estimate_error_by_chance(share) * sqrt(2 / (n * raters * (raters - 1))),
         source="chance_z",
         disagreement=1 - chance,
     )
 
 
-def _error_by_chance(share: Floats) -> float:
+def _estimate_error_by_chance(share: Floats) -> float:
     """Return the standard error of kappa of one unit that two raters label independently."""
     disagreement = float(1 - share @ share)
     variance = disagreement + disagreement**2 - 2 * float(share @ (1 - share) ** 2)
@@ -220,7 +209,7 @@ class _Disagreements(NamedTuple):
     added_among: Floats
 
 
-def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
+def _measure_alpha(ratings: Floats, level: Level) -> PointEstimate | str:
     units, _ = there = np.nonzero(~np.isnan(ratings))
     codes, sizes = code_ratings(ratings[there]), count_ratings(ratings)
     share, total = np.bincount(codes) / len(codes), len(codes)
@@ -235,7 +224,7 @@ def _alpha(ratings: Floats, level: Level) -> PointEstimate | str:
     ratio = (total - 1) * float(found.within.sum()) / found.among
     added = (total - 1) * found.added_within - ratio * found.added_among
     influence = -(ratio * sizes / total + added / found.among)
-    error = _error_by_chance(share) if level == "nominal" else 1.0
+    error = _estimate_error_by_chance(share) if level == "nominal" else 1.0
     return PointEstimate(
         value=1 - ratio,
         influence=influence - influence.mean(),

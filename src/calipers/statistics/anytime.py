@@ -21,9 +21,9 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from calipers.statistics.arrays import Floats
 
 # Denser near 0, for marks that are close to the mean.
 _FRACTIONS: Floats = (np.arange(1, 11) / 10.1) ** 2
@@ -59,7 +59,7 @@ class Bets:
         drawn = np.asarray(values, dtype=np.float64)
         if not drawn.size:
             return self
-        capital = self.capital[:, None] + self._growth(drawn).cumsum(axis=1)
+        capital = self.capital[:, None] + self._compute_growth(drawn).cumsum(axis=1)
         whole = np.logaddexp.reduce(capital, axis=0) - log(_FRACTIONS.size)
         won = np.flatnonzero(whole >= -log(self.alpha))
         now = None if not won.size else self.seen + int(won[0]) + 1
@@ -71,7 +71,7 @@ class Bets:
             capital=capital[:, -1],
         )
 
-    def _growth(self, drawn: Floats) -> Floats:
+    def _compute_growth(self, drawn: Floats) -> Floats:
         """Return the log of the factor by which each value multiplies each part of the capital."""
         left = np.full(drawn.size, self.mark)
         if self.total is not None:
@@ -94,7 +94,7 @@ def mean_bounds(
     """
     lower = np.asarray(least, dtype=np.float64)
     upper = lower if most is None else np.asarray(most, dtype=np.float64)
-    return Bounds(_low(lower, total, alpha / 2), 1 - _low(1 - upper, total, alpha / 2))
+    return Bounds(_find_low(lower, total, alpha / 2), 1 - _find_low(1 - upper, total, alpha / 2))
 
 
 def sure_bounds(summed_least: float, summed_most: float, seen: int, total: int) -> Bounds:
@@ -102,7 +102,7 @@ def sure_bounds(summed_least: float, summed_most: float, seen: int, total: int) 
     return Bounds(summed_least / total, (summed_most + total - seen) / total)
 
 
-def _low(values: Floats, total: int | None, alpha: float) -> float:
+def _find_low(values: Floats, total: int | None, alpha: float) -> float:
     """Return the greatest value that the mean is known to exceed."""
     low, high = 0.0, 1.0
     if total is not None:

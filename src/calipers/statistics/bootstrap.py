@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats
 from calipers.statistics.intervals import Interval
 
-Floats = NDArray[np.float64]
 Seed = int | Sequence[int]
 
 _CELLS = 1 << 22  # weights at a time: bounds memory
@@ -74,14 +73,14 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     same = np.abs(found - value) <= rounding
     below = float(np.mean(np.where(same, 0.5, found < value)))
     stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
-    reach = _expand_quantile(influences.size, confidence)
+    reach = _find_reach(influences.size, confidence)
     if min(below, 1 - below) < _ONE_SIDED:
         ends = np.quantile(found, [special.ndtr(reach), special.ndtr(-reach)])
         low, high = map(float, 2 * value - ends)
         return Interval(low=min(value, low), high=max(value, high), stderr=stderr)
     bias = special.ndtri(below)
     tails = np.array([-reach, reach]) + bias
-    left = 1 - _acceleration(influences) * tails
+    left = 1 - _compute_acceleration(influences) * tails
     # A skewness that leaves nothing sends the bound to the end of what was drawn.
     moved = np.divide(tails, left, out=np.copysign(np.inf, tails), where=left > 0)
     shares = [special.ndtr(bias + each) for each in moved]
@@ -89,7 +88,7 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     return Interval(low=float(low), high=float(high), stderr=stderr)
 
 
-def _expand_quantile(clusters: int, confidence: float) -> float:
+def _find_reach(clusters: int, confidence: float) -> float:
     """Return how many standard errors of the resamples the interval extends to each side."""
     t = special.stdtrit(clusters - 1, (1 + confidence) / 2)
     return t * sqrt(clusters / (clusters - 1))
@@ -114,7 +113,7 @@ def explain_too_few(influences: Floats) -> str | None:
     return None
 
 
-def _acceleration(influences: Floats) -> float:
+def _compute_acceleration(influences: Floats) -> float:
     """Return a sixth of the skewness of the clusters' influences."""
     largest = float(np.abs(influences).max())
     if not largest:

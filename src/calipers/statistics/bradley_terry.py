@@ -14,13 +14,11 @@ covariance, Liang & Zeger 1986, Biometrika 73, 13).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Whole: TypeAlias = NDArray[np.int64]
+from calipers.statistics.arrays import Floats, Whole
 
 _STEPS = 200
 _CLOSE = 1e-12

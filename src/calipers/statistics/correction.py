@@ -17,8 +17,9 @@ from math import sqrt
 import numpy as np
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.corrected import Corrected
-from calipers.statistics.influence import Floats, Whole, spread
+from calipers.statistics.influence import spread
 from calipers.statistics.intervals import count_worth, normal_quantile
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
@@ -126,9 +127,9 @@ def correct_with_ratings(
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
     share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
-    value, _, _ = _shift_mean(mean, stderr, rated, share)
+    value, _, _ = _correct_mean(mean, stderr, rated, share)
     told = rated if within is None else with_unseen(rated, within, confidence)
-    middle, own, left = _shift_mean(mean, stderr, told, share)
+    middle, own, left = _correct_mean(mean, stderr, told, share)
     tuned = rated.clusters / (rated.clusters - 2)  # the power is estimated too
     parts = ((own, clusters - 1), (tuned * max(0.0, left), rated.clusters - 2))
     variance = sum(part for part, _ in parts)
@@ -148,7 +149,7 @@ def correct_with_ratings(
     )
 
 
-def _shift_mean(
+def _correct_mean(
     mean: float, stderr: float, rated: Moments, share: float
 ) -> tuple[float, float, float]:
     """Return the estimate and the parts of its variance: the judge's on all records, the rest.

@@ -11,12 +11,11 @@ from math import copysign, sqrt
 
 import numpy as np
 
+from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.influence import (
     Estimate,
-    Floats,
     PointEstimate,
     Sampling,
-    Whole,
     code_ratings,
     estimate,
     midranks,
@@ -30,20 +29,20 @@ _NO_VARIANCE = "a rater gives all units the same rating"
 
 def pearson(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return Pearson's correlation of two raters; interval by Fisher (1921)."""
-    return estimate(ratings, sampling, _pearson, every_rater=True)
+    return estimate(ratings, sampling, _measure_pearson, every_rater=True)
 
 
 def spearman(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return Spearman's rank correlation of two raters; interval by Bonett and Wright (2000)."""
-    return estimate(ratings, sampling, _spearman, every_rater=True)
+    return estimate(ratings, sampling, _measure_spearman, every_rater=True)
 
 
 def kendall(ratings: Floats, sampling: Sampling) -> Estimate:
     """Return Kendall's tau-b of two raters; interval by Bonett and Wright (2000)."""
-    return estimate(ratings, sampling, _kendall, every_rater=True)
+    return estimate(ratings, sampling, _measure_kendall, every_rater=True)
 
 
-def _pearson(ratings: Floats) -> PointEstimate | str:
+def _measure_pearson(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
     if (ratings.min(axis=0) == ratings.max(axis=0)).any():
         return _NO_VARIANCE
@@ -57,10 +56,10 @@ def _pearson(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _spearman(ratings: Floats) -> PointEstimate | str:
+def _measure_spearman(ratings: Floats) -> PointEstimate | str:
     codes = [code_ratings(column) for column in ratings.T]
     ranks = [midranks(column) for column in codes]
-    point = _pearson(np.column_stack(ranks))
+    point = _measure_pearson(np.column_stack(ranks))
     if isinstance(point, str):
         return point
     n, r, influence = len(ratings), point.value, point.influence
@@ -75,7 +74,7 @@ def _spearman(ratings: Floats) -> PointEstimate | str:
     )
 
 
-def _kendall(ratings: Floats) -> PointEstimate | str:
+def _measure_kendall(ratings: Floats) -> PointEstimate | str:
     n = len(ratings)
     first, second = (code_ratings(column) for column in ratings.T)
     free, free_too = (n - np.bincount(codes)[codes] for codes in (first, second))  # not tied

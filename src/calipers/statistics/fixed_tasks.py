@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from calipers.statistics.intervals import Interval
+from calipers.statistics.intervals import Interval, score_bounds
 from calipers.statistics.paired_means import t_reach
 
 
@@ -45,10 +45,7 @@ def fixed_interval(
     seen = variance / reach**2 / possible if possible > 0 else 0.0
     unlike = rows * min(share, 1 - share)
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
-    middle = (share + z * z / (2 * size)) / (1 + z * z / size)
-    half = z / (1 + z * z / size) * sqrt(possible / size + (z / (2 * size)) ** 2)
+    least, most = score_bounds(share, size, z)
     return Interval(
-        low=low + reach * max(0.0, min(share, middle - half)),
-        high=low + reach * min(1.0, max(share, middle + half)),
-        stderr=stderr,
+        low=low + reach * min(share, least), high=low + reach * max(share, most), stderr=stderr
     )

@@ -36,9 +36,9 @@ def incomplete_beta(a: float, b: float, x: float, y: float) -> tuple[float, floa
         return (0.0, 1.0) if x <= 0 else (1.0, 0.0)
     a, b, x, y = float(a), float(b), float(x), float(y)  # numpy's are slower
     if a * y >= b * x:
-        lower = min(1.0, beta_power(a, b, x, y) / _expand_fraction(a, b, x, y))
+        lower = min(1.0, beta_power(a, b, x, y) / _evaluate_fraction(a, b, x, y))
         return lower, 1 - lower
-    upper = min(1.0, beta_power(b, a, y, x) / _expand_fraction(b, a, y, x))
+    upper = min(1.0, beta_power(b, a, y, x) / _evaluate_fraction(b, a, y, x))
     return 1 - upper, upper
 
 
@@ -133,7 +133,7 @@ def deviance(count: float, mean: float, above: float) -> float:
     return found
 
 
-def _expand_fraction(a: float, b: float, x: float, y: float) -> float:
+def _evaluate_fraction(a: float, b: float, x: float, y: float) -> float:
     """Return the continued fraction by which the power is divided, for x up to the mean."""
     left = a * y - b * x + 1
     value = a * left / (a + 1)

@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import atanh, tanh
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calipers.statistics.arrays import Floats, Whole, sum_clusters
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
-
-Floats: TypeAlias = NDArray[np.float64]
-Whole: TypeAlias = NDArray[np.int64]
 
 _ROUNDING = 1e-12
 
@@ -84,7 +81,7 @@ def estimate(
         return Estimate(value=None, n=n, reason=point)
     squares, clusters = spread(point.influence, sampling.clusters[used])
     if abs(point.value) == 1:
-        return _perfect(point, n, clusters, sampling.confidence)
+        return _estimate_perfect(point, n, clusters, sampling.confidence)
     delta = standard_error(squares, clusters)
     if delta is None or point.textbook is None:
         return Estimate(value=point.value, n=n)
@@ -115,7 +112,7 @@ def explain_too_few(n: int, raters: int, fewest: int = 2) -> str:
     return f"{found} is rated by all {raters}" if fewest == raters else f"{found} has two ratings"
 
 
-def _perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> Estimate:
+def _estimate_perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> Estimate:
     """Return the estimate at full agreement, by Wilson's bound of the share that differs."""
     agreed = wilson(1.0, n, 0.0, clusters, confidence).low
     if point.value < 0 or point.disagreement is None or agreed is None:
@@ -126,8 +123,7 @@ def _perfect(point: PointEstimate, n: int, clusters: int, confidence: float) -> 
 
 def spread(influence: Floats, clusters: Whole) -> tuple[float, int]:
     """Return the sum of the clusters' squared influences, and the number of clusters."""
-    _, members = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(members, weights=influence)
+    sums = sum_clusters(influence, clusters)
     return float(sums @ sums), len(sums)
 
 

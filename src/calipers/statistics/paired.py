@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Labels, sum_clusters
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
 from calipers.statistics.sign_flips import EXACT, permute_signs
-
-Floats: TypeAlias = NDArray[np.float64]
-Labels: TypeAlias = NDArray[Any]
 
 _ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
 
@@ -136,7 +133,7 @@ def compare_paired(
         return found(low=low, high=high, p_value=p_value, effect=effect)
     largest = float(size.max())
     deviation = float(differences.std(ddof=1)) if n > 1 else 0.0
-    flips = differences if groups is None else _sum_clusters(differences, groups)
+    flips = sum_clusters(differences, groups)
     found = partial(
         found,
         effect=mean / deviation if deviation > _ROUNDING * largest else None,
@@ -162,13 +159,9 @@ def compare_paired(
         found = partial(found, low=bounds.low, high=bounds.high, p_value=bounds.p_value)
     if repeats is not None and repeats.unequal and groups is None and reach is not None:
         return found(test="paired t, permuted runs")
-    few = _is_enumerable(int(np.count_nonzero(flips)), flips.size)
+    differing = int(np.count_nonzero(flips))
+    few = 0 < differing <= EXACT and 2 * differing < flips.size  # all flips can be enumerated
     return _apply_flips(found(), confidence) if few else found()
-
-
-def _is_enumerable(differing: int, n: int) -> bool:
-    """Say whether so few tasks differ, less than half, that all sign flips can be enumerated."""
-    return 0 < differing <= EXACT and 2 * differing < n
 
 
 def _apply_flips(found: Comparison, confidence: float) -> Comparison:
@@ -225,7 +218,7 @@ def estimate_mean(
     if not values.size:
         return None, None, 0
     mean = values.mean()
-    totals = values - mean if clusters is None else _sum_clusters(values - mean, clusters)
+    totals = sum_clusters(values - mean, clusters)
     freedom = totals.size - 1
     if not freedom:
         return float(mean), None, 0
@@ -276,9 +269,3 @@ def require_binary(*samples: Floats) -> None:
     """Refuse values other than 0 and 1."""
     if any(((sample != 0) & (sample != 1)).any() for sample in samples):
         raise ValueError("binary values are 0 or 1; averages of several runs are not binary")
-
-
-def _sum_clusters(values: Floats, clusters: Labels) -> Floats:
-    """Return the sum in each cluster."""
-    _, at = np.unique(clusters, return_inverse=True)
-    return np.bincount(at, weights=values).astype(np.float64)

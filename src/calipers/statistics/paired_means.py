@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.statistics import special
-
-Floats: TypeAlias = NDArray[np.float64]
+from calipers.statistics.arrays import Floats
 
 _MOST_UNSEEN = 2.0
 _NEARLY_ALL = 0.9  # tasks that differ alike, from which on two unseen ones are counted
@@ -88,25 +85,22 @@ def bound_over_tasks(
     seen = float(np.square(differences - mean).sum())
     added = n * (mean - centre) ** 2 + unseen * (square + centre**2)
     variance = (seen + added) / (size - 1 + _LESS * unseen)
-    degrees = (size - 1 if freedom is None else freedom) * _grow_freedom(seen, added)
+    # Of a part of the spread that is given, degrees of freedom grow with it.
+    grown = min(((seen + added) / seen) ** 2, _CERTAIN) if seen > _ROUNDING else _CERTAIN
+    degrees = (size - 1 if freedom is None else freedom) * grown
     stderr = sqrt(variance / size)
     half = t_reach(degrees, confidence) * stderr
     low, high = min(mean, centre - half), max(mean, centre + half)
-    p_value = _p_value((centre / stderr) ** 2 if stderr else np.inf, degrees)
+    p_value = _compute_p((centre / stderr) ** 2 if stderr else np.inf, degrees)
     if repeats is not None and repeats.unequal:
         dealt = _permute_runs(differences, repeats, unseen * square, size)
         factor = t_reach(_CERTAIN, confidence) ** 2 / size
         bounds = dealt.bounds(mean, factor, reach)
         low, high = min(low, bounds[0]), max(high, bounds[1])
-        p_value = max(p_value, _p_value(dealt.statistic(mean, size), _CERTAIN))
+        p_value = max(p_value, _compute_p(dealt.statistic(mean, size), _CERTAIN))
     return DifferenceBounds(
         low=max(-reach, low), high=min(reach, high), p_value=p_value, stderr=stderr
     )
-
-
-def _grow_freedom(seen: float, added: float) -> float:
-    """Return the factor on the degrees of freedom of a spread of which a part is given."""
-    return min(((seen + added) / seen) ** 2, _CERTAIN) if seen > _ROUNDING else _CERTAIN
 
 
 def bound_over_runs(
@@ -131,14 +125,14 @@ def bound_over_runs(
     if total > 0:
         degrees = min(degrees, total**2 / float((of_tasks**2 / np.maximum(known, 1)).sum()))
     still = float(np.mean(repeats.squares <= _ROUNDING))
-    unseen = _MOST_UNSEEN * still * step**2 * _square_of_run(repeats)
+    unseen = _MOST_UNSEEN * still * step**2 * _average_square_of_run(repeats)
     stderr = sqrt(total + unseen) / n
     half = t_reach(max(1.0, degrees), confidence) * stderr
     largest = np.inf if reach is None else reach
     return DifferenceBounds(
         low=max(-largest, mean - half),
         high=min(largest, mean + half),
-        p_value=_p_value((mean / stderr) ** 2 if stderr else np.inf, max(1.0, degrees)),
+        p_value=_compute_p((mean / stderr) ** 2 if stderr else np.inf, max(1.0, degrees)),
         stderr=stderr,
     )
 
@@ -188,12 +182,12 @@ def _count_unseen(differences: Floats, step: float, repeats: Repeats | None) -> 
     most = int(counts.max())
     usual = min(values[counts == most], key=lambda value: abs(value - mean))
     apart = float(np.square(differences - usual).sum())
-    one_run = step**2 * (1.0 if repeats is None else _square_of_run(repeats))
+    one_run = step**2 * (1.0 if repeats is None else _average_square_of_run(repeats))
     alike = min(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
     return _MOST_UNSEEN * alike, min(one_run, (apart + one_run) / (n - most + 1))
 
 
-def _square_of_run(repeats: Repeats) -> float:
+def _average_square_of_run(repeats: Repeats) -> float:
     """Return the mean square by which one run of a step of 1 moves a task's difference."""
     return float(np.mean(1 / (repeats.base * repeats.candidate)))
 
@@ -203,5 +197,5 @@ def t_reach(freedom: float, confidence: float) -> float:
     return special.stdtrit(freedom, (1 + confidence) / 2)
 
 
-def _p_value(square: float, freedom: float) -> float:
+def _compute_p(square: float, freedom: float) -> float:
     return 2 * special.stdtr(freedom, -sqrt(square)) if np.isfinite(square) else 0.0

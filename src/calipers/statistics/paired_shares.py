@@ -31,8 +31,8 @@ def share_difference(
     if p_value >= 1 - confidence:
         return min(low, 0.0), max(high, 0.0), p_value
     if higher > lower:
-        return low if low > 0 else _mid_p_bound(higher, lower, n, confidence), high, p_value
-    return low, high if high < 0 else -_mid_p_bound(lower, higher, n, confidence), p_value
+        return low if low > 0 else _find_mid_p_bound(higher, lower, n, confidence), high, p_value
+    return low, high if high < 0 else -_find_mid_p_bound(lower, higher, n, confidence), p_value
 
 
 def mcnemar(higher: int, lower: int) -> float:
@@ -70,7 +70,7 @@ def bonett_price(higher: int, lower: int, n: int, *, confidence: float) -> tuple
     return max(-1.0, min(seen, centre - half)), min(1.0, max(seen, centre + half))
 
 
-def _mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> float:
+def _find_mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> float:
     """Return the lower bound of the difference by the mid-p test, given the changed pairs.
 
     Only for `higher` above `lower`, and a test that rejects: then it is above 0.

@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from calipers.statistics.paired import Comparison, Floats, Labels, compare_paired
+from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.paired import Comparison, compare_paired
 from calipers.statistics.paired_means import Repeats
 
 _ROUNDING = 1e-9  # two values that differ by less are shown alike

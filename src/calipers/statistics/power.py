@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.intervals import normal_quantile
-from calipers.statistics.paired import Floats, Labels, as_finite
+from calipers.statistics.paired import as_finite
 from calipers.support.errors import DataError
 
 CORRELATION = 0.5  # Miller found 0.3 to 0.7 between the question scores of strong models
@@ -66,18 +67,13 @@ def split_variance(spread: Spread, share: float, judges: float | None = None) ->
     whole = spread.between + (of_runs or 0.0)
     if (of_runs is None and judges is None) or not whole:
         return None
-    of_judges = (
-        None if judges is None else min(judges * share, whole if of_runs is None else of_runs)
-    )
-    if of_runs is None:
-        tasks = spread.between - (of_judges or 0.0)
-        return Components(
-            tasks=tasks / whole, judges=None if of_judges is None else of_judges / whole
-        )
+    most = whole if of_runs is None else of_runs
+    of_judges = 0.0 if judges is None else min(judges * share, most)
+    tasks = spread.between - of_judges if of_runs is None else spread.between
     return Components(
-        tasks=spread.between / whole,
-        runs=(of_runs - (of_judges or 0.0)) / whole,
-        judges=None if of_judges is None else of_judges / whole,
+        tasks=tasks / whole,
+        runs=None if of_runs is None else (of_runs - of_judges) / whole,
+        judges=None if judges is None else of_judges / whole,
     )
 
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from math import comb, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.statistics import special
-
-Floats = NDArray[np.float64]
+from calipers.statistics.arrays import Floats
 
 _SAME = 1e-11  # relative: probabilities this close are one, but for rounding
 

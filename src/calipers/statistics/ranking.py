@@ -54,33 +54,33 @@ def share_letters(different: Flags) -> list[str]:
         sum(1 << other for other in np.flatnonzero(row).tolist() if other != place)
         for place, row in enumerate(alike)
     ]
-    sets = sorted(map(_members, _largest_sets(0, (1 << len(alike)) - 1, 0, neighbours)))
+    sets = sorted(map(_list_bits, _list_largest_sets(0, (1 << len(alike)) - 1, 0, neighbours)))
     found = [""] * len(alike)
     for number, members in enumerate(sets):
         for place in members:
-            found[place] += _letter(number)
+            found[place] += _name_letter(number)
     return found
 
 
-def _letter(number: int) -> str:
+def _name_letter(number: int) -> str:
     """Return a letter, with a digit behind it where the letters are used up."""
     again, place = divmod(number, len(ascii_letters))
     return f"{ascii_letters[place]}{again or ''}"
 
 
-def _members(chosen: int) -> list[int]:
+def _list_bits(chosen: int) -> list[int]:
     return [place for place in range(chosen.bit_length()) if chosen >> place & 1]
 
 
-def _largest_sets(chosen: int, open_: int, done: int, neighbours: list[int]) -> Iterator[int]:
+def _list_largest_sets(chosen: int, open_: int, done: int, neighbours: list[int]) -> Iterator[int]:
     """Yield the sets, as bits, that are alike throughout and in no larger one (Bron-Kerbosch)."""
     if not open_ and not done:
         yield chosen
         return
-    pivot = max(_members(open_ | done), key=lambda place: (neighbours[place] & open_).bit_count())
-    for place in _members(open_ & ~neighbours[pivot]):
+    pivot = max(_list_bits(open_ | done), key=lambda place: (neighbours[place] & open_).bit_count())
+    for place in _list_bits(open_ & ~neighbours[pivot]):
         one = 1 << place
         beside = neighbours[place]
-        yield from _largest_sets(chosen | one, open_ & beside, done & beside, neighbours)
+        yield from _list_largest_sets(chosen | one, open_ & beside, done & beside, neighbours)
         open_ &= ~one
         done |= one

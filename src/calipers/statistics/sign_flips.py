@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from calipers.statistics.arrays import Floats
 
 EXACT = 16  # flips: all 65,536 sign patterns are tried
 

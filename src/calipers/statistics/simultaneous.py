@@ -20,14 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, erf, sqrt
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calipers.statistics.arrays import Floats
 from calipers.statistics.intervals import normal_quantile
-
-Floats: TypeAlias = NDArray[np.float64]
 
 DRAWS = 20_000
 
@@ -105,10 +103,10 @@ def pair_deviations(covariance: Floats) -> Floats:
 
 def _draw(covariance: Floats, rng: np.random.Generator, draws: int) -> Floats:
     """Return normal errors with a covariance, a row per draw."""
-    return rng.standard_normal((draws, len(covariance))) @ _root(covariance).T
+    return rng.standard_normal((draws, len(covariance))) @ _compute_root(covariance).T
 
 
-def _root(covariance: Floats) -> Floats:
+def _compute_root(covariance: Floats) -> Floats:
     """Return the Cholesky factor of a covariance, which need not be of full rank."""
     count = len(covariance)
     root = np.zeros((count, count))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from calipers.statistics.arrays import Floats, Labels, sum_clusters
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import Interval, interval_of_mean, partial_wilson
-
-Floats: TypeAlias = NDArray[np.float64]
-Labels: TypeAlias = NDArray[Any]
 
 
 def mean_interval(
@@ -34,8 +29,10 @@ def mean_interval(
         clusters: a label per task; tasks that share one depend on each other.
     """
     mean, n = float(values.mean()), values.size
-    spread = float(np.square(_totals(values - mean, clusters)).sum()) / n**2
-    sizes = Clusters.of(n) if clusters is None else _sizes(clusters)
+    spread = float(np.square(sum_clusters(values - mean, clusters)).sum()) / n**2
+    sizes = Clusters.of(n)
+    if clusters is not None:
+        sizes = Clusters.of_sizes(np.unique(clusters, return_counts=True)[1].tolist())
     if is_share and bool(np.isin(values, (0.0, 1.0)).all()):
         return partial_wilson(mean, n, spread, sizes, confidence)
     return interval_of_mean(mean, spread, sizes, confidence, ends=ends)
@@ -44,19 +41,8 @@ def mean_interval(
 def covariance_of_means(values: Floats, clusters: Labels | None = None) -> Floats:
     """Return the covariance of several systems' means over the same tasks, a row of values each."""
     off = values - values.mean(axis=1, keepdims=True)
-    totals = np.stack([_totals(row, clusters) for row in off])
+    totals = np.stack([sum_clusters(row, clusters) for row in off])
     count = totals.shape[1]
     few = count / (count - 1) if count > 1 else 1.0
     found: Floats = few * totals @ totals.T / values.shape[1] ** 2
     return found
-
-
-def _totals(values: Floats, clusters: Labels | None) -> Floats:
-    if clusters is None:
-        return values
-    at = np.unique(clusters, return_inverse=True)[1]
-    return np.bincount(at, weights=values).astype(np.float64)
-
-
-def _sizes(clusters: Labels) -> Clusters:
-    return Clusters.of_sizes(np.unique(clusters, return_counts=True)[1].tolist())

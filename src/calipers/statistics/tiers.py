@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.intervals import t_quantile
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Bounds = tuple[float, float]
 
 RESAMPLES = 2_000
@@ -153,16 +152,16 @@ def variance_bounds(bounds: Sequence[Bounds]) -> Bounds:
         return float(np.square(np.maximum(highs - centre, centre - lows)).mean())
 
     ends = float(lows.min()), float(highs.max())
-    least, n = _minimize(nearest, *ends), len(bounds)
+    least, n = _find_least(nearest, *ends), len(bounds)
     if n <= _TRIED:
         at_top = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 > 0
         greatest = float(np.where(at_top, highs, lows).var(axis=1).max())
     else:
-        greatest = _minimize(furthest, *ends)
+        greatest = _find_least(furthest, *ends)
     return (0.0 if least <= _ROUNDING * greatest else least), greatest
 
 
-def _minimize(convex: Callable[[float], float], left: float, right: float) -> float:
+def _find_least(convex: Callable[[float], float], left: float, right: float) -> float:
     """Return the least value of a convex function between two ends."""
     for _ in range(_THIRDS):
         first, second = left + (right - left) / 3, right - (right - left) / 3

@@ -11,16 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.intervals import normal_quantile, score_bounds
-from calipers.statistics.paired import (
-    Difference,
-    Floats,
-    Labels,
-    as_finite,
-    estimate_mean,
-    require_binary,
-    student,
-)
+from calipers.statistics.paired import Difference, as_finite, estimate_mean, require_binary, student
 from calipers.statistics.rank_tests import (
     fisher_p,
     kruskal,
@@ -89,7 +82,7 @@ def compare_unpaired(
             p_value=fisher(first, second),
             effect=2 * (asin(sqrt(after)) - asin(sqrt(before))),
         )
-    difference, stderr, freedom = _welch(first, groups[0], second, groups[1])
+    difference, stderr, freedom = _compare_means(first, groups[0], second, groups[1])
     largest = float(max(np.abs(first).max(), np.abs(second).max()))
     low_t, high_t, p_value, reason = student(
         difference, stderr, freedom, largest=largest, confidence=confidence
@@ -112,7 +105,7 @@ def compare_unpaired(
     )
 
 
-def _welch(
+def _compare_means(
     base: Floats, base_groups: Labels | None, candidate: Floats, candidate_groups: Labels | None
 ) -> tuple[float, float | None, float]:
     """Return difference of means, its error and Satterthwaite's (1946) degrees; Welch (1947)."""
@@ -179,7 +172,7 @@ def cliff_delta(
     sample. The interval needs two values in each sample.
     """
     n, m = candidate.size, base.size
-    rows, decided = _dominance(candidate, base)
+    rows, decided = _measure_dominance(candidate, base)
     delta = float(rows.mean())
     if min(n, m) <= 1:
         return delta, None, None
@@ -187,7 +180,7 @@ def cliff_delta(
     if abs(delta) == 1:
         bound = (min(n, m) - t * t) / (min(n, m) + t * t)
         return (delta, bound, 1.0) if delta > 0 else (delta, -1.0, -bound)
-    columns, _ = _dominance(base, candidate)
+    columns, _ = _measure_dominance(base, candidate)
     by_row, by_column = rows.var(ddof=1), columns.var(ddof=1)
     by_cell = (decided - n * m * delta**2) / ((n - 1) * (m - 1))
     variance = float((m - 1) * by_row + (n - 1) * by_column + by_cell) / (n * m)
@@ -197,7 +190,7 @@ def cliff_delta(
     return delta, (centre - reach) / whole, (centre + reach) / whole
 
 
-def _dominance(values: Floats, others: Floats) -> tuple[Floats, int]:
+def _measure_dominance(values: Floats, others: Floats) -> tuple[Floats, int]:
     """Return each value's share of others below less that above, and how many pairs differ."""
     ordered = np.sort(others)
     below = np.searchsorted(ordered, values, side="left")

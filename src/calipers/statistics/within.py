@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calipers.statistics.influence import Floats
-from calipers.statistics.paired import Labels, student
+from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.paired import student
 
 _ROUNDING = 1e-12
 NOTHING_DIFFERS = "no group has two values to compare"
@@ -51,7 +51,7 @@ def slope_within(
         confidence: of the interval.
     """
     codes = np.unique(groups, return_inverse=True)[1]
-    off_x, off_y = _centre(x, codes), _centre(y, codes)
+    off_x, off_y = _subtract_means(x, codes), _subtract_means(y, codes)
     spread = np.bincount(codes, weights=off_x**2)
     tells = spread[codes] > _ROUNDING * max(1.0, float(np.square(x).max(initial=0.0)))
     n = int(tells.sum())
@@ -71,6 +71,6 @@ def slope_within(
     return Slope(n=n, slope=slope, stderr=stderr, low=low, high=high, reason=reason)
 
 
-def _centre(values: Floats, codes: Labels) -> Floats:
+def _subtract_means(values: Floats, codes: Labels) -> Floats:
     counts = np.bincount(codes)
     return values - (np.bincount(codes, weights=values) / np.maximum(counts, 1))[codes]

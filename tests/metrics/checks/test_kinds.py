@@ -262,7 +262,7 @@ def test_refusals_are_told_as_people_told_them() -> None:
     refused = (rows["final_label"] == "2_full_refusal").to_list()
     check = read_checks([{"expect": "refuses", "refusal": True}]).checks[0]
     replies = check.select_replies(rows.rename({"completion": "answer"}), Settings())
-    held = check.hold(replies).to_list()
+    held = check.test.hold(replies).to_list()
     right = sum(a == b for a, b in zip(held, refused, strict=True))
     both = sum(a and b for a, b in zip(held, refused, strict=True))
     assert (len(refused), right, both, sum(held), sum(refused)) == (704, 692, 47, 53, 53)

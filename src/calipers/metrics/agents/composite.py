@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.metrics.agents.weights import PARTS, WEIGHTS
 from calipers.metrics.cost.time_score import time_score
-from calipers.metrics.declare.declaration import Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.rubrics import SCORES
@@ -196,9 +196,9 @@ composite_mean = mean(
 def note_composite(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
     """Yield which parts are missing in how many records, and the effect on the score."""
     groups = list(groups)
-    records = int(sum(totals.get("agent_composite__n", 0) for totals in groups))
+    records = add_up(groups, "agent_composite__n")
     missing = {
-        name: int(sum(totals.get(_name_without(name), 0) or 0 for totals in groups))
+        name: add_up(groups, _name_without(name))
         for name in PARTS
         if name in _list_weights(settings)
     }

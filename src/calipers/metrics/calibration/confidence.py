@@ -63,27 +63,13 @@ def declare_brier(stated: Stated) -> Metric:
     )
 
 
-@dataclass(frozen=True)
 class _Binned:
     """The gaps between confidence and accuracy, bin by bin, and what they sum up to."""
 
-    stated: Stated
-
-    @property
-    def prefix(self) -> str:
-        return self.stated.column("ece")
-
-    @property
-    def n(self) -> str:
-        return f"{self.prefix}__n"
-
-    @property
-    def gap(self) -> str:
-        return f"{self.prefix}__gap"
-
-    @property
-    def squares(self) -> str:
-        return f"{self.prefix}__squares"
+    def __init__(self, stated: Stated) -> None:
+        self.stated = stated
+        self.prefix = stated.column("ece")
+        self.n, self.gap, self.squares = (f"{self.prefix}__{e}" for e in ("n", "gap", "squares"))
 
     def of_bin(self, total_name: str) -> str:
         return self.stated.column(f"bin_{total_name}")
@@ -98,14 +84,14 @@ class _Binned:
         return totals[self.gap] / totals[self.n]
 
     def sum_gaps(self, bins: Frame) -> Frame:
+        return sum_by_group(bins, self.express_gaps)
+
+    def express_gaps(self, library: Any) -> dict[str, Any]:
         """Return the gaps, and the noise of bins that may have none, for several design effects.
 
         Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the
         less the more of its rows are unlike the others, right where these are wrong.
         """
-        return sum_by_group(bins, self._express_gaps)
-
-    def _express_gaps(self, library: Any) -> dict[str, Any]:
         rows, right, confidence, squares = (
             library.col(self.of_bin(name)) for name in ("n", "right", "confidence", "squares")
         )

@@ -27,25 +27,15 @@ from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
 
 
-@dataclass(frozen=True)
 class _Levels:
     """Right and wrong rows at each level of confidence, and what they sum up to."""
 
-    stated: Stated
-
-    @property
-    def prefix(self) -> str:
-        return self.stated.column("auroc")
-
-    @property
-    def kinds(self) -> tuple[str, str]:
-        """The totals that count right and wrong rows."""
-        return self.of_all("right"), self.of_all("wrong")
-
-    @property
-    def effects(self) -> tuple[str, str]:
-        """What a right and a wrong row of a level move."""
-        return self.stated.column("right_effect"), self.stated.column("wrong_effect")
+    def __init__(self, stated: Stated) -> None:
+        self.stated = stated
+        self.prefix = stated.column("auroc")
+        # The totals that count right and wrong rows, and what such a row of a level moves.
+        self.kinds = self.of_all("right"), self.of_all("wrong")
+        self.effects = stated.column("right_effect"), stated.column("wrong_effect")
 
     def of_all(self, total_name: str) -> str:
         return f"{self.prefix}__{total_name}"

@@ -54,10 +54,6 @@ class NamedCheck:
         text = column.cast(pl.String) if self.turn is None else _select_turn(column, self.turn)
         return Replies(frame, text, settings)
 
-    def hold(self, replies: Replies) -> pl.Series:
-        """Return whether the test holds: null where it cannot be said, or there is no reply."""
-        return self.test.hold(replies)
-
     def tell(self, replies: Replies, held: pl.Series) -> pl.Series:
         """Return what was found, or why nothing can be said, cut to a bounded length."""
         told = self.test.tell(replies)
@@ -170,7 +166,7 @@ def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> ReplyTe
         refuse(f"{key}: {said['message']}", fix=said["fix"], at=(*at, key, *said["at"]))
 
 
-def check_schema() -> dict[str, Any]:
+def make_check_schema() -> dict[str, Any]:
     """Return the JSON Schema of a check, from the kinds there are."""
     kinds = {key: {**kind.schema, "description": kind.says} for key, kind in check_kinds().items()}
     name = {"type": "string", "minLength": 1}
@@ -194,11 +190,6 @@ def check_schema() -> dict[str, Any]:
             {"oneOf": [{"required": [each]} for each in kinds]},
         ],
     }
-
-
-def make_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a list of checks."""
-    return {"type": "array", "items": check_schema()}
 
 
 def read_list(value: Any, base: Path) -> Sequence[NamedCheck]:

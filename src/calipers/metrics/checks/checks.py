@@ -91,7 +91,7 @@ class Checks:
         if not records.height:
             return records
         replies = [check.select_replies(records, settings) for check in self.checks]
-        held = [check.hold(each) for check, each in zip(self.checks, replies, strict=True)]
+        held = [check.test.hold(each) for check, each in zip(self.checks, replies, strict=True)]
         frame = self._fill_lists(records, held)
         if not details:
             return frame

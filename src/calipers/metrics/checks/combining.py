@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from calipers.metrics.checks.check import NamedCheck
@@ -41,10 +41,10 @@ class Combining:
         reported = self._remove_earlier(lists, earlier)
         expected = reported[EXPECTED]
         observed, violated = reported[OBSERVED], reported[VIOLATED]
-        of_checks = {c.name for c in self._checks} | {_name(each) for each in earlier}
+        of_checks = {c.name for c in self._checks} | {_find_name(each) for each in earlier}
         unknown = observed is None and any(each not in of_checks for each in expected or ())
-        found = [name for name in self._names["expect"] if self._holds(name, held, "expect", all)]
-        broken = [name for name in self._names["forbid"] if self._holds(name, held, "forbid", any)]
+        found = self._list_held("expect", held, all)
+        broken = self._list_held("forbid", held, any)
         if self._names["expect"]:
             expected = _drop_repeats((*(expected or ()), *self._names["expect"]))
         elif expected is None and not row.get(JUDGED):
@@ -57,46 +57,41 @@ class Combining:
             for check, holds in zip(self._checks, held, strict=True)
             if check.rule == "forbid" and holds is None
         ]
-        kept = [each for each in earlier if _name(each) not in self._all]
+        kept = [each for each in earlier if _find_name(each) not in self._all]
         results = [*kept, *unsure]
         return (_dump(expected), _dump(observed), _dump(violated), _dump(results or None))
 
     def append_results(self, earlier: str | None, results: list[Any]) -> str:
         """Return results after those of earlier checks of other names, as JSON."""
-        others = [each for each in _read_list(earlier) or () if _name(each) not in self._all]
+        others = [each for each in _read_list(earlier) or () if _find_name(each) not in self._all]
         return json.dumps([*others, *results], ensure_ascii=False)
 
     def _remove_earlier(
         self, lists: Mapping[str, list[Any] | None], earlier: Iterable[Any]
     ) -> dict[str, list[Any] | None]:
         """Remove what an earlier check of the same name has put into the lists."""
-        put_in = {_name(each) for each in earlier if _is_result(each) and not each.get(REPORTED)}
-        gone = put_in & self._all
+        results = (each for each in earlier if isinstance(each, Mapping) and "held" in each)
+        gone = {_find_name(each) for each in results if not each.get(REPORTED)} & self._all
         return {
             name: values if values is None else [each for each in values if each not in gone]
             for name, values in lists.items()
         }
 
-    def _holds(self, name: str, held: Held, rule: str, of: Any) -> bool:
-        return bool(
-            of(
-                holds is True
-                for check, holds in zip(self._checks, held, strict=True)
-                if check.name == name and check.rule == rule
-            )
-        )
+    def _list_held(self, rule: str, held: Held, of: Callable[[Iterable[bool]], bool]) -> list[str]:
+        """Return the names of a rule of which all, or any, of the checks hold."""
+        outcomes: dict[str, list[bool]] = {name: [] for name in self._names[rule]}
+        for check, holds in zip(self._checks, held, strict=True):
+            if check.rule == rule:
+                outcomes[check.name].append(holds is True)
+        return [name for name, each in outcomes.items() if of(each)]
 
 
 def _drop_repeats(names: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(names))
 
 
-def _name(result: Any) -> Any:
+def _find_name(result: Any) -> Any:
     return result.get("name") if isinstance(result, Mapping) else None
-
-
-def _is_result(value: Any) -> bool:
-    return isinstance(value, Mapping) and "held" in value
 
 
 def _read_list(text: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from calipers.metrics.checks.check import NamedCheck, make_schema, read_list
+from calipers.metrics.checks.check import NamedCheck, make_check_schema, read_list
 
 _folder: ContextVar[Path] = ContextVar("folder", default=Path())
 
@@ -39,5 +39,5 @@ WrittenChecks = Annotated[
     tuple[NamedCheck, ...],
     PlainValidator(_read),
     PlainSerializer(_dump, return_type=list),
-    WithJsonSchema(make_schema()),
+    WithJsonSchema({"type": "array", "items": make_check_schema()}),
 ]

@@ -31,7 +31,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
     return replace(
         metric,
         formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
-        aggregate=_aggregate_by_task(feature, TaskValues(name=tasks, step=step, values=(value,))),
+        aggregate=_declare_by_task(feature, TaskValues(name=tasks, step=step, values=(value,))),
         also=(*metric.also, metric.aggregate),  # what is shown beside the value
         rows=f"{tasks}__tasks",
         used=f"{tasks}__rows",
@@ -47,7 +47,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
     )
 
 
-def _aggregate_by_task(feature: Feature, values: TaskValues) -> Aggregate:
+def _declare_by_task(feature: Feature, values: TaskValues) -> Aggregate:
     known = nw.col(feature.name)
     return Aggregate(
         features=(feature,),

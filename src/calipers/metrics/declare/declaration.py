@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -31,6 +31,11 @@ RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 Frame = nw.LazyFrame[Any]
 Totals = Mapping[str, float]
 Step = Callable[[Frame], Frame]
+
+
+def add_up(groups: Iterable[Totals], name: str) -> int:
+    """Return a count over all groups; some may lack it."""
+    return int(sum(totals.get(name, 0) or 0 for totals in groups))
 
 
 def total(name: str) -> nw.Expr:
@@ -104,6 +109,19 @@ class Feature:
 def declare_recorded(name: str) -> Feature:
     """Return the feature that is the record's own number."""
     return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
+
+
+def declare_part(name: str, of: Feature, part: str) -> Feature:
+    """Return the feature that is one part of another, whose values are structs."""
+    assert isinstance(of.dtype, pl.Struct)
+    dtype = of.dtype.to_schema()[part]
+    assert isinstance(dtype, pl.DataType)
+    return Feature(
+        name=name,
+        reads=(of,),
+        dtype=dtype,
+        expression=lambda _: pl.col(of.name).struct.field(part),
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

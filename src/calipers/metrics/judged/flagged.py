@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, Totals
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, add_up
 from calipers.metrics.declare.means import count_true
 
 _FLAGS = r'"flags"\s*:\s*\[\s*"'  # in JSON: within a text the quotes would be escaped
@@ -35,10 +35,8 @@ def count_flagged(totals: Totals) -> int | None:
 def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
     """Say how many judged records are flagged, if any."""
     groups = list(groups)
-    found = int(sum(totals.get(_FLAGGED) or 0 for totals in groups))
-    if found:
-        judged = int(sum(totals.get(_JUDGED) or 0 for totals in groups))
+    if found := add_up(groups, _FLAGGED):
         yield (
-            f"{found:,} of {judged:,} judged records hold text that seems to address the judge: "
-            "read them before you rely on their scores (judgments[].flags)"
+            f"{found:,} of {add_up(groups, _JUDGED):,} judged records hold text that seems to "
+            "address the judge: read them before you rely on their scores (judgments[].flags)"
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature, Metric, Totals
+from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up, declare_part
 from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.records.judgment_shape import read_list
 
@@ -137,19 +137,8 @@ _by_judges = Feature(
 )
 
 
-def _declare_part(name: str, dtype: pl.DataType, *, part: str) -> Feature:
-    return Feature(
-        name=name,
-        reads=(_by_judges,),
-        dtype=dtype,
-        expression=lambda _: pl.col(_by_judges.name).struct.field(part),
-    )
-
-
-SCORES = {
-    rubric.name: _declare_part(rubric.name, pl.Float64(), part=rubric.name) for rubric in RUBRICS
-}
-_bad_judgment = _declare_part("_bad_judgment", pl.Boolean(), part=_BAD)
+SCORES = {rubric.name: declare_part(rubric.name, _by_judges, rubric.name) for rubric in RUBRICS}
+_bad_judgment = declare_part("_bad_judgment", _by_judges, _BAD)
 
 
 def _declare_metric(rubric: JudgedRubric) -> Metric:
@@ -179,8 +168,7 @@ JUDGED = tuple(map(_declare_metric, RUBRICS))
 
 def note_bad_scores(groups: Iterable[Totals]) -> Iterator[str]:
     """Yield how many rows have no value because of a bad score."""
-    bad = int(sum(totals.get("judgments__bad", 0) or 0 for totals in groups))
-    if bad:
+    if bad := add_up(groups, "judgments__bad"):
         yield (
             f"{bad} record{'' if bad == 1 else 's'} with a judge's score outside "
             f"{LOWEST} to {HIGHEST}: what it is part of is null there"

@@ -97,8 +97,8 @@ def _declare_expression(expression: pl.Expr, name: str) -> Measurable:
         shown=name,
         numbers=tuple(each for each in fields if _must_be_number(expression, each)),
     )
-    definition = expression.meta.serialize(format="json")
-    return Measurable(feature, _print_short(expression), fields, definition)
+    text = " ".join(str(expression).split())[:_LONGEST]
+    return Measurable(feature, text, fields, expression.meta.serialize(format="json"))
 
 
 def _must_be_number(expression: pl.Expr, field: str) -> bool:
@@ -145,10 +145,6 @@ def _refuse_expression(_: object) -> pl.Expr:
 def _name_column(name: str) -> str:
     """Return a column name that no field, feature or engine uses otherwise."""
     return f"own_{re.sub(r'[^A-Za-z0-9]', '_', name)[:40]}_{crc32(name.encode()):08x}"
-
-
-def _print_short(expression: pl.Expr) -> str:
-    return " ".join(str(expression).split())[:_LONGEST]
 
 
 def name_of(name: str | None, statistic: str, measured: Measurable) -> str:

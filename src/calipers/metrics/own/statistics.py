@@ -120,7 +120,7 @@ def mean(
         return metric
     wilson = Wilson(measured.feature.name, f"{measured.feature.name}__n")
     share = replace(metric, interval=wilson, range=_SHARE)
-    return replace(metric, others=_others(measured.feature), yes_or_no=share)
+    return replace(metric, others=_name_others(measured.feature), yes_or_no=share)
 
 
 def quantile(
@@ -230,7 +230,7 @@ def _as_sum(metric: Metric, summed: str, count: str, ends: Range) -> Metric:
     )
 
 
-def _others(feature: Feature) -> str:
+def _name_others(feature: Feature) -> str:
     return f"{feature.name}__others"
 
 
@@ -239,8 +239,7 @@ def _with_others(feature: Feature) -> Aggregate:
     """Return what a mean needs, and how many values are neither 0 nor 1."""
     value = nw.col(feature.name)
     other = (value != 0) & (value != 1)
-    plain = declare_sums(feature)
-    return replace(plain, totals={**plain.totals, _others(feature): other.cast(nw.Int64).sum()})
+    return declare_sums(feature, **{_name_others(feature): other.cast(nw.Int64).sum()})
 
 
 def settle(metric: Metric, others: float) -> Metric:

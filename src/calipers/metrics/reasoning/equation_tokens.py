@@ -91,11 +91,11 @@ class Token(NamedTuple):
 
 def tokenize(line: str) -> list[Token]:
     """Return the tokens of a line, without its list mark."""
-    return _multiply_by_of(_join_units(_Lexer(line).read()))
+    return _read_of_as_product(_join_units(_Lexer(line).read()))
 
 
 class _Lexer:
-    """Reads a line from left to right; each kind of match has a method that adds its tokens."""
+    """Reads a line from left to right; `read_KIND` adds the tokens of a kind of match."""
 
     def __init__(self, line: str) -> None:
         self.line = _EMPHASIS.sub(r" \1 ", line) if "*" in line else line
@@ -112,9 +112,12 @@ class _Lexer:
                 kind = "break"
             if kind == "skip":
                 self.money = match[0][-1] in _CURRENCY
+                continue
+            if kind in _AS_THEY_ARE:
+                self.add(_AS_THEY_ARE[kind], match)
             else:
                 _READ[kind](self, match)
-                self.money = False
+            self.money = False
         return self.tokens
 
     def add(self, kind: str, match: re.Match[str]) -> None:
@@ -125,7 +128,7 @@ class _Lexer:
         """Return the last token if it is of one of these kinds."""
         return self.tokens[-1] if self.tokens and self.tokens[-1].kind in kinds else None
 
-    def number(self, match: re.Match[str]) -> None:
+    def read_number(self, match: re.Match[str]) -> None:
         text = match[0]
         whole, _, fraction = _NOT_DIGIT.sub("", text).partition(".")
         digits = whole + fraction
@@ -135,30 +138,30 @@ class _Lexer:
             token._replace(decimals=len(fraction), digits=significant, money=self.money)
         )
 
-    def add_mixed(self, match: re.Match[str]) -> None:
+    def read_mixed(self, match: re.Match[str]) -> None:
         whole, over, under = (int(part) for part in re.split(r"[ /⁄]", match[0]))
         value = (whole * under + over, under)
         self.tokens.append(Token(NUMBER, match[0], *match.span(), *value))
 
-    def add_vulgar(self, match: re.Match[str]) -> None:
+    def read_vulgar(self, match: re.Match[str]) -> None:
         whole, (over, under) = int(match[0][:-1] or 0), _VULGAR[match[0][-1]]
         value = (whole * under + over, under)
         self.tokens.append(Token(NUMBER, match[0], *match.span(), *value))
 
-    def add_percent(self, match: re.Match[str]) -> None:
+    def read_percent(self, match: re.Match[str]) -> None:
         if last := self.get_last(NUMBER):
             self.tokens[-1] = last._replace(percent=True, end=match.end())
         else:
             self.add(BREAK, match)
 
-    def add_ellipsis(self, match: re.Match[str]) -> None:
+    def read_ellipsis(self, match: re.Match[str]) -> None:
         last = self.get_last(NUMBER)
         if last and not self.line[last.end : match.start()].strip():
             self.tokens[-1] = last._replace(inexact=True, end=match.end())
         else:
             self.add(BREAK, match)
 
-    def open_fraction(self, match: re.Match[str]) -> None:
+    def read_fraction(self, match: re.Match[str]) -> None:
         """Open `((`; a number that touches it makes it a mixed number, a parenthesis a product."""
         last, (start, end) = self.get_last(NUMBER, CLOSE), match.span()
         if last and last.end == start:
@@ -167,7 +170,7 @@ class _Lexer:
         self.tokens += [Token(OPEN, "frac", start, end), Token(OPEN, "(", end, end)]
         self.braces.append("numerator")
 
-    def open_brace(self, match: re.Match[str]) -> None:
+    def read_opening_brace(self, match: re.Match[str]) -> None:
         start, end = match.span()
         if self.braces and self.braces[-1] == "between":
             self.braces[-1] = "denominator"
@@ -175,7 +178,7 @@ class _Lexer:
         else:
             self.braces.append("plain")
 
-    def close_brace(self, match: re.Match[str]) -> None:
+    def read_closing_brace(self, match: re.Match[str]) -> None:
         start, end = match.span()
         part = self.braces.pop() if self.braces else "plain"
         if part == "numerator":
@@ -187,32 +190,32 @@ class _Lexer:
         elif part == "denominator":
             self.tokens += [Token(CLOSE, ")", start, start), Token(CLOSE, "frac", start, end)]
 
-    def join(self, match: re.Match[str]) -> None:
+    def read_join(self, match: re.Match[str]) -> None:
         self.add(JOIN, match)
         self.tokens[-1] = self.tokens[-1]._replace(inexact=match[0] not in ("=", "=="))
 
-    def add_stars(self, match: re.Match[str]) -> None:
+    def read_stars(self, match: re.Match[str]) -> None:
         """Keep `**` between two operands, a power; elsewhere it is Markdown's emphasis."""
-        if self.get_last(NUMBER, CLOSE) and self._touches_operand(match):
+        if self.get_last(NUMBER, CLOSE) and self._is_before_operand(match):
             self.add(FOREIGN, match)
 
-    def add_operator(self, match: re.Match[str]) -> None:
+    def read_operator(self, match: re.Match[str]) -> None:
         """Add an operator; a sign where no operand stands before it and one touches it."""
         text, before = match[0], self.line[: match.start()][-1:]
-        after_operand = self.get_last(NUMBER, CLOSE) or self._follows_unit()
+        after_operand = self.get_last(NUMBER, CLOSE) or self._is_after_unit()
         if text in ("x", "X") and not after_operand:
             self.add(FOREIGN, match)
         elif text not in SIGNS or after_operand or before.isalnum():
             self.add(OPERATOR, match)
         else:
-            self.add(SIGN if self._touches_operand(match) else OPERATOR, match)
+            self.add(SIGN if self._is_before_operand(match) else OPERATOR, match)
 
-    def label(self, match: re.Match[str]) -> None:
+    def read_label(self, match: re.Match[str]) -> None:
         self.add(WORD, match)
         words = match[0].partition("{")[2].strip("} ")
         self.tokens[-1] = self.tokens[-1]._replace(text=words)
 
-    def add_word(self, match: re.Match[str]) -> None:
+    def read_word(self, match: re.Match[str]) -> None:
         """Add a word; what touches a number is a variable (3x, 5m, 2Ann) unless a unit (5km)."""
         text, last = match[0], self.get_last(NUMBER, CLOSE)
         touches = last is not None and not _SPACE.search(self.line, last.end, match.start())
@@ -221,18 +224,18 @@ class _Lexer:
         is_name |= "_" in text or text[-1].isdigit()
         self.add(FOREIGN if is_variable or is_name else WORD, match)
 
-    def open(self, match: re.Match[str]) -> None:
+    def read_open(self, match: re.Match[str]) -> None:
         """Add a parenthesis; one that touches an operand multiplies it."""
         last = self.get_last(NUMBER, CLOSE)
         if last and last.end == match.start():
             self.tokens.append(Token(OPERATOR, "(", match.start(), match.start()))
         self.add(OPEN, match)
 
-    def _touches_operand(self, match: re.Match[str]) -> bool:
+    def _is_before_operand(self, match: re.Match[str]) -> bool:
         after = self.line[match.end() : match.end() + 1]
         return bool(after.strip()) and _STARTS_OPERAND.match(self.line, match.end()) is not None
 
-    def _follows_unit(self) -> bool:
+    def _is_after_unit(self) -> bool:
         """Say whether the words at the end follow a number, as a unit does."""
         for token in reversed(self.tokens[-_UNIT_WORDS:]):
             if token.kind != WORD and token.text != "/":
@@ -240,29 +243,11 @@ class _Lexer:
         return False
 
 
-def _add_as(kind: str) -> Callable[[_Lexer, re.Match[str]], None]:
-    return lambda lexer, match: lexer.add(kind, match)
-
-
+_AS_THEY_ARE = {"foreign": FOREIGN, "unit": WORD, "close": CLOSE, "break": BREAK}
 _READ: dict[str, Callable[[_Lexer, re.Match[str]], None]] = {
-    "fraction": _Lexer.open_fraction,
-    "join": _Lexer.join,
-    "foreign": _add_as(FOREIGN),
-    "ellipsis": _Lexer.add_ellipsis,
-    "label": _Lexer.label,
-    "percent": _Lexer.add_percent,
-    "mixed": _Lexer.add_mixed,
-    "number": _Lexer.number,
-    "vulgar": _Lexer.add_vulgar,
-    "stars": _Lexer.add_stars,
-    "operator": _Lexer.add_operator,
-    "unit": _add_as(WORD),
-    "word": _Lexer.add_word,
-    "open": _Lexer.open,
-    "close": _add_as(CLOSE),
-    "opening_brace": _Lexer.open_brace,
-    "closing_brace": _Lexer.close_brace,
-    "break": _add_as(BREAK),
+    kind: getattr(_Lexer, f"read_{kind}")
+    for kind in _TOKEN.groupindex
+    if kind != "skip" and kind not in _AS_THEY_ARE
 }
 
 
@@ -289,7 +274,7 @@ def _join_words_in_parentheses(tokens: list[Token], start: int) -> None:
         tokens[start : end + 1] = [token._replace(kind=WORD) for token in tokens[start : end + 1]]
 
 
-def _multiply_by_of(tokens: list[Token]) -> list[Token]:
+def _read_of_as_product(tokens: list[Token]) -> list[Token]:
     """Read `of` between a percentage or a fraction and a number as a product."""
     found: list[Token] = []
     position = 0

@@ -40,13 +40,13 @@ def judge_equation(left: Sequence[Token], right: Sequence[Token], *, inexact: bo
     if verdict is Verdict.RIGHT or not any(token.percent for token in (*left, *right)):
         return verdict
     readings = [(left, right)] + (
-        [(_expand_percent(left), right)] if _ends_in_percent(left) else []
+        [(_spell_percentage(left), right)] if _is_less_a_percentage(left) else []
     )
     verdicts = [_judge(a, b, inexact=inexact, hundredths=True) for a, b in readings]
     return min(verdict, *verdicts, key=list(Verdict).index)
 
 
-def _ends_in_percent(tokens: Sequence[Token]) -> bool:
+def _is_less_a_percentage(tokens: Sequence[Token]) -> bool:
     """Say whether a side is like `75 - 20%`: an amount less, or more, a part of itself."""
     kinds = [token.kind for token in tokens if token.kind != WORD]
     numbers = [token for token in tokens if token.kind == NUMBER]
@@ -55,7 +55,7 @@ def _ends_in_percent(tokens: Sequence[Token]) -> bool:
     return kinds == [NUMBER, OPERATOR, NUMBER] and is_sum and of_itself
 
 
-def _expand_percent(tokens: Sequence[Token]) -> list[Token]:
+def _spell_percentage(tokens: Sequence[Token]) -> list[Token]:
     """Return `75 - 20% * 75` for `75 - 20%`."""
     amount = next(token for token in tokens if token.kind == NUMBER)
     return [*tokens, amount._replace(kind=OPERATOR, text="*"), amount]

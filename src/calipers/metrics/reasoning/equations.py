@@ -121,7 +121,7 @@ def _judge_mark(mark: str) -> tuple[Equation, ...]:
 
 @lru_cache(maxsize=4096)
 def _judge_line(line: str) -> tuple[Equation, ...]:
-    sides, joins = _split(tokenize(_separate(line)))
+    sides, joins = _split(tokenize(_mark_breaks(line)))
     last = len(joins) - 1
     found = (
         _judge_pair(before, after, join, ends_line=position == last)
@@ -130,10 +130,10 @@ def _judge_line(line: str) -> tuple[Equation, ...]:
     return tuple(equation for equation in found if equation)
 
 
-def _separate(line: str) -> str:
+def _mark_breaks(line: str) -> str:
     """Return the line with breaks for arrows and the bars of a Markdown table, all in their places.
 
-    >>> _separate("| apples | 2 * 3 = 6 -> done |")
+    >>> _mark_breaks("| apples | 2 * 3 = 6 -> done |")
     '; apples ; 2 * 3 = 6 ;  done ;'
     """
     cells = line.strip()

@@ -6,7 +6,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
@@ -24,19 +24,10 @@ _counts = Feature(
 )
 
 
-def _declare_count(name: str, field: str) -> Feature:
-    return Feature(
-        name=name,
-        reads=(_counts,),
-        dtype=pl.Int64(),
-        expression=lambda _: pl.col(_counts.name).struct.field(field),
-    )
-
-
-equations = _declare_count("equations", "equations")
-wrong_equations = _declare_count("wrong_equations", "wrong")
-rounded_equations = _declare_count("rounded_equations", "rounded")
-equals_signs = _declare_count("equals_signs", "equals_signs")
+equations = declare_part("equations", _counts, "equations")
+wrong_equations = declare_part("wrong_equations", _counts, "wrong")
+rounded_equations = declare_part("rounded_equations", _counts, "rounded")
+equals_signs = declare_part("equals_signs", _counts, "equals_signs")
 
 wrong_share = Feature(
     name="math_usr",

@@ -71,10 +71,10 @@ def convert(
     """Yield both sides in the smallest unit, where they mix units of one dimension."""
     units = {unit for side in (left, right) for _, unit in _find_units(side) if unit in _DIMENSION}
     if has_mixed_units(left, right) and all(_SIZE[unit] for unit in units):
-        yield _scale(left), _scale(right)
+        yield _convert_to_smallest(left), _convert_to_smallest(right)
 
 
-def _scale(tokens: Sequence[Token]) -> list[Token]:
+def _convert_to_smallest(tokens: Sequence[Token]) -> list[Token]:
     """Return the side in the smallest unit; the unit after a fraction is that of the fraction."""
     sizes = {number.start: _SIZE.get(unit) or 1 for number, unit in _find_units(tokens)}
     scaled: list[Token] = []

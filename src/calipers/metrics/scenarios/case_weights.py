@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -14,34 +14,7 @@ from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 _EXAMPLE = "for example by_category: {adversarial: 2}"
 
 
-class WeightsByName(Mapping[str, float]):
-    """Numbers from 0 on, by name; never changes, so that settings can be compared and hashed."""
-
-    __slots__ = ("_by_name",)
-
-    def __init__(self, by_name: Mapping[str, float] | None = None, *, of: str = "weights") -> None:
-        """Check the weights; `of` says in messages whose they are."""
-        for name, weight in (by_name or {}).items():
-            _check(name, weight, of)
-        self._by_name = {name: float(weight) for name, weight in (by_name or {}).items()}
-
-    def __getitem__(self, name: str) -> float:
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._by_name.items()))
-
-    def __repr__(self) -> str:
-        return repr(self._by_name)
-
-
-def _check(name: Any, weight: Any, of: str) -> None:
+def _check_weight(name: Any, weight: Any, of: str) -> float:
     if not isinstance(name, str):
         raise UsageError(f"{of}: {name!r} is not a name", fix="put it in quotes")
     if (
@@ -54,6 +27,7 @@ def _check(name: Any, weight: Any, of: str) -> None:
             f"{of}: the weight of {name!r} is {weight!r}, not a number from 0 on",
             fix="a scenario of weight 2 counts twice, one of weight 0 not at all",
         )
+    return float(weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +38,14 @@ class CaseWeights:
     {'by_category': {'adversarial': 2.0}, 'by_capability': {}}
     """
 
-    by_category: Mapping[str, float] = field(default_factory=WeightsByName)
-    by_capability: Mapping[str, float] = field(default_factory=WeightsByName)
+    by_category: Mapping[str, float] = field(default_factory=dict, hash=False)
+    by_capability: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        for name in ("by_category", "by_capability"):
-            object.__setattr__(self, name, WeightsByName(getattr(self, name), of=f"weights.{name}"))
+        for key in ("by_category", "by_capability"):
+            given = (getattr(self, key) or {}).items()
+            checked = {name: _check_weight(name, each, f"weights.{key}") for name, each in given}
+            object.__setattr__(self, key, checked)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return the weights as in a policy file."""

@@ -128,19 +128,17 @@ def _sum_squares(totals: Totals) -> float:
 def _express_effect() -> nw.Expr:
     moved = (
         nw.when(~part.column.is_null())
-        .then((part.column - centre(_name_mean(part))) * centre(_name_scale(part)))
+        .then(
+            (part.column - centre(_name_number(part, "mean"))) * centre(_name_number(part, "scale"))
+        )
         .otherwise(0.0)
         for part in _PARTS
     )
     return nw.when(~_are_null(*(part.column for part in _PARTS))).then(reduce(add, moved))
 
 
-def _name_mean(part: _Part) -> str:
-    return f"{_NAME}__{part.metric.name}__mean"
-
-
-def _name_scale(part: _Part) -> str:
-    return f"{_NAME}__{part.metric.name}__scale"
+def _name_number(part: _Part, what: str) -> str:
+    return f"{_NAME}__{part.metric.name}__{what}"
 
 
 def _explain_missing(totals: Totals) -> str | None:
@@ -232,8 +230,8 @@ final_score = Metric(
         name=_NAME,
         rows=_SHARED,
         centre=lambda _: 0.0,
-        numbers={_name_mean(part): part.mean for part in _PARTS}
-        | {_name_scale(part): part.scale for part in _PARTS},
+        numbers={_name_number(part, "mean"): part.mean for part in _PARTS}
+        | {_name_number(part, "scale"): part.scale for part in _PARTS},
         effect=_express_effect(),
         squares=_sum_squares,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf, Totals
+from calipers.metrics.declare.declaration import Aggregate, Feature, OneOf, Totals, add_up
 from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.metrics.judged.judgments import judged_passed
 from calipers.metrics.scenarios.behaviors import has_violation, is_unchecked, ruled_passed
@@ -75,7 +75,7 @@ def note_overruled(groups: Iterable[Totals]) -> Iterator[str]:
         "leave `passed` out to have the judges decide",
     }
     for name, note in notes.items():
-        if count := int(sum(totals.get(name, 0) or 0 for totals in groups)):
+        if count := add_up(groups, name):
             has = "record has" if count == 1 else "records have"
             yield f"{count:,} {has} `passed: true` {note}"
 

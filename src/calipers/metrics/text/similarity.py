@@ -8,7 +8,16 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Metric, Totals
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    Aggregate,
+    Feature,
+    Frame,
+    Metric,
+    Totals,
+    add_up,
+    declare_part,
+)
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.text.references import (
@@ -78,15 +87,6 @@ scored = Feature(
 )
 
 
-def _declare_part(name: str, *, of: Feature, part: str) -> Feature:
-    return Feature(
-        name=name,
-        reads=(of,),
-        dtype=CHOSEN[part],
-        expression=lambda _: pl.col(of.name).struct.field(part),
-    )
-
-
 def _declare_similarity(
     name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]
 ) -> Feature:
@@ -107,12 +107,12 @@ def _declare_similarity(
     )
 
 
-best_reference = _declare_part("best_reference", of=chosen_reference, part="index")
+best_reference = declare_part("best_reference", chosen_reference, "index")
 cosine_similarity = _declare_similarity("cosine_similarity", cosine)
 jaccard_similarity = _declare_similarity("jaccard_similarity", jaccard)
-semantic_similarity = _declare_part("semantic_similarity", of=scored, part=SEMANTIC)
-semantic_reason = _declare_part("_semantic_reason", of=scored, part=REASON)
-semantic_cut = _declare_part("_semantic_cut", of=scored, part=CUT)
+semantic_similarity = declare_part("semantic_similarity", scored, SEMANTIC)
+semantic_reason = declare_part("_semantic_reason", scored, REASON)
+semantic_cut = declare_part("_semantic_cut", scored, CUT)
 
 
 def _weigh_parts(settings: Settings) -> pl.Expr:
@@ -251,12 +251,12 @@ def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[st
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
-    if cut := int(sum(totals.get(f"{semantic_cut.name}__sum", 0) for totals in groups)):
+    if cut := add_up(groups, f"{semantic_cut.name}__sum"):
         yield (
             f"{_count_records(cut)} with a text longer than {settings.semantic_model} reads: "
             "semantic_similarity is by its beginning"
         )
-    lacking = int(sum(totals.get("semantic__lacking", 0) for totals in groups))
+    lacking = add_up(groups, "semantic__lacking")
     if lacking and settings.missing == "renormalize" and _has_any(groups, "output_similarity__n"):
         records = _count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"

@@ -8,7 +8,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals, add_up, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.traces.graphs.messages import find_highest_centrality
@@ -50,12 +50,7 @@ coordination_centrality = Feature(
     ),
 )
 
-task_distribution_balance = Feature(
-    name="task_distribution_balance",
-    reads=(trace,),
-    dtype=pl.Float64(),
-    expression=lambda _: part("balance"),
-)
+task_distribution_balance = declare_part("task_distribution_balance", trace, "balance")
 
 
 def _compute_unknown_share(totals: Totals) -> float | None:
@@ -121,12 +116,8 @@ balance_mean = mean(
 def note_messages(groups: Iterable[Totals]) -> Iterator[str]:
     """Yield how many messages are of types that count neither as coordination nor as work."""
     groups = list(groups)
-    messages, unknown = (
-        int(sum(totals.get(name, 0) or 0 for totals in groups))
-        for name in ("messages__sum", "messages__unknown")
-    )
-    if unknown:
+    if unknown := add_up(groups, "messages__unknown"):
         yield (
-            f"{unknown} of {messages} messages are of no known type and count as no overhead; "
-            f"known: {', '.join((*COORDINATING, *PRODUCTIVE))}"
+            f"{unknown} of {add_up(groups, 'messages__sum')} messages are of no known type and "
+            f"count as no overhead; known: {', '.join((*COORDINATING, *PRODUCTIVE))}"
         )

@@ -9,7 +9,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.batches import map_known
-from calipers.metrics.declare.declaration import Feature, Totals
+from calipers.metrics.declare.declaration import Feature, Totals, add_up, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.traces.graphs.paths import measure_convergence
@@ -47,20 +47,8 @@ _selected = Feature(
     stored=False,
 )
 
-tool_selection_accuracy = Feature(
-    name="tool_selection_accuracy",
-    reads=(_selected,),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col(_selected.name).struct.field("share"),
-)
-
-_unmapped = Feature(
-    name="_unmapped_calls",
-    reads=(_selected,),
-    dtype=pl.Int64(),
-    expression=lambda _: pl.col(_selected.name).struct.field("unmapped"),
-)
-
+tool_selection_accuracy = declare_part("tool_selection_accuracy", _selected, "share")
+_unmapped = declare_part("_unmapped_calls", _selected, "unmapped")
 _calls = declare_count("_tool_calls", part("tool_calls").list.len())
 
 path_convergence_mean = mean(
@@ -120,14 +108,10 @@ tool_selection_mean = mean(
 def note_tools(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
     """Yield how many calls count as wrong because the mapping lacks their context."""
     groups = list(groups)
-    calls, unmapped = (
-        int(sum(totals.get(name, 0) or 0 for totals in groups))
-        for name in ("tool_calls__sum", "tool_calls__unmapped")
-    )
-    if unmapped:
+    if unmapped := add_up(groups, "tool_calls__unmapped"):
         given = settings.optimal_tools
         source = "their own optimal_tools" if given is None else given.source
         yield (
-            f"{unmapped} of {calls} calls count as a wrong choice of tool: "
-            f"{source} names none for their context, and has no '*'"
+            f"{unmapped} of {add_up(groups, 'tool_calls__sum')} calls count as a wrong choice of "
+            f"tool: {source} names none for their context, and has no '*'"
         )

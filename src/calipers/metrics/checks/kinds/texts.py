@@ -26,7 +26,7 @@ def _evaluate(expression: pl.Expr, **columns: pl.Series) -> pl.Series:
     return pl.DataFrame(spread).select(expression.alias("held")).to_series()
 
 
-def _contains(reply: pl.Series, wanted: pl.Series, *, literal: bool = True) -> pl.Series:
+def _search(reply: pl.Series, wanted: pl.Series, *, literal: bool = True) -> pl.Series:
     if len(wanted) == 1 and wanted[0] is not None:
         return reply.str.contains(wanted[0], literal=literal)
     test = pl.col("reply").str.contains(pl.col("wanted"), literal=literal)
@@ -41,7 +41,7 @@ class Contains(TextKind):
     example = "{order_id}"
 
     def hold(self, replies: Replies) -> pl.Series:
-        return _contains(replies.text, replies.fill(self.text))
+        return _search(replies.text, replies.fill(self.text))
 
 
 class IContains(TextKind):
@@ -53,7 +53,7 @@ class IContains(TextKind):
 
     def hold(self, replies: Replies) -> pl.Series:
         wanted = replies.fill(self.text).str.to_lowercase()
-        return _contains(replies.text.str.to_lowercase(), wanted)
+        return _search(replies.text.str.to_lowercase(), wanted)
 
 
 class Equals(TextKind):
@@ -106,7 +106,7 @@ class Regex(TextKind):
         return cls(text)
 
     def hold(self, replies: Replies) -> pl.Series:
-        return _contains(replies.text, replies.fill(self.text, quoted=True), literal=False)
+        return _search(replies.text, replies.fill(self.text, quoted=True), literal=False)
 
     def tell(self, replies: Replies) -> pl.Series:
         pattern = replies.fill(self.text, quoted=True)
