@@ -116,7 +116,7 @@ class Agreement(Printed, Tabular):
             "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per measure, of all raters and of each pair."""
         yield from list_metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
         for pair in self.pairs:

@@ -68,7 +68,7 @@ def find_effects(rows: pl.DataFrame, values: WeightedValues) -> Floats | None:
     if not np.isfinite(largest) or not largest:
         return None
     if isinstance(metric.aggregate, Rank):
-        factor = -_value_per_row(rows[metric.aggregate.feature.name], metric.aggregate.percent)
+        factor = -_measure_slope(rows[metric.aggregate.feature.name], metric.aggregate.percent)
         return factor * effects if factor else None
     direction = effects / largest
     nudged = values(np.vstack([1 + _NUDGE * direction, 1 - _NUDGE * direction]))[metric.name]
@@ -76,7 +76,7 @@ def find_effects(rows: pl.DataFrame, values: WeightedValues) -> Floats | None:
     return factor * direction if np.isfinite(factor) and factor else None
 
 
-def _value_per_row(column: pl.Series, percent: int) -> float:
+def _measure_slope(column: pl.Series, percent: int) -> float:
     """Return how far a quantile moves when one row more is below it: Woodruff (1952).
 
     From the values two standard errors of the share below and above it.

@@ -84,7 +84,7 @@ class PowerAnalysis(Printed, Tabular):
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group, metric and number of runs."""
         for group in self.groups:
             for name, found in group.metrics.items():

@@ -188,7 +188,7 @@ class Ranking(Printed, Tabular):
             **{name: value for name, value in further.items() if value},
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per metric and system."""
         for ranked in self.metrics:
             for each in ranked.systems:

@@ -212,7 +212,7 @@ class Compared(Printed, Tabular):
             **{name: value for name, value in further.items() if value},
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per pair, group and metric."""
         for whole in self.pairs:
             for pair in (whole, *whole.groups):

@@ -248,19 +248,19 @@ def _compare_groups(
     of_two: Callable[[TaskRows, TaskRows, Sequence[Metric], Options], Pair],
 ) -> Pair:
     """Return the comparison of all tasks and, if asked for, that of each group on both sides."""
+
+    def select(side: TaskRows, text: str) -> TaskRows:
+        return replace(side, rows=side.rows.filter(pl.col(GROUP) == text))
+
     whole = of_two(base, candidate, metrics, options)
     if not options.by:
         return whole
     texts = set(base.rows[GROUP].unique()) & set(candidate.rows[GROUP].unique())
     groups = [
-        replace(of_two(_group(base, text), _group(candidate, text), metrics, options), by=key)
+        replace(of_two(select(base, text), select(candidate, text), metrics, options), by=key)
         for text, key in sort_keys(texts, options.by).items()
     ]
     return replace(whole, groups=tuple(groups))
-
-
-def _group(side: TaskRows, text: str) -> TaskRows:
-    return replace(side, rows=side.rows.filter(pl.col(GROUP) == text))
 
 
 def _adjust_p_values(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Pair]:

@@ -64,7 +64,7 @@ def _show_error(request: Request, error: Exception) -> Response:
         return _show_not_yet(request, error)
     status = 404 if isinstance(error, NotHere) else 400
     title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
-    return _page(request, status, title, error.message, error.fix)
+    return _render_error(request, status, title, error.message, error.fix)
 
 
 def _show_not_yet(request: Request, error: NotYet) -> Response:
@@ -80,7 +80,7 @@ def _show_not_yet(request: Request, error: NotYet) -> Response:
 
 def _show_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return _page(
+    return _render_error(
         request, status, "Not here", "There is no such page.", "go back to the list of runs"
     )
 
@@ -88,10 +88,10 @@ def _show_not_found(request: Request, error: Exception) -> Response:
 def _show_bug(request: Request, error: Exception) -> Response:
     """Return a page for an internal error: its name, and nothing about the machine."""
     said = f"{type(error).__name__}: a bug in calipers"
-    return _page(request, 500, "Something went wrong", said, "the terminal shows where")
+    return _render_error(request, 500, "Something went wrong", said, "the terminal shows where")
 
 
-def _page(request: Request, status: int, title: str, message: str, fix: str) -> Response:
+def _render_error(request: Request, status: int, title: str, message: str, fix: str) -> Response:
     part = request.headers.get("hx-request") == "true"
     name = "_error.html" if part else "error.html"
     return get_site(request).render(name, status, title=title, message=message, fix=fix)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from uuid import uuid4
 
 from calipers.metrics.declare.settings import Settings
 from calipers.records.reading import AS_IT_IS, ReadingChoices
@@ -56,24 +55,11 @@ def begin(place: Path) -> None:
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that is whole or not there; two who build the same index write the same."""
-    # A name of its own for every write: two requests may build the same index at once.
-    beside = path.with_name(f".{os.getpid()}-{uuid4().hex}-{path.name}")
-    write(beside)
-    beside.replace(path)
-
-
 def forget_older(place: Path) -> None:
     """Remove all but the latest states of a source."""
     states = sorted(_list_indexes(place.parent), key=_get_last_use, reverse=True)
     for old in states[_KEPT_STATES:]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def touch(place: Path) -> None:
-    """Remember that the index was used."""
-    (place / META).touch()
 
 
 def prune(most_bytes: int = MOST_BYTES) -> None:

@@ -104,11 +104,11 @@ class Catalog:
                 self._until = 0.0  # it may have come just now
         if known is None:
             known = next((entry for entry in self.list_entries() if entry.id == id_), None)
-        if known is None or not self._contains(known):
+        if known is None or not self._is_there(known):
             raise NotHere("nothing of that name is in the folder")
         return known
 
-    def _contains(self, entry: Entry) -> bool:
+    def _is_there(self, entry: Entry) -> bool:
         """Say whether an entry is still in the folder; a run may not have a journal yet."""
         if entry.folder is not None and not entry.records.exists():
             return is_inside(entry.folder, self.root)
@@ -160,7 +160,7 @@ def _walk_entries(root: Path) -> Iterator[Entry]:
         for name in files:
             path = here / name
             listed = not name.startswith(".") and is_readable(path)
-            if listed and is_inside(path, root) and path.is_file() and _holds_records(path):
+            if listed and is_inside(path, root) and path.is_file() and _has_records(path):
                 yield _make_entry(root, path)
 
 
@@ -216,7 +216,7 @@ def _is_one_table(folder: Path, folders: list[str], files: list[str]) -> bool:
     return not others and (numbered or bool(by_key)) and bool(list_parts(folder))
 
 
-def _holds_records(path: Path) -> bool:
+def _has_records(path: Path) -> bool:
     """Say whether a `.json` file holds a record per line or a log; others are told by name."""
     if path.suffix.lower() != ".json":
         return True

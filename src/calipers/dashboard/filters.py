@@ -117,7 +117,7 @@ def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
         elif name in RESERVED:
             found[name] = value
         elif value:
-            filters.append(_filter(name, value))
+            filters.append(_read_filter(name, value))
     if found.get("add_field") and found.get("add_value"):
         filters.append(_read_added(found))
     if len(filters) > _MOST_FILTERS:
@@ -126,12 +126,12 @@ def read_query(pairs: Iterable[tuple[str, str]]) -> Query:
         filters=tuple(dict.fromkeys(filters)),
         text=_check_length(found.get("q", "").strip(), "q"),
         sort=_check_length(found.get("sort", ""), "sort"),
-        page=_page(found.get("page", "")),
+        page=_read_page(found.get("page", "")),
         by=tuple(dict.fromkeys(by)),
     )
 
 
-def _filter(name: str, value: str) -> Filter:
+def _read_filter(name: str, value: str) -> Filter:
     operator = _SUFFIXES.get(name[-1:], "=")
     field = name if operator == "=" else name[:-1]
     return Filter(_check_length(field, "a field"), operator, _check_length(value, field))
@@ -153,7 +153,7 @@ def _check_length(text: str, name: str) -> str:
     return text
 
 
-def _page(text: str) -> int:
+def _read_page(text: str) -> int:
     if not text:
         return 1
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) < 10**9:
@@ -192,18 +192,18 @@ def _match(condition: Filter, column: pl.Series) -> pl.Series:
         pattern = f"(?i){pl.escape_regex(value)}"
         return column.cast(pl.String).str.contains(pattern).fill_null(value=False)
     if operator in (">=", "<="):
-        number = _number(condition)
+        number = _read_number(condition)
         if classify(column.dtype) not in ("number", "whole"):
             raise UsageError(
                 f"{condition}: not a field of numbers", fix="compare texts with = or ~="
             )
         found = column >= number if operator == ">=" else column <= number
         return found.fill_null(value=False)
-    same = _equal(condition, column).fill_null(value=False)
+    same = _match_value(condition, column).fill_null(value=False)
     return same if operator == "=" else ~same
 
 
-def _equal(condition: Filter, column: pl.Series) -> pl.Series:
+def _match_value(condition: Filter, column: pl.Series) -> pl.Series:
     kind = classify(column.dtype)
     if kind == "boolean":
         word = condition.value.lower()
@@ -211,11 +211,11 @@ def _equal(condition: Filter, column: pl.Series) -> pl.Series:
             raise UsageError(f"{condition}: not true or false", fix=f"true, false or {NONE}")
         return column if word in _TRUE else ~column
     if kind in ("number", "whole"):
-        return column == _number(condition)
+        return column == _read_number(condition)
     return column == condition.value
 
 
-def _number(condition: Filter) -> float:
+def _read_number(condition: Filter) -> float:
     try:
         number = float(condition.value)
     except ValueError:

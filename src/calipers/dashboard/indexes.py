@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune, touch
+from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
@@ -129,7 +129,7 @@ class Indexes:
                 entry.records,
                 entry.files(),
                 self._find_map(entry),
-                self._settings(entry),
+                self._find_settings(entry),
                 self._find_reading(entry),
                 self._only_now,
             )
@@ -146,7 +146,7 @@ class Indexes:
         """Return how the file is read; results of runs are read as what they are."""
         return AS_IT_IS if entry.is_run else self._reading
 
-    def _settings(self, entry: Entry) -> Settings:
+    def _find_settings(self, entry: Entry) -> Settings:
         """Return what the records are measured by: their run's settings and further checks."""
         settings = read_run_settings(entry.folder)
         if self._checks is None:
@@ -210,12 +210,12 @@ class Indexes:
             Selector(index),
             share=min(job.share, 0.99),
             key=f"{place} {index.rows}",
-            settings=self._settings(entry),
+            settings=self._find_settings(entry),
         )
 
     def _open_finished(self, place: Path, entry: Entry) -> Opened:
         selector = self._open.get(place, lambda: _open_selector(place))
-        return Opened(selector, key=str(place), settings=self._settings(entry))
+        return Opened(selector, key=str(place), settings=self._find_settings(entry))
 
     def close(self) -> None:
         """Begin nothing more."""
@@ -244,7 +244,7 @@ class Indexes:
                     place,
                     report_progress,
                     self._find_map(entry),
-                    self._settings(entry),
+                    self._find_settings(entry),
                 )
             forget_older(place)
         except CalipersError as error:
@@ -274,7 +274,7 @@ def _read_systems(meta: Path, changed: int) -> Mapping[str, tuple[str, ...]]:
 
 
 def _open_selector(place: Path) -> Selector:
-    touch(place)
+    (place / META).touch()  # it was used now
     selector = Selector(Index.open(place))
     later = Timer(_PRELOAD_AFTER, selector.index.preload)
     later.daemon = True

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin, write_whole
+from calipers.dashboard.cache_folder import META, begin
 from calipers.dashboard.chunks import Exact, cut_chunk
 from calipers.dashboard.index import (
     LONG_TEXTS,
@@ -27,6 +27,7 @@ from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Chunk, Source, Wanted, open_sources
+from calipers.support.whole_files import stage_file, write_whole
 
 SYSTEMS = ("model", "tier")  # the fields that tell systems apart
 MOST_SYSTEMS = 50  # that a choice has room for
@@ -112,16 +113,16 @@ def build(
     left_out: list[str] = []
     while True:
         try:
-            plan = ViewOptions(settings=_for_columns(settings or Settings(), columns)).plan()
+            plan = ViewOptions(settings=_restrict_checks(settings or Settings(), columns)).plan()
             summary = _build(source, folder, names, plan, tuple(left_out), progress)
         except MixedTypes as found:
             left_out.append(found.name)
         else:
             break
-    write_whole(folder / META, lambda path: path.write_text(summary.to_json(), encoding="utf-8"))
+    write_whole(folder / META, summary.to_json())
 
 
-def _for_columns(settings: Settings, columns: Collection[str]) -> Settings:
+def _restrict_checks(settings: Settings, columns: Collection[str]) -> Settings:
     """Return the settings with checks that may look at these columns."""
     if settings.checks is None:
         return settings
@@ -193,14 +194,16 @@ def write_orders(folder: Path) -> None:
     index = Index.open(folder)
     for name in index.summary.values:
         order = sort_rows(index.read_column(name)).to_frame("row")
-        write_whole(folder / name_order(name), order.write_ipc)
+        with stage_file(folder / name_order(name)) as beside:
+            order.write_ipc(beside)
 
 
 def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> None:
     """Write the rows as an Arrow file, without the columns that have no value."""
     empty = (column.name for column in rows.iter_columns() if column.null_count() == len(column))
     lean = rows.with_columns(pl.lit(None).alias(name) for name in empty)
-    write_whole(path, lambda beside: lean.write_ipc(beside, record_batch_size=batch_rows))
+    with stage_file(path) as beside:  # two who build the same index write the same
+        lean.write_ipc(beside, record_batch_size=batch_rows)
 
 
 def _list_values(plan: Plan) -> dict[str, str]:

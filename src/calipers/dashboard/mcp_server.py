@@ -40,7 +40,7 @@ class FolderTools:
 
     def read_verdict(self, run: str) -> dict[str, Any]:
         """Say whether a run passed its gate, and for which reasons a check failed or warns."""
-        gate = self._read_gate(self._find(run))
+        gate = self._read_gate(self._find_entry(run))
         if gate is None:
             raise UsageError(f"{run}: it has no verdict", fix="ask for its score instead")
         checks = [each for each in gate.get("checks", ()) if each.get("verdict") != "pass"]
@@ -58,25 +58,25 @@ class FolderTools:
         """
         from calipers.scores.api import score  # noqa: PLC0415 (loads Polars)
 
-        return score(self._files(run), by=by or [], metrics=metrics or ()).to_markdown()
+        return score(self._find_files(run), by=by or [], metrics=metrics or ()).to_markdown()
 
     def compare(self, base: str, candidate: str) -> str:
         """Compare two runs on the tasks both have: differences, intervals, p-values, flips."""
         from calipers.comparisons.api import compare  # noqa: PLC0415 (loads Polars)
 
-        return compare(self._files(base), self._files(candidate)).to_markdown()
+        return compare(self._find_files(base), self._find_files(candidate)).to_markdown()
 
     def explain(self, metric: str, run: str) -> str:
         """Explain a metric's value: formula, rows used and left out, rows that move it most."""
         from calipers.scores.api import explain  # noqa: PLC0415 (loads Polars)
 
-        return explain(metric, self._files(run)).to_markdown()
+        return explain(metric, self._find_files(run)).to_markdown()
 
     def list_failed_samples(self, run: str, most: int = 10) -> list[dict[str, Any]]:
         """List samples that failed or are wrong: who answered, with the texts, cut to be short."""
         from calipers.runs.api import report  # noqa: PLC0415 (loads Polars)
 
-        made = report(self._files(run), samples=max(1, min(most, _MOST_SAMPLES)))
+        made = report(self._find_files(run), samples=max(1, min(most, _MOST_SAMPLES)))
         return [
             {
                 "kind": sample.kind,
@@ -100,10 +100,10 @@ class FolderTools:
     def _read_gate(self, entry: Entry) -> dict[str, Any] | None:
         return None if entry.folder is None else self._catalog.read_stored(entry.folder / GATE)
 
-    def _files(self, run: str) -> list[str]:
-        return [str(self._find(run).records)]
+    def _find_files(self, run: str) -> list[str]:
+        return [str(self._find_entry(run).records)]
 
-    def _find(self, run: str) -> Entry:
+    def _find_entry(self, run: str) -> Entry:
         entries = {entry.name: entry for entry in self._catalog.list_entries()}
         if run not in entries:
             raise UsageError(f"{run!r}: no such run or file", fix=nearest(run, entries))

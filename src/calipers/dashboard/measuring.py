@@ -100,16 +100,16 @@ class ComparedViews:
         rows = self.flipped
         if which in ("lost", "won"):
             rows = rows.filter(pl.col("lost") == (which == "lost"))
-        return [_flip(row) for row in rows.head(most).iter_rows(named=True)]
+        return [_read_flip(row) for row in rows.head(most).iter_rows(named=True)]
 
     def find_neighbours(self, id_: str, run: str | None) -> tuple[Flip | None, Flip | None]:
         """Return the flips before and after that of a task and run; None where there is none."""
         places = (self.flipped["id"] == id_).arg_true() if self.flipped.height else ()
         for at in places:
-            if _flip(self.flipped.row(at, named=True)).run == run:
+            if _read_flip(self.flipped.row(at, named=True)).run == run:
                 beside = (self.flipped.slice(n, 1) if n >= 0 else None for n in (at - 1, at + 1))
                 return tuple(  # type: ignore[return-value]
-                    _flip(one.row(0, named=True)) if one is not None and one.height else None
+                    _read_flip(one.row(0, named=True)) if one is not None and one.height else None
                     for one in beside
                 )
         return None, None
@@ -151,7 +151,7 @@ class Measuring:
     def compare(self, views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
         """Return the comparison of the first view with each of the others, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in views)
-        return self._comparisons.get(key, lambda: _compare(views))
+        return self._comparisons.get(key, lambda: _compare_views(views))
 
     def rank(
         self,
@@ -170,39 +170,41 @@ class Measuring:
             unpaired=not any("id" in opened.index.summary.fields for opened, _, _ in views),
         )
         return self._rankings.get(
-            (of, metric, by, tasks), lambda: _ranked(views, metric, by, asked)
+            (of, metric, by, tasks), lambda: _rank_views(views, metric, by, asked)
         )
 
 
-def _ranked(
+def _find_settings(views: Sequence[tuple[Opened, Query, str]]) -> Settings:
+    """Return the settings of the metrics that all views have; the defaults where they differ."""
+    first = views[0][0].settings
+    return first if all(opened.settings == first for opened, _, _ in views) else Settings()
+
+
+def _rank_views(
     views: Sequence[tuple[Opened, Query, str]],
     metric: str | None,
     by: str | None,
     asked: RankOptions,
 ) -> Ranking:
-    first = views[0][0].settings
-    alike = all(opened.settings == first for opened, _, _ in views)
     options = ViewOptions(
         on_bad="skip",
         by=(FILE,) if len(views) > 1 else (by,) if by else (),
         metrics=(metric,) if metric else (),
-        settings=first if alike else Settings(),
+        settings=_find_settings(views),
     )
     return rank_data([select_records(*view) for view in views], options, asked)
 
 
-def _compare(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
+def _compare_views(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
     sides = [select_records(*view) for view in views]
-    first = views[0][0].settings
-    alike = all(opened.settings == first for opened, _, _ in views)
-    options = ViewOptions(on_bad="skip", settings=first if alike else Settings())
+    options = ViewOptions(on_bad="skip", settings=_find_settings(views))
     flipped: list[pl.DataFrame] = []
     asked = CompareOptions(take_flips=flipped.append, to_first=True, flip_signs=False)
     result = compare_data(sides, options, asked)
     return ComparedViews(result, flipped[0] if flipped else pl.DataFrame())
 
 
-def _flip(found: Mapping[str, Any]) -> Flip:
+def _read_flip(found: Mapping[str, Any]) -> Flip:
     run = format_run(found["run"])
     return Flip(
         id=str(found["id"]),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calipers.engines.plan import Plan
-from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.text.similarity import semantic_similarity
 from calipers.records.sources import Source
@@ -19,13 +18,9 @@ class ViewOptions(Options):
     def plan(self, sources: Sequence[Source] = ()) -> Plan:
         """Return the plan without metrics that are based on a model's similarity."""
         plan = super().plan(sources)
-        return replace(plan, metrics=tuple(filter(_needs_no_model, plan.metrics)))
+        own = (each for each in plan.metrics if not any(map(_needs_model, each.features)))
+        return replace(plan, metrics=tuple(own))
 
 
-def needs_no_model(feature: Feature) -> bool:
-    """Say whether a feature is available without a language model."""
-    return semantic_similarity not in feature.inputs and not feature.name.startswith("_sem")
-
-
-def _needs_no_model(metric: Metric) -> bool:
-    return all(map(needs_no_model, metric.features))
+def _needs_model(feature: Feature) -> bool:
+    return semantic_similarity in feature.inputs or feature.name.startswith("_sem")

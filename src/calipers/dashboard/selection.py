@@ -98,7 +98,7 @@ class Selector:
     def _select_by_search(self, query: Query, search: Search) -> Selected:
         rows = search.list_rows()
         if query.sort:
-            name, largest_first = _sort(query.sort)
+            name, largest_first = _split_sort(query.sort)
             values = check_column(name, self.index).gather(rows)
             rows = rows.gather(values.arg_sort(descending=largest_first, nulls_last=True))
         return Selected(rows, search.rows_done, self.index.rows)
@@ -110,7 +110,7 @@ class Selector:
 
     def _sort(self, sort: str) -> pl.Series:
         """Return rows by ascending or descending value; rows without a value come last."""
-        name, largest_first = _sort(sort)
+        name, largest_first = _split_sort(sort)
         missing = check_column(name, self.index).null_count()
         order = self.index.order(name)
         if not largest_first:
@@ -119,7 +119,7 @@ class Selector:
         return pl.concat([order.head(known).reverse(), order.tail(missing)])
 
 
-def _sort(text: str) -> tuple[str, bool]:
+def _split_sort(text: str) -> tuple[str, bool]:
     return text.removeprefix("-"), text.startswith("-")
 
 

@@ -14,7 +14,6 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
 from calipers.dashboard.assets import locate_asset
-from calipers.dashboard.cache_folder import write_whole
 from calipers.dashboard.catalog import Catalog, Entry
 from calipers.dashboard.filters import OPERATORS, Query, read_query
 from calipers.dashboard.grouping import add_groups
@@ -32,6 +31,7 @@ from calipers.reports.pages.texts import clip_text
 from calipers.reports.pages.vega import PageFigure, make_page_figure
 from calipers.scores.results import FlakyTask, Score
 from calipers.support.version import __version__
+from calipers.support.whole_files import write_whole
 
 if TYPE_CHECKING:
     from calipers.dashboard.measuring import Measuring
@@ -82,11 +82,7 @@ class Site:
     def keep(self, entry: Entry, score: Score) -> None:
         """Keep the score of all records beside their index, for the list and the next start."""
         if entry.folder is None and self.indexes.is_there(entry):
-            text = score.to_json()
-            write_whole(
-                self.indexes.locate(entry) / _KEPT_SCORE,
-                lambda path: path.write_text(text, encoding="utf-8"),
-            )
+            write_whole(self.indexes.locate(entry) / _KEPT_SCORE, score.to_json())
 
     def open(self, run: Run) -> Opened:
         """Return the index of a run or file; of a run that goes on, one of a moment ago."""
@@ -112,12 +108,12 @@ class Site:
     def render(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
         """Return the page of a template."""
         name = self.catalog.root.name or str(self.catalog.root)
-        text = _templates().get_template(template).render(site_name=name, **values)
+        text = _load_templates().get_template(template).render(site_name=name, **values)
         return HTMLResponse(text, status)
 
 
 @cache
-def _templates() -> Environment:
+def _load_templates() -> Environment:
     """Return the templates of the dashboard before those that all pages share."""
     made = make_environment(PackageLoader("calipers.dashboard"))
     made.globals |= {

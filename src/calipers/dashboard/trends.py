@@ -13,7 +13,7 @@ from calipers.dashboard.site import Site
 from calipers.metrics import metric_named
 from calipers.records.result_folder import read_run_time
 from calipers.reports.figures import group_name
-from calipers.reports.table import ABSENT, Cell, Column, Row, Table
+from calipers.reports.table import ABSENT, Cell, Column, Table, estimate_cell, make_rows
 from calipers.scores.results import Measured
 
 MOST_RUNS = 100  # the newest
@@ -97,27 +97,19 @@ def tabulate_runs(runs: Sequence[TrendRun], systems: Sequence[str], metric: str)
         Column(name="gate", kind="tag"),
         *(Column(name=name) for name in systems),
     )
-    rows = [
-        Row(
-            cells=(
-                Cell(value=each.run.name, link=f"/runs/{each.run.id}"),
-                each.when,
-                _make_tag(each.run.verdict),
-                *(_make_cell(each.values.get(name)) for name in systems),
-            )
+    rows = make_rows(
+        (
+            Cell(value=each.run.name, link=f"/runs/{each.run.id}"),
+            each.when,
+            _make_tag(each.run.verdict),
+            *(estimate_cell(each.values.get(name), note="") for name in systems),
         )
         for each in reversed(runs)
-    ]
-    return Table(title=f"{metric} by run", columns=columns, rows=tuple(rows))
+    )
+    return Table(title=f"{metric} by run", columns=columns, rows=rows)
 
 
 def _make_tag(verdict: str) -> Cell:
     if verdict in ("pass", "fail", "inconclusive", "incomplete"):
         return Cell(value=verdict, tone=verdict)  # type: ignore[arg-type]
     return ABSENT
-
-
-def _make_cell(found: Measured | None) -> Cell:
-    if found is None:
-        return ABSENT
-    return Cell(value=found.value, low=found.low, high=found.high)

@@ -205,7 +205,7 @@ class GateResult(Printed, Tabular):
             **{key: value for key, value in further.items() if value is not None},
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per check."""
         for check in self.checks:
             yield {**check.by, **keep_scalars(check.to_dict())}

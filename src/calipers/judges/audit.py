@@ -226,7 +226,7 @@ class Audit(Printed, Tabular):
             **{name: to_plain(found) for name, found in if_any.items() if found},
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group, judge and measure."""
         groups: tuple[AuditGroup | PreferenceGroup, ...] = (*self.groups, *self.preferences)
         for group in groups:

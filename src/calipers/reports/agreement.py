@@ -47,18 +47,14 @@ def make_agreement_document(agreement: Agreement) -> Document:
         for raters, name, each in found
     )
     told = ((" – ".join(raters) or _ALL, name, each) for raters, name, each in found)
+    heading = f"value, {100 * agreement.confidence:g} % interval"
     columns = tuple(
-        _make_interval_column(each, agreement.confidence) if each.name == "value" else each
-        for each in _COLUMNS
+        replace(each, heading=heading) if each.name == "value" else each for each in _COLUMNS
     )
     return (
         Line(text=_summarize(agreement)),
         Table(columns=columns, rows=rows, notes=tuple(explain_nulls(told))),
     )
-
-
-def _make_interval_column(column: Column, confidence: float) -> Column:
-    return replace(column, heading=f"value, {100 * confidence:g} % interval")
 
 
 def _list_measures(agreement: Agreement) -> Iterator[Measure]:

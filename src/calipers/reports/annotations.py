@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calipers.reports.figures import group_name, strip_controls
+from calipers.reports.figures import strip_controls
+from calipers.reports.gate import name_check
 
 if TYPE_CHECKING:
     from calipers.gates.result import Check, GateResult
@@ -26,8 +27,7 @@ def list_annotations(result: GateResult) -> list[str]:
 
 
 def _annotate(kind: str, check: Check) -> str:
-    of = f" ({group_name(check.by)})" if check.by else ""
-    return _write(kind, f"gate: {check.name}{of}", check.reason or check.verdict)
+    return _write(kind, f"gate: {name_check(check)}", check.reason or check.verdict)
 
 
 def _bound(kind: str, lines: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
-from calipers.reports.figures import Form, choose_form, count_things, group_name, strip_controls
+from calipers.reports.figures import Form, choose_form, count_things, group_name, shorten_text
 from calipers.reports.preferences import tabulate_drift, tabulate_preferences
 from calipers.reports.table import (
     EMPTY,
@@ -17,6 +17,8 @@ from calipers.reports.table import (
     Row,
     Table,
     estimate_cell,
+    make_columns,
+    make_rows,
 )
 
 if TYPE_CHECKING:
@@ -79,18 +81,6 @@ def tabulate_audit(
     yield _tabulate_agreement(group, confidence)
 
 
-def _make_columns(*names: str, texts: Sequence[str] = ()) -> tuple[Column, ...]:
-    """Return columns that only people see; the first names the row."""
-    return tuple(
-        Column(
-            name=name,
-            kind="key" if not place else "text" if name in texts else "figure",
-            where="people",
-        )
-        for place, name in enumerate(names)
-    )
-
-
 def _tabulate_judges(group: AuditGroup) -> Table:
     forms = {
         name: choose_form(
@@ -98,17 +88,15 @@ def _tabulate_judges(group: AuditGroup) -> Table:
         )
         for name in _OF_JUDGES
     }
-    rows = tuple(
-        Row(
-            cells=(
-                *(_name(judge.judge), judge.judgments, judge.missing),
-                *(estimate_cell(judge.measures[name], forms[name]) for name in _OF_JUDGES),
-            )
+    rows = make_rows(
+        (
+            *(_shorten_name(judge.judge), judge.judgments, judge.missing),
+            *(estimate_cell(judge.measures[name], forms[name]) for name in _OF_JUDGES),
         )
         for judge in group.judges
     )
     heads = (name.replace("_", " ") for name in _OF_JUDGES)
-    return Table(title="judges", columns=_make_columns("judge", "n", "missing", *heads), rows=rows)
+    return Table(title="judges", columns=make_columns("judge", "n", "missing", *heads), rows=rows)
 
 
 def _tabulate_biases(group: AuditGroup) -> Table:
@@ -118,19 +106,21 @@ def _tabulate_biases(group: AuditGroup) -> Table:
     forms = {
         name: choose_form((judge.measures[name] for judge in judges), signed=True) for name in shown
     }
-    rows = tuple(
-        Row(
-            cells=(
-                _name(judge.judge),
-                *(estimate_cell(judge.measures[name], forms[name]) for name in shown),
-            )
+    rows = make_rows(
+        (
+            _shorten_name(judge.judge),
+            *(estimate_cell(judge.measures[name], forms[name]) for name in shown),
         )
         for judge in judges
     )
-    told = ((_name(judge.judge), _BIASES[n], judge.measures[n]) for judge in judges for n in shown)
+    told = (
+        (_shorten_name(judge.judge), _BIASES[name], judge.measures[name])
+        for judge in judges
+        for name in shown
+    )
     return Table(
         title="scores by length and by whose answer it is, within a task",
-        columns=_make_columns("judge", *(_BIASES[name] for name in shown)),
+        columns=make_columns("judge", *(_BIASES[name] for name in shown)),
         rows=rows,
         notes=(*(_OF_BIASES[name] for name in shown), *explain_nulls(told)),
     )
@@ -141,26 +131,24 @@ def _has_items(group: AuditGroup) -> bool:
 
 
 def _tabulate_items(group: AuditGroup) -> Table:
-    rows = [
-        Row(
-            cells=(
-                _name(judge.judge),
-                f"{judge.items.equal:,} of {judge.items.checked:,}",
-                estimate_cell(judge.measures["items_equal"]),
-                estimate_cell(judge.measures["items_difference"], _SIGNED),
-                judge.items.unsummed,
-                judge.items.without,
-            )
+    rows: list[tuple[Any, ...]] = [
+        (
+            _shorten_name(judge.judge),
+            f"{judge.items.equal:,} of {judge.items.checked:,}",
+            estimate_cell(judge.measures["items_equal"]),
+            estimate_cell(judge.measures["items_difference"], _SIGNED),
+            judge.items.unsummed,
+            judge.items.without,
         )
         for judge in group.judges
     ]
     if len(group.judges) > 1:
         equal = f"{group.items_equal:,} of {group.items_checked:,}"
-        rows.append(Row(cells=(_ALL, equal, EMPTY, EMPTY, EMPTY, EMPTY)))
+        rows.append((_ALL, equal, EMPTY, EMPTY, EMPTY, EMPTY))
     return Table(
         title="scores against what their own items add up to",
-        columns=_make_columns("judge", "equal", "share", "score − items", "no sum", "no items"),
-        rows=tuple(rows),
+        columns=make_columns("judge", "equal", "share", "score − items", "no sum", "no items"),
+        rows=make_rows(rows),
     )
 
 
@@ -174,12 +162,12 @@ def _tabulate_mismatches(group: AuditGroup, link: Callable[[str], str] | None) -
                 each.items,
                 Cell(value=each.difference, form=_SIGNED),
             ),
-            section=_name(judge.judge),
+            section=_shorten_name(judge.judge),
         )
         for judge in group.judges
         for each in judge.items.worst
     )
-    columns = _make_columns("record", "where", "score", "items", "difference", texts=("where",))
+    columns = make_columns("record", "where", "score", "items", "difference", texts=("where",))
     return Table(title="farthest from their items", columns=columns, rows=rows)
 
 
@@ -193,36 +181,33 @@ def _tabulate_agreement(group: AuditGroup, confidence: float) -> Table:
         )
         for judges, on, name, each in _list_agreements(group)
     )
-    columns = _make_columns("measure", "on", value, "interval by", "n", texts=("on", "interval by"))
+    columns = make_columns("measure", "on", value, "interval by", "n", texts=("on", "interval by"))
     return Table(title="agreement", columns=columns, rows=rows, notes=tuple(_list_notes(group)))
 
 
 def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
     """Return a row per measure of a judge, of two, or of all, for CSV."""
-    rows = tuple(
-        Row(
-            cells=(
-                *(*group.by.values(), *judges, on, name),
-                Cell(value=found.value, low=found.low, high=found.high),
-                *(getattr(found, field, None) for field in _FIELDS),
-            ),
-            where="data",
-        )
+    every: list[tuple[tuple[Any, ...], Any]] = [
+        ((*group.by.values(), *judges, on, name), found)
         for group in audit.groups
         for judges, on, name, found in _list_measures(group)
-    )
-    rows += tuple(
-        Row(
-            cells=(
-                *(*group.by.values(), judge.judge, "", "preference", name),
-                Cell(value=found.value, low=found.low, high=found.high),
-                *(getattr(found, field, None) for field in _FIELDS),
-            ),
-            where="data",
-        )
+    ]
+    every += (
+        ((*group.by.values(), judge.judge, "", "preference", name), found)
         for group in audit.preferences
         for judge in group.judges
         for name, found in judge.measures.items()
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                *keys,
+                Cell(value=found.value, low=found.low, high=found.high),
+                *(getattr(found, field, None) for field in _FIELDS),
+            ),
+            where="data",
+        )
+        for keys, found in every
     )
     names = (*(f"by_{name}" for name in fields), *_DATA)
     columns = (
@@ -268,12 +253,11 @@ def _summarize(group: AuditGroup) -> str:
 
 
 def _join_names(judges: Sequence[str]) -> str:
-    return " – ".join(_name(judge) for judge in judges if judge) or _ALL
+    return " – ".join(_shorten_name(judge) for judge in judges if judge) or _ALL
 
 
-def _name(judge: str) -> str:
-    text = strip_controls(judge)
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+def _shorten_name(judge: str) -> str:
+    return shorten_text(judge, _LONGEST_NAME)
 
 
 def _list_notes(group: AuditGroup) -> Iterator[str]:
@@ -292,4 +276,5 @@ def _list_notes(group: AuditGroup) -> Iterator[str]:
         yield f"intervals of {', '.join(unbounded)}: {why}"
     for judge in group.judges:
         for each in judge.items.problems:
-            yield f"items of {_name(judge.judge)} in {each.id} ({each.where}): {each.reason}"
+            whose = _shorten_name(judge.judge)
+            yield f"items of {whose} in {each.id} ({each.where}): {each.reason}"

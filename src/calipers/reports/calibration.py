@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import Form, format_figure
-from calipers.reports.table import Column, Document, Line, Row, Table, estimate_cell
+from calipers.reports.table import Document, Line, Table, estimate_cell, make_columns, make_rows
 from calipers.scores.calibration import BIAS, PASSED, SENSITIVITY, SPECIFICITY
 
 if TYPE_CHECKING:
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 _BRACKETS = Form(brackets=True)
 _SIGNED = Form(brackets=True, signed=True)
 _OF_NUMBERS = "κ of scores weighs a disagreement by its square; the file has the exact one too"
-_COLUMNS = (
-    Column(name="aspect", kind="key"),
-    *(Column(name=name) for name in ("n", "κ", "α", "Spearman", "bias")),
-)
+_COLUMNS = make_columns("aspect", "n", "κ", "α", "Spearman", "bias", where="all")
 
 
 def make_calibration_document(found: Calibrations) -> Document:
@@ -36,25 +33,23 @@ def tabulate_calibration(each: Calibration) -> Table:
         shown = (each.kappa(aspect), next(alphas, None), measures.get("spearman"))
         bias = measures.get(BIAS)
         rows.append(
-            Row(
-                cells=(
-                    aspect.removeprefix("scores."),
-                    bias and bias.n,
-                    *(estimate_cell(found, _BRACKETS) for found in shown),
-                    estimate_cell(bias, _SIGNED),
-                )
+            (
+                aspect.removeprefix("scores."),
+                bias and bias.n,
+                *(estimate_cell(found, _BRACKETS) for found in shown),
+                estimate_cell(bias, _SIGNED),
             )
         )
     return Table(
-        title=_name(each),
+        title=_name_judge(each),
         lead=f"{each.n:,} records judged by people too",
         columns=_COLUMNS,
-        rows=tuple(rows),
+        rows=make_rows(rows),
         notes=tuple(_list_rates(each)),
     )
 
 
-def _name(each: Calibration) -> str:
+def _name_judge(each: Calibration) -> str:
     by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
     panel = "panel of " if len(each.members) > 1 else ""
     who = ", ".join(model for model, _ in each.members)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import NOTHING, group_name, strip_controls
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table
+from calipers.reports.table import Cell, Column, Document, Line, Table, make_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ def make_catalogue_document(metrics: Sequence[Metric], *, whole: bool) -> Docume
     blocks: list[Table | Line] = []
     for metric in metrics:
         known = list_facts(metric)
-        rows = tuple(Row(cells=(each, known[each])) for each in (known if whole else _LISTED))
+        rows = make_rows((each, known[each]) for each in (known if whole else _LISTED))
         table = Table(title=metric.name, lead=metric.says, columns=_FACTS, rows=rows)
         blocks.append(table)
     return tuple(blocks)
@@ -85,10 +85,10 @@ def make_explanation_document(explanation: Explanation) -> Document:
         Line(text=metric.says),
         Line(text=f"formula  {metric.formula}"),
     )
-    return (*head, *(block for group in explanation.groups for block in _group(group)))
+    return (*head, *(block for group in explanation.groups for block in _explain_group(group)))
 
 
-def _group(group: GroupExplanation) -> Iterator[Table | Line]:
+def _explain_group(group: GroupExplanation) -> Iterator[Table | Line]:
     equals = "" if group.value is None else "= "
     told = [
         f"value    {NOTHING if group.value is None else repr(group.value)}",
@@ -124,12 +124,8 @@ def _tabulate_frame(frame: pl.DataFrame, title: str) -> Table:
         Column(name=name, kind="figure" if dtype.is_numeric() else "text")
         for name, dtype in frame.schema.items()
     )
-    rows = tuple(
-        Row(
-            cells=tuple(
-                Cell(text=NOTHING if each is None else strip_controls(each)) for each in row
-            )
-        )
+    rows = make_rows(
+        (Cell(text=NOTHING if each is None else strip_controls(each)) for each in row)
         for row in frame.iter_rows()
     )
     return Table(title=title, columns=columns, rows=rows)

@@ -16,7 +16,18 @@ from calipers.reports.figures import (
     group_name,
 )
 from calipers.reports.restated import drop_restated
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table, Tone, Where
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    Tone,
+    Where,
+    make_columns,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.results import (
@@ -35,15 +46,10 @@ _SHOWN = (
     Column(name="difference", bounds=("low", "high")),
 )
 _MOVED = ("total", "model", "scorer", "tasks_removed", "tasks_added")
-_WHY = (
-    Column(name="metric", kind="key", where="people"),
-    *(Column(name=name, where="people") for name in ("base", "candidate", "total", "model")),
-    *(Column(name=name, where="people") for name in ("scorer", "tasks out", "tasks in")),
+_WHY = make_columns(
+    *("metric", "base", "candidate", "total", "model", "scorer", "tasks out", "tasks in")
 )
-_ACROSS = (
-    Column(name="metric", kind="key", where="people"),
-    *(Column(name=name, where="people") for name in ("H", "p", "ε²", "n")),
-)
+_ACROSS = make_columns("metric", "H", "p", "ε²", "n")
 _COUNTED = "won · lost · tied (tasks)"
 
 
@@ -59,28 +65,16 @@ def make_comparison_document(compared: Compared) -> Document:
             if moved := _tabulate_causes(compared, pair):
                 blocks.append(moved)
     if compared.across:
-        rows = tuple(
-            Row(
-                cells=(
-                    name,
-                    each.h,
-                    Cell(text=format_p(each.p_value)),
-                    each.epsilon_squared,
-                    each.n,
-                )
-            )
+        rows = make_rows(
+            (name, each.h, Cell(text=format_p(each.p_value)), each.epsilon_squared, each.n)
             for name in drop_restated(compared.across, named=compared.named)
             for each in (compared.across[name],)
         )
         blocks.append(Table(title="all at once (Kruskal-Wallis)", columns=_ACROSS, rows=rows))
     if compared.flips:
-        blocks.append(Line(text=_describe_flips(compared)))
+        lost, won = count_things(compared.flips["lost"], "run"), compared.flips["won"]
+        blocks.append(Line(text=f"flips: {lost} became wrong, {won:,} became right"))
     return tuple(blocks)
-
-
-def _describe_flips(compared: Compared) -> str:
-    lost, won = compared.flips["lost"], compared.flips["won"]
-    return f"flips: {count_things(lost, 'run')} became wrong, {won:,} became right"
 
 
 def tabulate_pair(
@@ -115,8 +109,9 @@ def tabulate_pair(
         *(Column(name=each, where="data") for each in further),
         *_list_evidence_columns(compared),
     )
+    title = f"{pair.base} → {pair.candidate}"
     return Table(
-        title=_make_title(pair),
+        title=f"{title}  {group_name(pair.by)}" if pair.by else title,
         lead=_describe_tasks(pair) if compared.paired else "",
         columns=columns,
         rows=tuple(rows),
@@ -146,7 +141,7 @@ def _make_value_cells(
 
     The better value is strong where the adjusted test finds a difference.
     """
-    form, tone = _choose_form(metric), _choose_tone(name, metric, confidence)
+    form, tone = _choose_form(metric), choose_tone(name, metric, confidence)
     signed = Form(signed=True)
     return (
         Cell(value=metric.base, form=form, strong=tone == "loss"),
@@ -162,7 +157,7 @@ def _choose_form(metric: MetricComparison) -> Form:
     return Form(decimals=count_decimals(metric.difference, metric.low, metric.high))
 
 
-def _choose_tone(name: str, metric: MetricComparison, confidence: float) -> Tone:
+def choose_tone(name: str, metric: MetricComparison, confidence: float) -> Tone:
     """Return whether the candidate is better or worse, if the adjusted test says so."""
     better = metric_named(name).better
     if better is None or not metric.is_significant(confidence):
@@ -184,28 +179,20 @@ def _make_evidence_cells(
     name: str, metric: MetricComparison, compared: Compared
 ) -> tuple[Cell, ...]:
     shown = (Cell(text=format_p(metric.p_value)), Cell(text=format_p(metric.p_holm)))
-    tone = _choose_tone(name, metric, compared.confidence)
+    tone = choose_tone(name, metric, compared.confidence)
     lane = Cell(low=metric.low, high=metric.high, tone=tone)
     if compared.paired:
-        return lane, *shown, Cell(text=_join_counts(metric.wins, metric.losses, metric.ties))
+        return lane, *shown, Cell(text=join_counts(metric.wins, metric.losses, metric.ties))
     effect = format_figure(metric.effect, form=Form(signed=True, decimals=2))
     named = effect if metric.effect is None else f"{metric.effect_name} {effect}"
-    return (
-        lane,
-        *shown,
-        Cell(text=_join_counts(metric.n_base, metric.n_candidate)),
-        Cell(text=named),
-    )
+    counts = join_counts(metric.n_base, metric.n_candidate)
+    return lane, *shown, Cell(text=counts), Cell(text=named)
 
 
-def _join_counts(*values: int | None) -> str:
+def join_counts(*values: int | None) -> str:
+    """Return `3 · 1 · 12`, or a dash where there are none."""
     known = [f"{value:,}" for value in values if value is not None]
     return " · ".join(known) or NOTHING
-
-
-def _make_title(pair: Pair) -> str:
-    title = f"{pair.base} → {pair.candidate}"
-    return f"{title}  {group_name(pair.by)}" if pair.by else title
 
 
 def _describe_tasks(pair: Pair) -> str:
@@ -220,13 +207,13 @@ def _tabulate_causes(compared: Compared, pair: Pair) -> Table | None:
         if (parts := pair.metrics[name].attribution) is not None:
             signed = Form(signed=True)
             moved = (Cell(value=getattr(parts, each), form=signed) for each in _MOVED)
-            rows.append(Row(cells=(name, parts.base, parts.candidate, *moved)))
+            rows.append((name, parts.base, parts.candidate, *moved))
             if parts.reason:
                 notes[f"{NOTHING} {parts.reason}"] = None
     if not rows:
         return None
     title = "why it moved, over all tasks"
-    return Table(title=title, columns=_WHY, rows=tuple(rows), notes=tuple(notes))
+    return Table(title=title, columns=_WHY, rows=make_rows(rows), notes=tuple(notes))
 
 
 def _list_notes(pair: Pair, shown: Sequence[str], confidence: float) -> Iterator[str]:

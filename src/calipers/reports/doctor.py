@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from calipers.records.foreign import map_options
 from calipers.reports.figures import count_things
 from calipers.reports.restated import drop_restated
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone
+from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone, make_rows
 
 if TYPE_CHECKING:
     from calipers.comparisons.doctor.results import Diagnosis, Finding, HeldFile, Support
@@ -62,22 +62,20 @@ def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Li
     maps = map_options(file.maps)
     notes = (f"to read them: {' '.join(maps)}",) if maps else ()
     if fields and file.fields:
-        yield _fields_table(file, lead, notes)
+        yield _tabulate_fields(file, lead, notes)
     else:
         yield Line(text=f"{file.path}: {lead}")
         yield from (Line(text=note, kind="note") for note in notes)
 
 
-def _fields_table(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
+def _tabulate_fields(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
     """Return a row per column; what is in every record is not counted out."""
-    rows = tuple(
-        Row(
-            cells=(
-                each.name,
-                Cell(text=each.field or "—"),
-                Cell(text="all" if each.records == file.records else f"{each.records:,}"),
-                Cell(text=f"looks like {each.map_to}") if each.map_to else EMPTY,
-            )
+    rows = make_rows(
+        (
+            each.name,
+            Cell(text=each.field or "—"),
+            Cell(text="all" if each.records == file.records else f"{each.records:,}"),
+            Cell(text=f"looks like {each.map_to}") if each.map_to else EMPTY,
         )
         for each in file.fields
     )
@@ -142,17 +140,18 @@ def list_findings(
             replace(each, where="data") if each.name == "system" and not named else each
             for each in _COLUMNS
         ),
-        rows=tuple(_row(each, link) for each in diagnosis.findings),
+        rows=tuple(_make_row(each, link) for each in diagnosis.findings),
     )
 
 
-def _row(finding: Finding, link: Callable[[str], str] | None) -> Row:
+def _make_row(finding: Finding, link: Callable[[str], str] | None) -> Row:
     tone = _TONES[finding.severity]
-    shown = finding.examples[:1] if link is not None and finding.of_tasks else ()
+    linked = link(finding.examples[0]) if link and finding.examples and finding.of_tasks else ""
+    shown = f", for example {', '.join(finding.examples)}" if finding.examples else ""
     return Row(
         cells=(
             Cell(value=finding.severity, tone=tone),
-            Cell(value=finding.kind, link="".join(link(task) for task in shown) if link else ""),
+            Cell(value=finding.kind, link=linked),
             Cell(value=finding.system, text=finding.system or ""),
             finding.count,
             finding.of,
@@ -160,12 +159,7 @@ def _row(finding: Finding, link: Callable[[str], str] | None) -> Row:
             Cell(value=", ".join(finding.examples)),
             finding.says,
             finding.fix,
-            _told(finding),
+            f"{finding.says}{shown}. To do: {finding.fix}.",
         ),
         tone=tone,
     )
-
-
-def _told(finding: Finding) -> str:
-    shown = f", for example {', '.join(finding.examples)}" if finding.examples else ""
-    return f"{finding.says}{shown}. To do: {finding.fix}."

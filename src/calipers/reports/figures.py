@@ -91,7 +91,7 @@ def split_figure(
     decimals = count_decimals(value, low, high)
     if form.decimals is not None:
         decimals = max(0, form.decimals - 2) if form.percent else form.decimals
-    number = _number(value, decimals, signed=form.signed)
+    number = _format_number(value, decimals, signed=form.signed)
     if low is None and high is None and form.decimals is None and decimals <= _MOST_DECIMALS:
         number = number.rstrip("0").rstrip(".") if "." in number else number
     text = f"{number} %" if form.percent else number
@@ -99,11 +99,11 @@ def split_figure(
         return text, ""
     if form.brackets or low is None or high is None or _is_lopsided(value, low, high):
         bounds = (
-            NOTHING if each is None else _number(each, decimals, signed=form.signed)
+            NOTHING if each is None else _format_number(each, decimals, signed=form.signed)
             for each in (low, high)
         )
         return text, f"[{', '.join(bounds)}]"
-    return text, f"± {_number((high - low) / 2, decimals)}"
+    return text, f"± {_format_number((high - low) / 2, decimals)}"
 
 
 def count_decimals(value: float, low: float | None = None, high: float | None = None) -> int:
@@ -133,7 +133,7 @@ def _is_lopsided(value: float, low: float | None, high: float | None) -> bool:
     return abs((high - value) - (value - low)) > (high - low) / 10
 
 
-def _number(value: float, decimals: int, *, signed: bool = False) -> str:
+def _format_number(value: float, decimals: int, *, signed: bool = False) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     text = f"{abs(value):,.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{abs(value):.2e}"
@@ -193,13 +193,13 @@ def join_ranges(told: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
         numbers.append(_NUMBER.findall(text))
     found = {}
     for pattern, (names, numbers) in alike.items():
-        spans = [_span(several) for several in zip(*numbers, strict=True)]
+        spans = [_join_span(several) for several in zip(*numbers, strict=True)]
         pieces = pattern.split("\0")
         text = "".join(piece + span for piece, span in zip(pieces, (*spans, ""), strict=True))
         found[text] = list(names)
     return found
 
 
-def _span(numbers: Sequence[str]) -> str:
+def _join_span(numbers: Sequence[str]) -> str:
     ordered = sorted({*numbers}, key=lambda each: float(each.replace(",", "")))
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"

@@ -64,11 +64,14 @@ def as_fractions(text: str) -> str:
     >>> as_fractions("54.9 %, required ≥ 80 %; the 95 % interval includes the threshold")
     '0.549, required ≥ 0.8; the 95 % interval includes the threshold'
     """
-    return _PERCENTAGE.sub(_make_fraction, text)
+    return _PERCENTAGE.sub(
+        lambda found: f"{Decimal(found[1].replace(',', '')).scaleb(-2).normalize():f}", text
+    )
 
 
-def _make_fraction(found: re.Match[str]) -> str:
-    return f"{Decimal(found[1].replace(',', '')).scaleb(-2).normalize():f}"
+def name_check(check: Check) -> str:
+    """Return the name of a check with the group that it is of."""
+    return f"{check.name} ({group_name(check.by)})" if check.by else check.name
 
 
 def tabulate_checks(checks: Sequence[Check], title: str = "", *, percent: bool = True) -> Table:
@@ -158,20 +161,17 @@ def gate_summary(result: GateResult) -> str:
 def check_reason(check: Check, *, percent: bool = True) -> str:
     """Return why a check is not plainly green, and what the policy says it is for."""
     said = f" ({strip_controls(check.description)})" if check.description else ""
-    reason = strip_controls(check.reason).removeprefix(
-        f"{check.verdict}: "
-    )  # which stands before it
+    # The verdict stands before it already.
+    reason = strip_controls(check.reason).removeprefix(f"{check.verdict}: ")
     return f"{reason if percent else as_fractions(reason)}{said}"
 
 
 def _explain(check: Check, *, percent: bool) -> str:
     """Return the reason, and the scenarios behind it, unless the check is itself a scenario."""
+    if not check.reason:
+        return ""
     failing = "" if check.level == "required" else _list_as("failing", check.failing)
-    return (
-        "; ".join(filter(None, (check_reason(check, percent=percent), failing)))
-        if check.reason
-        else ""
-    )
+    return "; ".join(filter(None, (check_reason(check, percent=percent), failing)))
 
 
 def _list_as(word: str, ids: Ids) -> str:

@@ -15,7 +15,7 @@ from calipers.reports.figures import (
     join_some,
     strip_controls,
 )
-from calipers.reports.gate import as_fractions, gate_further, gate_summary
+from calipers.reports.gate import as_fractions, gate_further, gate_summary, name_check
 from calipers.reports.ranking import MAIN, describe_best, make_sentence
 from calipers.reports.remarks import list_frontier
 from calipers.reports.tiers import describe_tiers, select_groups
@@ -90,8 +90,7 @@ def _list_checks(gate: GateResult) -> Iterator[str]:
     for verdict in ("fail", "inconclusive", "warn"):
         for check in gate.checks:
             if check.verdict == verdict and check.reason:
-                of = f" ({group_name(check.by)})" if check.by else ""
-                yield f"{check.name}{of}: {as_fractions(check.reason)}"
+                yield f"{name_check(check)}: {as_fractions(check.reason)}"
 
 
 def _list_tiers(score: Score) -> Iterator[str]:
@@ -135,17 +134,17 @@ def _list_main_numbers(report: Report) -> Iterator[str]:
 
 def has_value(score: Score, name: str) -> bool:
     """Say whether any group has a value of the metric."""
-    return any(_has(group, name) for group in score.groups)
+    return any(_has_value(group, name) for group in score.groups)
 
 
-def _has(group: Group, name: str) -> bool:
+def _has_value(group: Group, name: str) -> bool:
     found = group.metrics.get(name)
     return found is not None and found.value is not None
 
 
 def _describe_metric(score: Score, name: str) -> Iterator[str]:
     """Yield a metric of every group or, of many, of those at both ends."""
-    known = [group for group in score.groups if _has(group, name)]
+    known = [group for group in score.groups if _has_value(group, name)]
     form = choose_form(group.metrics[name] for group in known)
     if len(known) > _TOLD:
         ordered = sorted(known, key=lambda group: group.metrics[name].value or 0.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from calipers.reports.figures import group_name, strip_controls
-from calipers.reports.gate import join_ids
+from calipers.reports.figures import strip_controls
+from calipers.reports.gate import join_ids, name_check
 
 if TYPE_CHECKING:
     from calipers.gates.result import Check, GateResult
@@ -33,26 +33,18 @@ def write_junit(result: GateResult) -> str:
 
 
 def _add(suite: ET.Element, check: Check) -> None:
-    of = f" ({group_name(check.by)})" if check.by else ""
-    case = ET.SubElement(
-        suite,
-        "testcase",
-        name=f"{strip_controls(check.name)}{of}",
-        classname=f"calipers.{check.source}",
-    )
+    name = strip_controls(name_check(check))
+    case = ET.SubElement(suite, "testcase", name=name, classname=f"calipers.{check.source}")
     counts = ET.SubElement(case, "properties")
     for name, count in (("n", check.n), ("missing", check.missing)):
         ET.SubElement(counts, "property", name=name, value=str(count))
     if check.blocks:
         kind = "failure" if check.ran else "error"
         of_type = check.verdict if check.ran else "no value"
-        _tell(case, kind, check.reason or check.verdict, of_type, _describe_failing(check))
+        failing = f"failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
+        _tell(case, kind, check.reason or check.verdict, of_type, failing)
     elif check.reason is not None:
         ET.SubElement(case, "system-out").text = f"{check.verdict}: {strip_controls(check.reason)}"
-
-
-def _describe_failing(check: Check) -> str:
-    return f"failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
 
 
 def _tell(case: ET.Element, kind: str, message: str, of_type: str, text: str = "") -> None:

@@ -14,7 +14,18 @@ from calipers.reports.figures import (
     group_name,
     strip_controls,
 )
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, make_lines
+from calipers.reports.table import (
+    EMPTY,
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    make_columns,
+    make_lines,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.metric_power import MetricPower
@@ -40,7 +51,7 @@ def make_power_document(analysis: PowerAnalysis) -> Document:
     fields = list(analysis.groups[0].by) if analysis.groups else []
     for group in analysis.groups:
         blocks += (
-            _tabulate(group),
+            _tabulate_metrics(group),
             _tabulate_data(group, fields),
             *make_lines(_describe(analysis, group)),
         )
@@ -49,7 +60,7 @@ def make_power_document(analysis: PowerAnalysis) -> Document:
     return (*blocks, *make_lines([*_list_reasons(analysis), *_list_footnotes(analysis)], "note"))
 
 
-def _tabulate(group: PowerGroup) -> Table:
+def _tabulate_metrics(group: PowerGroup) -> Table:
     """Return the metrics that have a value: what the run shows, and what detecting more takes."""
     found = {name: each for name, each in group.metrics.items() if each.value is not None}
     both = any(each.candidate is not None for each in found.values())
@@ -72,12 +83,9 @@ def _tabulate(group: PowerGroup) -> Table:
         cells += (Cell(text=_round_digits(value)) for value in (*values, each.detectable))
         cells.append(Cell(text=_format_delta(each.delta)))
         cells += (_make_needed_cell(each, runs) for runs in repeats)
-        rows.append(Row(cells=(name, *cells)))
-    columns = (
-        Column(name="metric", kind="key", where="people"),
-        *(Column(name=head, where="people") for head in heads),
-    )
-    return Table(title=_make_heading(group), columns=columns, rows=tuple(rows))
+        rows.append((name, *cells))
+    columns = make_columns("metric", *heads)
+    return Table(title=_make_heading(group), columns=columns, rows=make_rows(rows))
 
 
 def _tabulate_data(group: PowerGroup | None, fields: list[str]) -> Table:
@@ -139,7 +147,13 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
             f"With {found.tasks:,} tasks at {runs} each, {which} could have detected "
             f"a difference of {_round_digits(found.detectable)}."
         )
-    return [*said, *_describe_width(analysis, name, found), *_describe_components(name, found)]
+    said += _describe_width(analysis, name, found)
+    if found.components is not None and found.components.runs is not None:
+        said.append(
+            f"Of the variance of {name} {found.components.tasks:.0%} comes from the tasks, "
+            f"{found.components.runs:.0%} from the runs of each."
+        )
+    return said
 
 
 def _describe_width(analysis: PowerAnalysis, name: str, found: MetricPower) -> list[str]:
@@ -148,24 +162,9 @@ def _describe_width(analysis: PowerAnalysis, name: str, found: MetricPower) -> l
         return []
     first, last = found.width_plans[0], found.width_plans[-1]
     more = f", or {last.tasks:,} at {last.runs}" if last.tasks < first.tasks else ""
-    return [
-        (
-            f"For an interval of {name} no wider than {_format_delta(analysis.aim.width)} you need "
-            f"{first.tasks:,} tasks at {count_things(first.runs, 'run')} each{more}."
-        )
-    ]
-
-
-def _describe_components(name: str, found: MetricPower) -> list[str]:
-    """Return where the width of the interval comes from."""
-    if found.components is None or found.components.runs is None:
-        return []
-    return [
-        (
-            f"Of the variance of {name} {found.components.tasks:.0%} comes from the tasks, "
-            f"{found.components.runs:.0%} from the runs of each."
-        )
-    ]
+    wide = _format_delta(analysis.aim.width)
+    needed = f"{first.tasks:,} tasks at {count_things(first.runs, 'run')} each{more}"
+    return [f"For an interval of {name} no wider than {wide} you need {needed}."]
 
 
 def _list_reasons(analysis: PowerAnalysis) -> list[str]:

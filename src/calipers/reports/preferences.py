@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from calipers.reports.agreement import explain_nulls
 from calipers.reports.figures import Form, choose_form, count_things, format_p, strip_controls
-from calipers.reports.table import Cell, Column, Row, Table, estimate_cell
+from calipers.reports.table import Cell, Column, Table, estimate_cell, make_columns, make_rows
 
 if TYPE_CHECKING:
     from calipers.judges.audit import Audit, JudgeDrift, PreferenceGroup
@@ -43,25 +43,16 @@ def tabulate_preferences(audit: Audit) -> Iterator[Table]:
             yield lengths
 
 
-def _list_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    return tuple(
-        Column(name=name, kind="key" if not place else "figure", where="people")
-        for place, name in enumerate(names)
-    )
-
-
 def _tabulate_judges(group: PreferenceGroup) -> Table:
     shown = [n for n in _HEADS if any(j.measures[n].value is not None for j in group.judges)]
     forms = {
         each: choose_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
         for each in shown
     }
-    rows = tuple(
-        Row(
-            cells=(
-                *(judge.judge, judge.pairs, judge.failed),
-                *(estimate_cell(judge.measures[each], forms[each]) for each in shown),
-            )
+    rows = make_rows(
+        (
+            *(judge.judge, judge.pairs, judge.failed),
+            *(estimate_cell(judge.measures[each], forms[each]) for each in shown),
         )
         for judge in group.judges
     )
@@ -77,7 +68,7 @@ def _tabulate_judges(group: PreferenceGroup) -> Table:
     return Table(
         title=f"judges of pairs{f' ({name})' if name else ''}",
         lead=f"{count_things(group.tasks, 'task')}, {of}",
-        columns=_list_columns(("judge", "pairs", "failed", *(_HEADS[each] for each in shown))),
+        columns=make_columns("judge", "pairs", "failed", *(_HEADS[each] for each in shown)),
         rows=rows,
         notes=(
             *(_NOTES[each].format(a=a, b=b) for each in shown if each in _NOTES),
@@ -89,28 +80,25 @@ def _tabulate_judges(group: PreferenceGroup) -> Table:
 def _tabulate_lengths(group: PreferenceGroup) -> Table:
     known = [j for j in group.judges if any(e.value is not None for e in j.by_length.values())]
     names = list(known[0].by_length) if known else []
-    rows = tuple(
-        Row(cells=(judge.judge, *(estimate_cell(judge.by_length[name]) for name in names)))
-        for judge in known
+    rows = make_rows(
+        (judge.judge, *(estimate_cell(judge.by_length[name]) for name in names)) for judge in known
     )
     title = "wins of the longer answer, by how much longer it is"
-    return Table(title=title, columns=_list_columns(("judge", *names)), rows=rows)
+    return Table(title=title, columns=make_columns("judge", *names), rows=rows)
 
 
 def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:
     """Return how each judge differs from itself in an earlier run on the same answers."""
     signed = Form(signed=True)
-    rows = tuple(
-        Row(
-            cells=(
-                each.judge,
-                Cell(value=each.changed, tone="warn" if each.changed == "yes" else ""),
-                each.on,
-                f"{each.differing:,} of {each.n:,}",
-                Cell(value=each.difference, low=each.low, high=each.high, form=signed),
-                Cell(text=format_p(each.p_adjusted)),
-                each.why + (f" ({each.reason})" if each.reason else ""),
-            )
+    rows = make_rows(
+        (
+            each.judge,
+            Cell(value=each.changed, tone="warn" if each.changed == "yes" else ""),
+            each.on,
+            f"{each.differing:,} of {each.n:,}",
+            Cell(value=each.difference, low=each.low, high=each.high, form=signed),
+            Cell(text=format_p(each.p_adjusted)),
+            each.why + (f" ({each.reason})" if each.reason else ""),
         )
         for each in drift
     )

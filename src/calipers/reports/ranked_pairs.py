@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import NOTHING, Form, count_decimals, format_p, join_some
-from calipers.reports.table import EMPTY, Cell, Column, Row, Table, Tone
+from calipers.reports.table import EMPTY, Cell, Column, Table, Tone, make_columns, make_rows
 
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import MetricRanking, RankedPair
@@ -21,7 +21,7 @@ def tabulate_pairs(ranked: MetricRanking) -> Table:
     if len(ranked.systems) <= _LISTED:
         return list_pairs(ranked)
     if len(ranked.systems) <= _MOST:
-        return _matrix(ranked)
+        return _tabulate_matrix(ranked)
     text = f"{len(ranked.pairs):,} pairs of systems: see the JSON"
     return Table(title="Pairs", columns=(), rows=(), lead=text)
 
@@ -34,41 +34,33 @@ def list_pairs(ranked: MetricRanking) -> Table:
         Column(name="p", where="people"),
         Column(name="p_adjusted", heading="p adjusted (max-t)", where="people"),
     )
-    rows = tuple(
-        Row(
-            cells=(
-                f"{pair.a} − {pair.b}",
-                Cell(
-                    value=pair.difference,
-                    low=pair.low,
-                    high=pair.high,
-                    form=Form(signed=True),
-                    tone=_tone(ranked, pair),
-                ),
-                Cell(value=pair.p_value, text=format_p(pair.p_value)),
-                Cell(value=pair.p_adjusted, text=format_p(pair.p_adjusted)),
-            )
+    rows = make_rows(
+        (
+            f"{pair.a} − {pair.b}",
+            Cell(
+                value=pair.difference,
+                low=pair.low,
+                high=pair.high,
+                form=Form(signed=True),
+                tone=_choose_tone(ranked, pair),
+            ),
+            Cell(value=pair.p_value, text=format_p(pair.p_value)),
+            Cell(value=pair.p_adjusted, text=format_p(pair.p_adjusted)),
         )
         for pair in ranked.pairs
     )
-    return Table(title="Pairs", columns=columns, rows=rows, notes=tuple(_tests(ranked)))
+    return Table(title="Pairs", columns=columns, rows=rows, notes=tuple(_list_tests(ranked)))
 
 
-def _matrix(ranked: MetricRanking) -> Table:
+def _tabulate_matrix(ranked: MetricRanking) -> Table:
     names = [each.name for each in ranked.systems]
     pairs = {(pair.a, pair.b): pair for pair in ranked.pairs}
-    numbers = [Column(name=str(place), where="people") for place in range(1, len(names) + 1)]
     full = len(names) <= _FIGURES
-    form = Form(signed=True, decimals=_decimals(ranked.pairs))
-    rows = tuple(
-        Row(
-            cells=(
-                f"{place} {name}",
-                *(
-                    _against(ranked, pairs, (name, other), form if full else None)
-                    for other in names
-                ),
-            )
+    form = Form(signed=True, decimals=_choose_decimals(ranked.pairs))
+    rows = make_rows(
+        (
+            f"{place} {name}",
+            *(_make_cell(ranked, pairs, (name, other), form if full else None) for other in names),
         )
         for place, name in enumerate(names, 1)
     )
@@ -80,20 +72,20 @@ def _matrix(ranked: MetricRanking) -> Table:
     return Table(
         title="Pairs",
         lead=f"{what} {1 - ranked.confidence:.2g}",
-        columns=(Column(name="system", kind="key", where="people"), *numbers),
+        columns=make_columns("system", *(str(place) for place in range(1, len(names) + 1))),
         rows=rows,
-        notes=tuple(_tests(ranked)),
+        notes=tuple(_list_tests(ranked)),
     )
 
 
-def _decimals(pairs: Sequence[RankedPair]) -> int:
+def _choose_decimals(pairs: Sequence[RankedPair]) -> int:
     """Return the decimals that most of the differences have."""
     known = (pair for pair in pairs if pair.difference is not None)
     found = sorted(count_decimals(pair.difference or 0.0, pair.low, pair.high) for pair in known)
     return found[len(found) // 2] if found else 2
 
 
-def _against(
+def _make_cell(
     ranked: MetricRanking,
     pairs: Mapping[tuple[str, str], RankedPair],
     key: tuple[str, str],
@@ -104,7 +96,7 @@ def _against(
         return EMPTY
     turned = key not in pairs
     pair = pairs[key[::-1] if turned else key]
-    tone = _tone(ranked, pair)
+    tone = _choose_tone(ranked, pair)
     if turned and tone:
         tone = "loss" if tone == "gain" else "gain"
     note = pair.reason or f"p adjusted {format_p(pair.p_adjusted)}"
@@ -116,14 +108,14 @@ def _against(
     return Cell(value=value, form=form, mark="*" if tone else "", tone=tone, note=note)
 
 
-def _tone(ranked: MetricRanking, pair: RankedPair) -> Tone:
+def _choose_tone(ranked: MetricRanking, pair: RankedPair) -> Tone:
     """Return whether the first is better or worse, where the adjusted test says so."""
     if not ranked.is_apart(pair) or pair.difference is None:
         return ""
     return "gain" if (pair.difference > 0) == (ranked.better == "higher") else "loss"
 
 
-def _tests(ranked: MetricRanking) -> Iterator[str]:
+def _list_tests(ranked: MetricRanking) -> Iterator[str]:
     tests = dict.fromkeys(pair.test for pair in ranked.pairs if pair.p_value is not None)
     named = "; ".join(test for test in tests if test)
     count = len(ranked.pairs)

@@ -19,7 +19,7 @@ from calipers.reports.figures import (
     strip_controls,
 )
 from calipers.reports.ranked_pairs import tabulate_pairs
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table
+from calipers.reports.table import Cell, Column, Document, Line, Table, estimate_cell, make_rows
 
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import (
@@ -53,9 +53,11 @@ def describe_best(ranked: MetricRanking) -> str:
     rest = len(ranked.systems) - 1
     end = "highest" if ranked.better == "higher" else "lowest"
     word = end if others else "best"
-    said = f"{word} {_name(ranked)}: {strip_controls(first.name)}, {_value(first, ranked)}"
+    value = format_figure(first.value, first.low, first.high, choose_form(ranked.systems))
+    value += f" {ranked.unit}" if ranked.unit else ""
+    said = f"{word} {_name_metric(ranked)}: {strip_controls(first.name)}, {value}"
     if rest == 1:
-        return f"{said}, {_against_the_other(ranked)}"
+        return f"{said}, {_compare_two(ranked)}"
     if not others:
         return f"{said}, significantly better than each of the other {rest} systems"
     if len(others) == rest:
@@ -64,19 +66,16 @@ def describe_best(ranked: MetricRanking) -> str:
     return f"{said}; it cannot be told apart from {named}"
 
 
-def _against_the_other(ranked: MetricRanking) -> str:
+def _compare_two(ranked: MetricRanking) -> str:
     """Say of two systems whether the first is better, by how much, and how sure that is."""
     [pair] = ranked.pairs
     difference = format_figure(pair.difference, pair.low, pair.high, Form(signed=True))
-    by = f"{strip_controls(pair.b)} (difference {difference}, p {_p(pair.p_value)})"
+    p = format_p(pair.p_value)
+    p = p if p.startswith("<") else f"= {p}"
+    by = f"{strip_controls(pair.b)} (difference {difference}, p {p})"
     if ranked.is_apart(pair):
         return f"significantly better than {by}"
     return f"but it cannot be told apart from {by}"
-
-
-def _p(p_value: float | None) -> str:
-    text = format_p(p_value)
-    return text if text.startswith("<") else f"= {text}"
 
 
 def make_sentence(text: str) -> str:
@@ -116,27 +115,23 @@ def _order_by_value(score: Score) -> Score:
     return replace(score, groups=tuple(sorted(score.groups, key=find_value)))
 
 
-def _name(ranked: MetricRanking) -> str:
+def _name_metric(ranked: MetricRanking) -> str:
     return "Bradley-Terry strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
-
-
-def _value(system: RankedSystem, ranked: MetricRanking) -> str:
-    unit = f" {ranked.unit}" if ranked.unit else ""
-    form = choose_form(ranked.systems)
-    return f"{format_figure(system.value, system.low, system.high, form)}{unit}"
 
 
 def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     """Return a row per system, the best first."""
     form = choose_form(ranked.systems)
-    further = _strength_cells(ranked)
+    further = _make_strength_cells(ranked)
     alone = len(ranked.best) == 1
+    head = "strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
+    head += f" ({ranked.unit})" if ranked.unit else ""
     columns = (
         Column(name="metric", where="data"),
         *(Column(name=f"by_{name}", where="data") for name in by),
         Column(name="rank", heading="#"),
         Column(name="system", kind="key"),
-        Column(name="value", heading=_head(ranked), bounds=("low", "high")),
+        Column(name="value", heading=head, bounds=("low", "high")),
         Column(name="ranks", heading="rank interval", where="people", kind="text"),
         Column(name="rank_low", where="data"),
         Column(name="rank_high", where="data"),
@@ -145,43 +140,36 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
         Column(name="n_tasks", where="data"),
         Column(name="reason", where="data"),
     )
-    rows = tuple(
-        Row(
-            cells=(
-                *(ranked.metric, *each.by.values(), each.rank, each.name),
-                _estimate(each, form, strong=alone and place == 0),
-                *(Cell(text=_ranks(each)), each.rank_low, each.rank_high, each.group),
-                *(cells[place] for cells in further.values()),
-                *(each.n_tasks, each.reason),
-            )
+    rows = make_rows(
+        (
+            *(ranked.metric, *each.by.values(), each.rank, each.name),
+            estimate_cell(
+                each,
+                form,
+                note=each.reason or f"n = {count_things(each.n_tasks, 'task')}",
+                strong=alone and place == 0,
+            ),
+            *(Cell(text=_format_ranks(each)), each.rank_low, each.rank_high, each.group),
+            *(cells[place] for cells in further.values()),
+            *(each.n_tasks, each.reason),
         )
         for place, each in enumerate(ranked.systems)
     )
     return Table(
-        title=f"{_name(ranked)}, {ranked.better} is better",
-        lead=_lead(ranked),
+        title=f"{_name_metric(ranked)}, {ranked.better} is better",
+        lead=_describe_tasks(ranked),
         columns=columns,
         rows=rows,
-        notes=tuple(_notes(ranked)),
+        notes=tuple(_list_notes(ranked)),
     )
 
 
-def _head(ranked: MetricRanking) -> str:
-    name = "strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
-    return f"{name} ({ranked.unit})" if ranked.unit else name
-
-
-def _estimate(each: RankedSystem, form: Form, *, strong: bool) -> Cell:
-    note = each.reason or f"n = {count_things(each.n_tasks, 'task')}"
-    return Cell(value=each.value, low=each.low, high=each.high, form=form, note=note, strong=strong)
-
-
-def _ranks(each: RankedSystem) -> str:
+def _format_ranks(each: RankedSystem) -> str:
     alone = each.rank_low == each.rank_high
     return str(each.rank_low) if alone else f"{each.rank_low}–{each.rank_high}"
 
 
-def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
+def _make_strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
     """Return the columns of strengths and wins, where there are any, with a cell per system."""
     strengths = [each.strength for each in ranked.systems if each.strength is not None]
     if not strengths:
@@ -197,7 +185,7 @@ def _strength_cells(ranked: MetricRanking) -> dict[Column, list[Cell]]:
     return {strength: cells, **found}
 
 
-def _lead(ranked: MetricRanking) -> str:
+def _describe_tasks(ranked: MetricRanking) -> str:
     tasks = count_things(ranked.n_tasks, "task")
     if not ranked.paired:
         own = sorted(each.n_tasks for each in ranked.systems)
@@ -213,7 +201,7 @@ def _lead(ranked: MetricRanking) -> str:
     )
 
 
-def _notes(ranked: MetricRanking) -> Iterator[str]:
+def _list_notes(ranked: MetricRanking) -> Iterator[str]:
     yield "systems that share a letter in group cannot be told apart"
     reasons = {each.reason: None for each in ranked.systems if each.reason}
     for reason in reasons:
@@ -233,29 +221,25 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
         ),
     )
     every = [part for each in ranked.systems for part in each.tasks.values()]
-    form = Form(decimals=_decimals(every))
+    form = Form(decimals=_choose_decimals(every))
     rows = []
     for each in ranked.systems:
         cells = (
-            Cell(
-                value=part.value,
-                form=form,
-                note=format_figure(part.value, part.low, part.high),
-            )
+            Cell(value=part.value, form=form, note=format_figure(part.value, part.low, part.high))
             for part in each.tasks.values()
         )
-        rows.append(Row(cells=(each.name, *cells)))
+        rows.append((each.name, *cells))
     sizes = set(counts.values())
     size = f", {count_things(sizes.pop(), 'task')} each" if len(sizes) == 1 else ""
     return Table(
         title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
         lead=f"a column per {strip_controls(ranked.tasks_by)}{size}; JSON has intervals",
         columns=columns,
-        rows=tuple(rows),
+        rows=make_rows(rows),
     )
 
 
-def _decimals(parts: Sequence[TaskPart]) -> int:
+def _choose_decimals(parts: Sequence[TaskPart]) -> int:
     """Return the decimals of values on few tasks, the same in all columns."""
     found = sorted(count_decimals(each.value, each.low, each.high) for each in parts if each.value)
     return min(3, found[len(found) // 2]) if found else 2

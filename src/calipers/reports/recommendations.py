@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from calipers.metrics.agents.composite import RECOMMENDATIONS, recommend
 from calipers.reports.figures import NOTHING, choose_form, group_name
-from calipers.reports.table import Cell, Column, Row, Table, estimate_cell
+from calipers.reports.table import Cell, Column, Table, estimate_cell, make_rows
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Measured
@@ -27,7 +27,7 @@ def tabulate_recommendations(groups: Sequence[Group]) -> Table | None:
         measured = group.metrics[_METRIC]
         counts = (measured.extras.get(name) for name in _NAMES)
         mean = Cell(text=_recommend_mean(measured))
-        rows.append(Row(cells=(group_name(group.by), estimate_cell(measured, form), mean, *counts)))
+        rows.append((group_name(group.by), estimate_cell(measured, form), mean, *counts))
     return Table(
         title="Recommendations",
         columns=(
@@ -36,7 +36,7 @@ def tabulate_recommendations(groups: Sequence[Group]) -> Table | None:
             Column(name="recommendation", heading="of the mean", kind="text", where="people"),
             *(Column(name=name, heading=name.replace("_", " "), where="people") for name in _NAMES),
         ),
-        rows=tuple(rows),
+        rows=make_rows(rows),
         notes=("runs by what their own composite recommends (P 4)",),
     )
 

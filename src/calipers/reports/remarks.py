@@ -14,7 +14,7 @@ from calipers.reports.figures import (
     split_figure,
     strip_controls,
 )
-from calipers.reports.table import Cell, Column, Row, Table
+from calipers.reports.table import Cell, Table, make_columns, make_rows
 
 if TYPE_CHECKING:
     from calipers.runs.report_data import Failure
@@ -56,13 +56,13 @@ def list_reasons(groups: Sequence[Group], names: Collection[str]) -> list[str]:
             of = f" in {join_some(whose)}" if len(whose) < len(groups) else ""
             nulls.setdefault(of, {}).setdefault(why, []).append(name)
     return [
-        *(f"without a value{of}: {_fold(nulls[of])}" for of in sorted(nulls)),
+        *(f"without a value{of}: {_join_reasons(nulls[of])}" for of in sorted(nulls)),
         *_join_notes(groups, names, _mark_unbounded),
         *_join_notes(groups, names, _describe_scope),
     ]
 
 
-def _fold(reasons: Mapping[str, Sequence[str]]) -> str:
+def _join_reasons(reasons: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
 
 
@@ -204,13 +204,8 @@ def tabulate_flaky(
     tasks: Sequence[FlakyTask], link: Callable[[FlakyTask], str] | None = None
 ) -> Table:
     """Return the tasks that pass in some runs and fail in others."""
-    columns = (
-        Column(name="task", kind="key"),
-        Column(name="group", kind="text"),
-        Column(name="passes"),
-        Column(name="runs"),
-    )
-    rows = (
+    columns = make_columns("task", "group", "passes", "runs", texts=("group",), where="all")
+    rows = make_rows(
         (
             Cell(value=task.id, text=shorten_text(task.id, 80), link=link(task) if link else ""),
             group_name(task.by),
@@ -219,18 +214,14 @@ def tabulate_flaky(
         )
         for task in tasks
     )
-    return Table(columns=columns, rows=tuple(Row(cells=row) for row in rows), title="Flaky tasks")
+    return Table(columns=columns, rows=rows, title="Flaky tasks")
 
 
 def tabulate_failures(failures: Sequence[Failure]) -> Table:
     """Return what went wrong, with the first ids of each."""
-    columns = (
-        Column(name="what", kind="key"),
-        Column(name="system", kind="text"),
-        Column(name="records"),
-        Column(name="ids", heading="ids, the first of them", kind="text"),
-    )
-    rows = (
+    ids = "ids, the first of them"
+    columns = make_columns("what", "system", "records", ids, texts=("system", ids), where="all")
+    rows = make_rows(
         (
             "wrong, or not passed" if each.what == "wrong" else f"call failed: {each.what}",
             group_name(each.by),
@@ -240,4 +231,4 @@ def tabulate_failures(failures: Sequence[Failure]) -> Table:
         )
         for each in failures
     )
-    return Table(columns=columns, rows=tuple(Row(cells=row) for row in rows), title="What failed")
+    return Table(columns=columns, rows=rows, title="What failed")

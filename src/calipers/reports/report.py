@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
+from calipers.reports.figures import shorten_text
 from calipers.reports.gate import make_gate_document
 from calipers.reports.headline import make_headline
 from calipers.reports.markdown import escape_cell, render_markdown, render_table
@@ -13,7 +14,7 @@ from calipers.reports.ranking import order_groups
 from calipers.reports.recommendations import tabulate_recommendations
 from calipers.reports.remarks import list_warnings, tabulate_failures
 from calipers.reports.scores import is_wide, list_shown, tabulate_score
-from calipers.reports.table import Column, Row, Table, make_lines
+from calipers.reports.table import Column, Table, make_lines, make_rows
 from calipers.reports.tasks import tabulate_hardest
 
 if TYPE_CHECKING:
@@ -81,21 +82,15 @@ def _render_samples(report: Report) -> Iterator[str]:
     yield ""
     heads = ("", "id", "of", "answer, error or judges", "target")
     columns = tuple(Column(name=head, kind="text") for head in heads)
-    rows = tuple(Row(cells=_sample(each)) for each in shown)
-    yield from render_table(Table(columns=columns, rows=rows))
+    yield from render_table(Table(columns=columns, rows=make_rows(map(_list_cells, shown))))
 
 
-def _sample(sample: Sample) -> tuple[str, ...]:
+def _list_cells(sample: Sample) -> tuple[str, ...]:
     said = next((sample.texts[name] for name in _SAID if sample.texts.get(name)), "")
     of = ", ".join(str(value) for name, value in sample.by.items() if name != "category")
     target = sample.texts.get("target", "")
-    return (sample.kind, *map(_cut, (sample.id, of, said, target)))
-
-
-def _cut(text: str) -> str:
-    """Return a text in a cell, on one line and not too long."""
-    plain = " ".join(text.split())
-    return plain if len(plain) <= _TEXT_CHARS else f"{plain[: _TEXT_CHARS - 1]}…"
+    texts = (" ".join(text.split()) for text in (sample.id, of, said, target))
+    return (sample.kind, *(shorten_text(text, _TEXT_CHARS) for text in texts))
 
 
 def _list_definitions(score: Score) -> Iterator[str]:

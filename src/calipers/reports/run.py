@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from calipers.reports.figures import NOTHING, format_figure, strip_controls
-from calipers.reports.table import Column, Document, Row, Table, make_lines
+from calipers.reports.table import Document, Table, make_columns, make_lines, make_rows
 from calipers.statistics.intervals import wilson
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _CONFIDENCE = 0.95
 _MINUTE = 60
 _LEAST_SHOWN = 1e-6
-_ESTIMATE = (
-    Column(name="system", kind="key"),
-    *(Column(name=name) for name in ("calls", "input tokens", "output tokens", "input", "at most")),
-    Column(name="price", kind="text"),
+_ESTIMATE = make_columns(
+    *("system", "calls", "input tokens", "output tokens", "input", "at most", "price"),
+    texts=("price",),
+    where="all",
 )
 
 
@@ -41,7 +41,7 @@ def watch_run(tally: Tally) -> Iterator[None]:
     if sys.stderr.isatty():
         console = Console(stderr=True)
         with Live(
-            get_renderable=lambda: _view(tally),
+            get_renderable=lambda: _draw_progress(tally),
             console=console,
             refresh_per_second=4,
             transient=True,
@@ -65,7 +65,7 @@ def _say_lines(tally: Tally, over: threading.Event) -> None:
         sys.stderr.flush()
 
 
-def _view(tally: Tally) -> RenderableType:
+def _draw_progress(tally: Tally) -> RenderableType:
     view = RichTable.grid()
     view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
     view.add_row(Text(format_progress(tally)))
@@ -85,7 +85,7 @@ def format_progress(tally: Tally) -> str:
         said.append(format_dollars(tally.cost_usd))
     if tally.rate > 0:
         said.append(f"{tally.rate:,.1f} calls/s")
-        said.append(f"{_time(tally.seconds_left or 0)} left")
+        said.append(f"{_format_time(tally.seconds_left or 0)} left")
     if tally.decided:
         share = tally.right / tally.decided
         # Runs of one task are taken for independent here; the score at the end knows better.
@@ -107,7 +107,7 @@ def format_dollars(amount: float) -> str:
     return f"${amount:.{2 - floor(log10(amount))}f}"
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     if hours:
@@ -117,17 +117,15 @@ def _time(seconds: float) -> str:
 
 def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -> Document:
     """Return what a suite would take, a row per system."""
-    rows = tuple(
-        Row(
-            cells=(
-                each.name,
-                each.calls,
-                _count("≈ ", each.input_tokens),
-                _count("≤ ", each.output_tokens),
-                NOTHING if each.input_usd is None else f"≈ {format_dollars(each.input_usd)}",
-                NOTHING if each.most_usd is None else f"≈ {format_dollars(each.most_usd)}",
-                each.price,
-            )
+    rows = make_rows(
+        (
+            each.name,
+            each.calls,
+            NOTHING if each.input_tokens is None else f"≈ {each.input_tokens:,}",
+            NOTHING if each.output_tokens is None else f"≤ {each.output_tokens:,}",
+            NOTHING if each.input_usd is None else f"≈ {format_dollars(each.input_usd)}",
+            NOTHING if each.most_usd is None else f"≈ {format_dollars(each.most_usd)}",
+            each.price,
         )
         for each in estimate.systems
     )
@@ -138,10 +136,6 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
     ):
         said.append("without max_tokens in settings there is no telling how long replies get")
     return (Table(columns=_ESTIMATE, rows=rows), *make_lines(said))
-
-
-def _count(sign: str, tokens: int | None) -> str:
-    return NOTHING if tokens is None else f"{sign}{tokens:,}"
 
 
 def list_failures(result: RunResult) -> Iterator[str]:

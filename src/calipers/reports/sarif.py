@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.reports.figures import group_name, strip_controls
-from calipers.reports.gate import join_ids
+from calipers.reports.figures import strip_controls
+from calipers.reports.gate import join_ids, name_check
 from calipers.support.strict_json import dump_strict
 from calipers.support.version import __version__
 
@@ -23,7 +23,10 @@ def write_sarif(result: GateResult, file: Path) -> str:
     """Return the checks that failed or warn; `file` is the policy or suite they are shown at."""
     found = [check for check in result.checks if check.blocks or check.verdict == "warn"]
     rules = {_name_rule(check): _describe_rule(check) for check in found}
-    results = [_tell(_name_rule(check), _level(check), _say(check), file) for check in found]
+    results = [
+        _tell(_name_rule(each), "error" if each.blocks else "warning", _describe_check(each), file)
+        for each in found
+    ]
     if result.incomplete:
         rules[_INCOMPLETE] = {
             "id": _INCOMPLETE,
@@ -44,14 +47,9 @@ def _describe_rule(check: Check) -> dict[str, Any]:
     return {"id": _name_rule(check), "shortDescription": {"text": strip_controls(text)}}
 
 
-def _level(check: Check) -> str:
-    return "error" if check.blocks else "warning"
-
-
-def _say(check: Check) -> str:
-    of = f" ({group_name(check.by)})" if check.by else ""
+def _describe_check(check: Check) -> str:
     failing = f"; failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
-    return f"{check.name}{of}: {check.reason or check.verdict}{failing}"
+    return f"{name_check(check)}: {check.reason or check.verdict}{failing}"
 
 
 def _tell(rule: str, level: str, text: str, file: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ is added to a table is in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -130,6 +130,22 @@ class Line:
 Document: TypeAlias = tuple["Table | Line", ...]
 
 
+def make_columns(
+    *names: str, texts: Sequence[str] = (), where: Where = "people"
+) -> tuple[Column, ...]:
+    """Return columns that mostly people see: the first names the row, `texts` hold words."""
+    further: tuple[Kind, ...] = tuple("text" if name in texts else "figure" for name in names[1:])
+    kinds: tuple[Kind, ...] = ("key", *further)
+    return tuple(
+        Column(name=name, kind=kind, where=where) for name, kind in zip(names, kinds, strict=True)
+    )
+
+
+def make_rows(cells: Iterable[Iterable[Any]]) -> tuple[Row, ...]:
+    """Return a row for each list of cells."""
+    return tuple(Row(cells=tuple(each)) for each in cells)
+
+
 def make_lines(texts: Sequence[str], kind: Literal["text", "note"] = "text") -> Document:
     """Return each text as a line."""
     return tuple(Line(text=text, kind=kind) for text in texts)
@@ -146,10 +162,10 @@ def hide_data(table: Table, *, web: bool = False) -> Table:
     )
     columns = tuple(table.columns[place] for place in kept)
     whole = replace(table, columns=columns, rows=rows)
-    return _spread(whole) if table.across else whole
+    return _spread_key(whole) if table.across else whole
 
 
-def _spread(table: Table) -> Table:
+def _spread_key(table: Table) -> Table:
     """Return a table with a column for each value of the key `across`, and a row for the other."""
     across = table.find_column(table.across)
     down = next(

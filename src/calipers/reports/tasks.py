@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import Form, group_name, shorten_text
-from calipers.reports.table import ABSENT, Cell, Column, Row, Table
+from calipers.reports.table import ABSENT, Cell, Column, Table, make_rows
 
 if TYPE_CHECKING:
     from calipers.runs.report_data import TaskOutcome
@@ -35,15 +35,13 @@ def tabulate_hardest(tasks: Sequence[TaskOutcome], groups: Sequence[Group]) -> T
             *solvers,
             Column(name="runs"),
         ),
-        rows=tuple(
-            Row(
-                cells=(
-                    Cell(value=task.id, text=shorten_text(task.id, 80)),
-                    _make_share(task.right, task.runs),
-                    *(_make_own_share(task, key) for key in shown),
-                    *([_count_solvers(task)] if solvers else []),
-                    task.runs,
-                )
+        rows=make_rows(
+            (
+                Cell(value=task.id, text=shorten_text(task.id, 80)),
+                _make_share((task.right, task.runs)),
+                *(_make_share(task.by_system.get(key)) for key in shown),
+                *([_count_solvers(task)] if solvers else []),
+                task.runs,
             )
             for task in tasks
         ),
@@ -57,12 +55,12 @@ def _make_key(group: Group) -> tuple[str | None, ...]:
     )
 
 
-def _make_share(right: int, runs: int) -> Cell:
+def _make_share(counts: tuple[int, int] | None) -> Cell:
+    """Return the share of the runs that are right, of a system that has run the task."""
+    if counts is None:
+        return ABSENT
+    right, runs = counts
     return Cell(value=right / runs, form=_SHARE, note=f"{right:,} of {runs:,} runs")
-
-
-def _make_own_share(task: TaskOutcome, key: tuple[str | None, ...]) -> Cell:
-    return _make_share(*task.by_system[key]) if key in task.by_system else ABSENT
 
 
 def _count_solvers(task: TaskOutcome) -> Cell:

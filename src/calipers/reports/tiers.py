@@ -17,7 +17,7 @@ from calipers.reports.figures import (
     join_ranges,
     join_some,
 )
-from calipers.reports.table import ABSENT, Cell, Column, Row, Table, estimate_cell
+from calipers.reports.table import ABSENT, Cell, Column, Table, estimate_cell, make_rows
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Tiers
@@ -57,7 +57,7 @@ def tabulate_tiers(tiers: Tiers, groups: Sequence[Group]) -> Table:
     return Table(
         title=f"{title}: {group_name(tiers.by)}" if tiers.by else title,
         columns=_COLUMNS,
-        rows=tuple(Row(cells=tuple(row)) for row in rows),
+        rows=make_rows(rows),
         notes=(*_list_spreads(tiers, len(groups)), *_list_notes(tiers)),
     )
 

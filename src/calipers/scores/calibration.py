@@ -88,7 +88,7 @@ class Calibrations(Printed, Tabular):
             "judges": [each.to_dict() for each in self.judges],
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per judge."""
         for each in self.judges:
             yield keep_scalars(each.to_dict())

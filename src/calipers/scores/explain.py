@@ -76,7 +76,7 @@ class Explanation(Printed, Tabular):
             "groups": [_group_dict(group) for group in self.groups],
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per group."""
         for group in self.groups:
             yield {**group.by, "metric": self.metric.name, **keep_scalars(_group_dict(group))}

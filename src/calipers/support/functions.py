@@ -19,7 +19,7 @@ def load_function(reference: str, folder: Path) -> Function:
     """Return the function that FILE.py:FUNCTION names; the file may import from its own folder."""
     function = load_object(reference, folder)
     if not callable(function):
-        path, name = _path(reference, folder)
+        path, name = _split_reference(reference, folder)
         raise UsageError(f"{path} has no function {name}", fix=f"def {name}(…): …")
     return function  # type: ignore[no-any-return]
 
@@ -30,7 +30,7 @@ def load_object(reference: str, folder: Path) -> Any:
     Raises:
         UsageError: There is no such file or name, or the file cannot be loaded.
     """
-    path, name = _path(reference, folder)
+    path, name = _split_reference(reference, folder)
     module = _import_file(path, folder.resolve())
     if not hasattr(module, name):
         known = [each for each, value in vars(module).items() if _may_be_meant(each, value)]
@@ -43,7 +43,7 @@ def _may_be_meant(name: str, value: Any) -> bool:
     return not (name.startswith("_") or inspect.ismodule(value) or inspect.isclass(value))
 
 
-def _path(reference: str, folder: Path) -> tuple[Path, str]:
+def _split_reference(reference: str, folder: Path) -> tuple[Path, str]:
     """Return the file and the name of FILE.py:NAME."""
     file, _, name = reference.rpartition(":")
     path = (folder / file).resolve()

@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 
@@ -103,7 +103,7 @@ class Option:
         if value is None and self.default is None:
             return None
         try:
-            found = _CHECKS.get(self.kind, _accept_any)(value)
+            found = _convert_value(self.kind, value)
         except TypeError:
             raise ArgumentTypeError(
                 f"{self.keyword}={value!r}: expected {EXPECTED[self.kind]}, "
@@ -194,71 +194,35 @@ def find_option(name: Any, known: Iterable[Option]) -> Option | None:
     return next((each for each in known if written in (each.key, each.keyword)), None)
 
 
-def _accept_any(value: Any) -> Any:
-    return value
-
-
-def _check_text(value: Any) -> str:
-    return value if isinstance(value, str) else _refuse_type()
-
-
-def _check_whole(value: Any) -> int:
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return int(value) if is_whole else _refuse_type()
-
-
-def _number(value: Any) -> float:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    return float(value) if is_number else _refuse_type()
-
-
-def _flag(value: Any) -> bool:
-    return value if isinstance(value, bool) else _refuse_type()
-
-
-def _check_path(value: Any) -> Path:
-    return Path(value) if isinstance(value, str | PathLike) else _refuse_type()
-
-
-def _check_texts(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(map(_check_text, value)) if _is_list(value) else _refuse_type()
-
-
-def _check_paths(value: Any) -> tuple[Path, ...]:
-    if isinstance(value, str | PathLike):
-        return (Path(value),)
-    return tuple(map(_check_path, value)) if _is_list(value) else _refuse_type()
-
-
-def _map(value: Any) -> dict[str, str]:
-    if value is None:
-        return {}
-    is_map = isinstance(value, Mapping)
-    return {_check_text(k): _check_text(v) for k, v in value.items()} if is_map else _refuse_type()
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, Mapping | bytes)
-
-
-def _refuse_type() -> NoReturn:
-    raise TypeError
+def _convert_value(kind: Kind, value: Any) -> Any:
+    """Return a value in the type of its kind; raise TypeError where it is of another one."""
+    if kind == "any":
+        return value
+    if kind == "map":
+        pairs = {} if value is None else value
+        if not isinstance(pairs, Mapping):
+            raise TypeError
+        return {_convert_value("text", k): _convert_value("text", v) for k, v in pairs.items()}
+    if kind in ("texts", "paths"):
+        given = [value] if isinstance(value, str | PathLike) else value
+        if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
+            raise TypeError
+        return tuple(_convert_value("text" if kind == "texts" else "path", each) for each in given)
+    accepted, convert = _ACCEPTED[kind]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "flag"):
+        raise TypeError
+    return value if convert is None else convert(value)
 
 
 def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-_CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "whole": _check_whole,
-    "number": _number,
-    "flag": _flag,
-    "text": _check_text,
-    "choice": _check_text,
-    "path": _check_path,
-    "texts": _check_texts,
-    "paths": _check_paths,
-    "map": _map,
+_ACCEPTED: Mapping[str, tuple[Any, Callable[[Any], Any] | None]] = {
+    "whole": (Integral, int),
+    "number": (Real, float),
+    "flag": (bool, None),
+    "text": (str, None),
+    "choice": (str, None),
+    "path": ((str, PathLike), Path),
 }

@@ -58,7 +58,7 @@ def _search_last(pattern: str, text: str) -> PatternMatch | None:
     """Return the last match, found by putting every match between marks."""
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
-    mark = _mark_not_in(text)
+    mark = _choose_mark(text)
     marked = pl.Series([text]).str.replace_all(pattern, f"{mark}${{1}}{mark}${{0}}{mark}").item()
     before, _, rest = marked.rpartition(mark)
     if not before:
@@ -69,7 +69,7 @@ def _search_last(pattern: str, text: str) -> PatternMatch | None:
     return PatternMatch(end - len(matched), end, group)
 
 
-def _mark_not_in(text: str) -> str:
+def _choose_mark(text: str) -> str:
     while True:
         mark = "".join(map(chr, random.choices(_OF_NOBODY, k=2)))  # noqa: S311 (no secret)
         if mark not in text:

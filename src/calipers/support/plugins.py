@@ -52,10 +52,10 @@ def load_file(path: str | Path, *, fix: str) -> ModuleType:
         with _allow_imports(file.parent):
             spec.loader.exec_module(module)
     except CalipersError as error:
-        raise UsageError(f"{_place(file, error)}: {error.message}", fix=error.fix) from error
+        raise UsageError(f"{_locate_error(file, error)}: {error.message}", fix=error.fix) from error
     except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{_place(file, error)}: {said}", fix=fix) from error
+        raise UsageError(f"{_locate_error(file, error)}: {said}", fix=fix) from error
     _files[file] = module
     return module
 
@@ -75,7 +75,7 @@ def load_installed() -> None:
     _installed["are loaded"] = True  # a plug-in may look names up itself
     for entry in _list_entries():
         try:
-            _take(entry.load(), f"the entry point {entry.name} = {entry.value}")
+            _register_found(entry.load(), f"the entry point {entry.name} = {entry.value}")
         except (Exception, SystemExit) as error:
             _installed["are loaded"] = False
             package = entry.dist.name if entry.dist is not None else entry.value
@@ -99,7 +99,7 @@ def _list_entries() -> Iterator[EntryPoint]:
             seen.add(package.name)
 
 
-def _take(found: Any, origin: str) -> None:
+def _register_found(found: Any, origin: str) -> None:
     """Use what an entry point names: a module that registers things, a function, or a thing."""
     if isinstance(found, ModuleType):
         return
@@ -109,7 +109,7 @@ def _take(found: Any, origin: str) -> None:
         add_thing(found, origin)
 
 
-def _place(file: Path, error: BaseException) -> str:
+def _locate_error(file: Path, error: BaseException) -> str:
     """Return FILE:LINE of the file's own line that failed."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f"{file}:{error.lineno}"

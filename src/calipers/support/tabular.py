@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Tabular:
-    """A result that is a table: `_rows` yields its rows."""
+    """A result that is a table: `_list_rows` yields its rows."""
 
     __slots__ = ()
 
-    def _rows(self) -> Iterable[Mapping[str, Any]]:
+    def _list_rows(self) -> Iterable[Mapping[str, Any]]:
         raise NotImplementedError
 
     def to_polars(self) -> pl.DataFrame:
         """Return the result as a Polars frame, numbers in full precision."""
         import polars as pl  # noqa: PLC0415 (nothing else here needs it)
 
-        return pl.DataFrame(list(self._rows()), infer_schema_length=None, strict=False)
+        return pl.DataFrame(list(self._list_rows()), infer_schema_length=None, strict=False)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the same as a pandas frame; pandas is all that it needs.

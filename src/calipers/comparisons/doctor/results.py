@@ -178,7 +178,7 @@ class Diagnosis(Printed, Tabular):
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per finding."""
         for each in self.findings:
             yield {**asdict(each), "examples": ", ".join(each.examples)}

@@ -117,7 +117,7 @@ def compare(
             tables=tabulate_candidates(
                 found.result,
                 _sort_metrics(found.result.pairs),
-                [f"/compare?{_link(base, each)}" for each in chosen],
+                [f"/compare?{_make_link(base, each)}" for each in chosen],
             ),
         )
     counts = found.result.flips
@@ -131,7 +131,7 @@ def compare(
         total=sum(counts.values()) if flips not in counts else counts[flips],
         counts=counts,
         which=flips,
-        link=_link(base, chosen[0]),
+        link=_make_link(base, chosen[0]),
     )
 
 
@@ -157,24 +157,24 @@ def show_task(
         records=records,
         urls=[ours.locate(rows[0]), theirs.locate(rows[1])],
         measured=[values for _, values in found],
-        differences=_diff(*records),
+        differences=_diff_answers(*records),
         cots=[
             mark_thought(each["cot"], side.opened.settings) if each.get("cot") else None
             for side, each in zip((ours, theirs), records, strict=True)
         ],
-        link=_link(base, candidate),
+        link=_make_link(base, candidate),
         before=before,
         behind=behind,
     )
 
 
-def _diff(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
+def _diff_answers(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
     if ours.get("answer") is None or theirs.get("answer") is None:
         return None
     return diff_words(ours["answer"], theirs["answer"])
 
 
-def _link(base: str, candidate: str) -> str:
+def _make_link(base: str, candidate: str) -> str:
     return f"base={quote(base, safe='')}&candidate={quote(candidate, safe='')}"
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
-from calipers.dashboard.routes.shared import make_filter_form, make_nav
+from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
 from calipers.dashboard.site import SiteHere, encode_pairs, get_query
 from calipers.reports.doctor import describe_file, describe_support, list_findings
 
@@ -16,8 +15,8 @@ router = APIRouter()
 def show_doctor(site: SiteHere, request: Request, id_: str) -> Response:
     """Show what a view's records hold and support, and what looks wrong in them."""
     found, query = site.run(id_), get_query(request)
-    if "add_field" in request.query_params:  # from the form: the address says it in our way
-        return RedirectResponse(f"/runs/{id_}/doctor{query.to_url()}", 303)
+    if (elsewhere := redirect_form(request, query)) is not None:
+        return elsewhere
     opened = site.open(found)
     diagnosis = None
     if opened.complete:

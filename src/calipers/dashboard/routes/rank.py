@@ -40,7 +40,7 @@ def rank(
     from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (slow to load)
 
     sides = [Side(site, reference) for reference in chosen]
-    names = _metrics(sides)
+    names = _list_metrics(sides)
     wanted = metric or next((name for name in MAIN_METRICS if name in names), None)
     try:
         ranking = site.measuring.rank(name_sides(sides), wanted, by or None, tasks or None)
@@ -73,7 +73,7 @@ def _list_fields(sides: Sequence[Side]) -> list[str]:
     return [*few, "id"]
 
 
-def _metrics(sides: Sequence[Side]) -> list[str]:
+def _list_metrics(sides: Sequence[Side]) -> list[str]:
     """Return the metrics to choose from: those with a direction that the runs are known to have."""
     scores = [side.run.score for side in sides if side.run.score is not None]
     names = dict.fromkeys(

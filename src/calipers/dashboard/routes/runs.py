@@ -7,13 +7,12 @@ from typing import Any
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import NONE, Filter, Query, format_value
 from calipers.dashboard.grouping import add_groups, count_pooled, has_few_values
 from calipers.dashboard.index import Index
-from calipers.dashboard.routes.shared import make_filter_form, make_nav
+from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
 from calipers.dashboard.run import HEADLINE, Run
 from calipers.dashboard.site import SiteHere, encode_pairs, get_query, locate_task
 from calipers.metrics import metric_named
@@ -56,8 +55,8 @@ def list_runs(site: SiteHere, q: str = "", verdict: str = "", page: int = 1) -> 
 def show_run(site: SiteHere, request: Request, id_: str) -> Response:
     """Show one run: its verdict, its numbers, its figures."""
     found, query = site.run(id_), get_query(request)
-    if "add_field" in request.query_params:  # from the form: the address says it in our way
-        return RedirectResponse(f"/runs/{id_}{query.to_url()}", 303)
+    if (elsewhere := redirect_form(request, query)) is not None:
+        return elsewhere
     opened = site.open(found) if found.entry.records.exists() else None
     ready = None if query.narrows or query.by or found.running else found.score
     return site.render(

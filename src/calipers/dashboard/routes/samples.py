@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, format_value
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import mark_thought
-from calipers.dashboard.routes.shared import make_filter_form, make_nav
+from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
 from calipers.dashboard.selection import PAGE_ROWS, Selected
 from calipers.dashboard.site import SiteHere, get_query
 from calipers.dashboard.timeline import make_timeline
@@ -56,8 +55,8 @@ router = APIRouter()
 def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
     """Show a page of the table."""
     found, query = site.run(id_), get_query(request)
-    if "add_field" in request.query_params:  # from the form: the address says it in our way
-        return RedirectResponse(f"/runs/{id_}/samples{query.to_url()}", 303)
+    if (elsewhere := redirect_form(request, query)) is not None:
+        return elsewhere
     opened = site.open(found)
     return site.render(
         "samples.html",
@@ -91,7 +90,7 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
     """Show one record: input, reasoning, answer, and its measured values."""
     found, query = site.run(id_), get_query(request)
     opened = site.open(found)
-    record, values = _record(opened.index, row)
+    record, values = _read_record(opened.index, row)
     selected = opened.selector.select(replace(query, page=1))
     place, before, behind = selected.find_neighbours(row)
     return site.render(
@@ -123,7 +122,7 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
 @router.get("/runs/{id_}/samples/{row}/record.json")
 def send_record(site: SiteHere, id_: str, row: int) -> Response:
     """Send one record with its full texts, which the page truncates."""
-    record, _ = _record(site.open(site.run(id_)).index, row)
+    record, _ = _read_record(site.open(site.run(id_)).index, row)
     headers = {"content-disposition": f'attachment; filename="{id_}-{row}.json"'}
     return Response(_as_json(record), media_type="application/json", headers=headers)
 
@@ -138,7 +137,7 @@ def send_trace(
 ) -> Response:
     """Send a picture of the record's trace; as an image it cannot run scripts."""
     found = site.run(id_)
-    record, _ = _record(site.open(found).index, row)
+    record, _ = _read_record(site.open(found).index, row)
     if not record.get("trace"):
         raise NotHere("the record has no trace")
     chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"
@@ -172,7 +171,7 @@ def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
         {
             "row": row,
             "cells": {name: cells[name][at] for name in cells},
-            "texts": {name: _preview(previews[name][at]) for name in texts},
+            "texts": {name: _shorten(previews[name][at]) for name in texts},
         }
         for at, row in enumerate(rows)
     ]
@@ -203,7 +202,7 @@ def _choose_columns(index: Index) -> dict[str, list[str]]:
     return {"first": first, "numbers": numbers[:_MOST_NUMBERS]}
 
 
-def _preview(text: str | None) -> str | None:
+def _shorten(text: str | None) -> str | None:
     if text is None or len(text) <= _PREVIEW:
         return text
     return f"{text[: _PREVIEW - 1]}…"
@@ -251,7 +250,7 @@ def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any
     ]
 
 
-def _record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
     if not 0 <= row < index.rows:
         raise NotHere(f"there is no record {row}")
     return index.read_one(row)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import classify
 from calipers.dashboard.indexes import Opened
@@ -13,6 +16,13 @@ from calipers.dashboard.run import Run
 def make_nav(run: Run, query: Query, here: str) -> dict[str, Any]:
     """Return the run, the view, and which of the run's pages this is."""
     return {"run": run, "query": query, "here": here, "rows_url": query.rows.to_url()}
+
+
+def redirect_form(request: Request, query: Query) -> Response | None:
+    """Return where a form for a further filter leads: the address that says it in our way."""
+    if "add_field" not in request.query_params:
+        return None
+    return RedirectResponse(f"{request.url.path}{query.to_url()}", 303)
 
 
 def make_filter_form(query: Query, opened: Opened | None) -> dict[str, Any]:

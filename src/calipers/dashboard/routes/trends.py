@@ -33,7 +33,7 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
     if not suite and len(suites) == 1:
         [suite] = suites
     if not suite:
-        return site.render("trends.html", suites=suites.most_common(), link=_link)
+        return site.render("trends.html", suites=suites.most_common(), link=_make_link)
     runs = list_suite_runs(site, suite)
     if not runs:
         raise NotHere(f"no run of a suite {suite} is in the folder")
@@ -75,5 +75,5 @@ def _draw(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> Page
     return make_page_figure("trend", draw_trend(points, metric, metric_named(metric).unit))
 
 
-def _link(suite: str) -> str:
+def _make_link(suite: str) -> str:
     return f"/trends?{encode_pairs({'suite': suite})}"

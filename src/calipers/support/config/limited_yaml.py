@@ -50,7 +50,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1
         self.nodes += 1
-        _check(self.depth, self.nodes)
+        _check_size(self.depth, self.nodes)
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -76,13 +76,13 @@ class _Reading:
     def read_node(self, node: yaml.Node, place: Place) -> Any:
         self._values += 1
         self._depth += 1
-        _check(self._depth, self._values)
+        _check_size(self._depth, self._values)
         self.lines.setdefault(place, node.start_mark.line + 1)
-        found = self._of_kind(node, place)
+        found = self._read_kind(node, place)
         self._depth -= 1
         return found
 
-    def _of_kind(self, node: yaml.Node, place: Place) -> Any:
+    def _read_kind(self, node: yaml.Node, place: Place) -> Any:
         if isinstance(node, yaml.ScalarNode):
             return self._loader.construct_object(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_STANDARD}seq":
@@ -119,7 +119,7 @@ class _Reading:
         return found
 
 
-def _check(depth: int, values: int) -> None:
+def _check_size(depth: int, values: int) -> None:
     if depth > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if values > MAX_VALUES:

@@ -57,7 +57,7 @@ class StrictModel(BaseModel):
             return cls.model_validate(dict(config.value))
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
-            first = min(details, key=lambda each: config.lines.get(_place(each), 0))
+            first = min(details, key=lambda each: config.lines.get(_find_place(each), 0))
             raise _describe_error(first, config, example) from None
 
 
@@ -76,12 +76,12 @@ def make_usage_error(
     return UsageError(f"{where}: {context['message']}", fix=context["fix"])
 
 
-def _place(error: ErrorDetails) -> tuple[Hashable, ...]:
+def _find_place(error: ErrorDetails) -> tuple[Hashable, ...]:
     return (*error["loc"], *error.get("ctx", {}).get("at", ()))
 
 
 def _describe_error(error: ErrorDetails, config: ConfigFile, example: str) -> UsageError:
-    place = _place(error)
+    place = _find_place(error)
     where = config.locate(place)
     if error["type"] == _REFUSED:
         context = error["ctx"]
