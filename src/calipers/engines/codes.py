@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 OTHERS = "others"  # stands for all texts beyond the most that are told apart
@@ -17,14 +19,18 @@ class Codes:
     ['a', 'b']
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._numbers: dict[str, int] = {}
+    def __init__(self, most: int | None = None, texts: Iterable[str] = ()) -> None:
+        self._numbers = {text: number for number, text in enumerate(texts)}
         self._most = most
 
     @property
     def texts(self) -> list[str]:
         """The texts by their numbers."""
         return list(self._numbers)
+
+    def __len__(self) -> int:
+        """Return how many different texts there are."""
+        return len(self._numbers)
 
     @property
     def are_all(self) -> bool:

@@ -65,11 +65,11 @@ class TaskSums:
     answers: Aggregate | None  # counts a task's answers, where there are any
 
 
-def declare_task_sums(plan: Plan) -> TaskSums:
-    """Return what is added up of each task's runs under a plan."""
+def declare_task_sums(plan: Plan, *, in_full: bool) -> TaskSums:
+    """Return what is added up of each task's runs under a plan; in full for a row of each."""
     answered = answer_key in plan.features and correct in plan.features
     return TaskSums(
-        totals=_aggregate(plan.features),
+        totals=_aggregate(plan.features, in_full=in_full),
         judged=tuple(each for each in _JUDGED if each in plan.features),
         answers=ANSWERS if answered else None,
     )
@@ -88,21 +88,30 @@ def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     )
 
 
-def _aggregate(features: Collection[Feature]) -> Aggregate:
+def _aggregate(features: Collection[Feature], *, in_full: bool) -> Aggregate:
+    totals = {ID: nw.col(ID).min()}
+    for feature in _JUDGED:
+        totals |= declare_sums(feature).totals if feature in features else {}
+    if cost_of_pass in features:
+        totals |= COSTS_OF_PASSES
+    totals |= _declare_columns(features) if in_full else {}
+    return Aggregate(
+        features=(), keys=(TASK,), where=lambda: ~nw.col(TASK).is_null(), totals=totals
+    )
+
+
+def _declare_columns(features: Collection[Feature]) -> dict[str, nw.Expr]:
+    """Return the totals that nothing but a task's row in a file is made of."""
     failed = nw.col(FAILED).cast(nw.Int64)
-    totals = {ID: nw.col(ID).min(), RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
-    for feature in (*_JUDGED, *_AVERAGED):
+    totals = {RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
+    for feature in _AVERAGED:
         totals |= declare_sums(feature).totals if feature in features else {}
     if same_input in features:
         totals[same_input.name] = nw.col(same_input.name).min()
     if cost_usd in features:
         cost = nw.col(cost_usd.name)
         totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
-    if cost_of_pass in features:
-        totals |= COSTS_OF_PASSES
-    return Aggregate(
-        features=(), keys=(TASK,), where=lambda: ~nw.col(TASK).is_null(), totals=totals
-    )
+    return totals
 
 
 def _count(feature: Feature) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -13,17 +13,6 @@ import polars as pl
 
 from calipers.engines.codes import Codes
 from calipers.engines.outcome import Outcome, Sinks
-from calipers.engines.per_task import (
-    add_answers,
-    count_flaky,
-    declare_task_sums,
-    find_flakiest,
-    list_run_columns,
-    list_task_columns,
-    price_tasks,
-    sort_runs,
-    sum_tasks,
-)
 from calipers.engines.plan import Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Count, CountedRanks, Position
 from calipers.engines.reading import MeasuredRows, read_rows
@@ -32,18 +21,22 @@ from calipers.engines.spreads import (
     add_effects,
     add_spreads,
     join_table,
+    look_up,
     select_key_totals,
     sum_beyond_rows,
     sum_clusters,
 )
-from calipers.engines.store import GroupedRows, decode_groups, encode_groups
+from calipers.engines.store import GroupedRows, encode_groups
+from calipers.engines.task_tables import TaskTables
 from calipers.engines.tasks import TaskCounts, has_few_values
+from calipers.engines.threads import map_in_order
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
     add_kept,
     add_task_spreads,
     add_totals,
+    adjust_confidence,
     are_counted_alike,
     count_alike,
     count_alike_rows,
@@ -66,7 +59,6 @@ from calipers.metrics.declare.declaration import (
     Frame,
     Step,
 )
-from calipers.metrics.declare.description import name_mode
 from calipers.records.sources import Source, Wanted
 
 
@@ -80,47 +72,38 @@ def measure(read: MeasuredRows, plan: Plan, sinks: Sinks | None = None) -> Outco
     """Measure rows that were read by the groups, and with the metrics, of a plan."""
     plan = plan.restrict([name for name, count in read.having.items() if count])
     rows = read.group(plan.by)
-    groups = sum_store(rows, plan)
+    groups: GroupTotals = {}
+    tables = TaskTables(plan, sinks)
+    for share, found in _sum_shares(rows, plan):
+        groups |= found
+        if plan.per_task:
+            tables.add(share)
     tallies = {feature.name: read.tally(rows, feature) for feature in plan.tallied}
     outcome = Outcome(groups, read.readings, read.having, tallies=tallies)
     if plan.resamples:
         outcome = outcome.add_resampled(read.resample(rows, plan, groups))
-    return _write_tasks(rows, plan, outcome, sinks) if plan.per_task else outcome
-
-
-def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks | None) -> Outcome:
-    """Count the flaky tasks and find some, part by part; write a row per task to its file."""
-    counts, few, tried = [], [], []
-    wants_tasks = sinks is not None and sinks.wants_tasks
-    sums, codes = declare_task_sums(plan), store.codes
-
-    def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        rows = nw.from_native(part.lazy())
-        totals = sum_tasks(rows, sums)
-        wanted = add_answers(totals, rows, sums) if wants_tasks else totals
-        return [decode_groups(_collect_sorted(wanted), codes)]
-
-    for [tasks] in store.map_parts(tasks_of, list_task_columns(plan)):
-        counts.append(_apply_steps(tasks, count_flaky))
-        few.append(_apply_steps(tasks, find_flakiest))
-        if (costs := price_tasks(nw.from_native(tasks.lazy()))) is not None:
-            tried.append(_collect_sorted(costs))
-        if sinks is not None and wants_tasks:
-            sinks.take_tasks(tasks)
-    add_totals(outcome.groups, sum_tables(counts, [GROUP]))
-    columns = list_run_columns(plan, store.rows)
-    runs = None if columns is None else store.decode_groups(pl.concat(store.parts(columns)))
-    found: pl.LazyFrame = find_flakiest(nw.from_native(pl.concat(few).lazy())).to_native()
-    return replace(
-        outcome,
-        flakiest=found.collect(engine="in-memory"),
-        attempts=pl.concat(tried) if tried else None,
-        runs=None if runs is None else sort_runs(runs),
-    )
+    return tables.complete(outcome, rows) if plan.per_task else outcome
 
 
 def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
     """Return every group's totals over the whole store, with the spread of its clusters."""
+    groups: GroupTotals = {}
+    for _, found in _sum_shares(store, plan):
+        groups |= found
+    return groups
+
+
+def _sum_shares(store: GroupedRows, plan: Plan) -> Iterator[tuple[GroupedRows, GroupTotals]]:
+    """Yield the totals of some groups at a time, beside their rows."""
+    level = adjust_confidence(store.groups, plan.confidence)
+
+    def sum_share(share: GroupedRows) -> tuple[GroupedRows, GroupTotals]:
+        return share, _sum_groups(share, plan, level)
+
+    return map_in_order(sum_share, store.split_groups(), threads=2)
+
+
+def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals:
     fits = store.is_local and store.rows <= RANKED_ROWS
     held = SortedGroups(store, plan.described) if plan.sorted_features and fits else None
     counted = CountedRanks(
@@ -132,12 +115,10 @@ def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
         store, plan, () if held else plan.find_modes, counts
     )
     counted.take_first(found)
-    located = [(rank.feature, locate_ranks(groups, rank, plan.confidence)) for rank in plan.ranks]
+    levels = {rank: of_family if rank.of_family else plan.confidence for rank in plan.ranks}
+    located = [(rank.feature, locate_ranks(groups, rank, levels[rank])) for rank in plan.ranks]
     located += [(feature, locate_described(groups, feature)) for feature in plan.described]
-    _add_ranks(groups, ranks, located)
-    for feature in plan.described:
-        for group, mode in held.find_modes(feature) if held else ():
-            groups[group][name_mode(feature)] = mode
+    _add_ranks(groups, ranks, located, modes=plan.described if held else ())
     add_task_spreads(groups, plan)
     for table in _sum_clusters(store, plan, groups, keyed_tables):
         add_totals(groups, table)
@@ -145,10 +126,7 @@ def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
     _add_ranks(
         groups,
         ranks,
-        [
-            (rank.feature, locate_clustered_ranks(groups, rank, plan.confidence))
-            for rank in plan.ranks
-        ],
+        [(rank.feature, locate_clustered_ranks(groups, rank, levels[rank])) for rank in plan.ranks],
     )
     return groups
 
@@ -312,15 +290,17 @@ def _sum_clusters(
     codes = store.codes
 
     def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
-        return join_table(rows, encode_groups(table, codes), on)
+        coded = encode_groups(table, codes)
+        return look_up(rows, coded) if [*on] == [GROUP] else join_table(rows, coded, on)
 
     def clusters_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         rows = TaskCounts(part).repeated if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
         if not rows.height:
             return []
-        moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join)
-        clusters = _collect_sorted(sum_clusters(moved, wanted), CLUSTER)
+        moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join).to_native()
+        effects: pl.DataFrame = moved.collect(engine="in-memory")
+        clusters = sum_clusters(effects.sort(CLUSTER, maintain_order=True), wanted)
         return [_apply_steps(clusters, step) if cluster == TASK else clusters]
 
     if not wanted:
@@ -338,14 +318,21 @@ def _add_ranks(
     groups: GroupTotals,
     ranks: SortedGroups | CountedRanks,
     located: Iterable[tuple[Feature, Sequence[Position]]],
+    modes: Collection[Feature] = (),
 ) -> None:
     """Add features' values at positions within each group: sorted, or found by counting."""
-    wanted: dict[Feature, list[Position]] = {}
+    wanted: dict[Feature, list[Position]] = {feature: [] for feature in modes}
     for feature, positions in located:
         wanted.setdefault(feature, []).extend(positions)
     found: Iterator[tuple[str, str, float]]
     if isinstance(ranks, SortedGroups):
-        found = chain.from_iterable(ranks.select(*each) for each in wanted.items())
+        found = chain.from_iterable(
+            chain(
+                ranks.select(feature, positions),
+                ranks.find_modes(feature) if feature in modes else (),
+            )
+            for feature, positions in wanted.items()
+        )
     else:
         found = ranks.select(wanted)
     for group, name, value in found:

@@ -44,6 +44,11 @@ class Regrouped(GroupedRows):
         texts = pl.DataFrame(fields).select(text).to_series()
         return found.with_columns(self.codes.encode(texts))
 
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are in memory, as one part."""
+        return self._store.is_held
+
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield each part of the store, in the order of its groups by these keys."""
         wanted = list(columns or self._store.columns)

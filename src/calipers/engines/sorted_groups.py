@@ -12,10 +12,12 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from calipers.engines.store import GroupedRows
+from calipers.engines.store import GroupedRows, order_codes
 from calipers.metrics.declare.declaration import GROUP, Feature
+from calipers.metrics.declare.description import name_mode
 
 RANKED_ROWS = 20_000_000  # beyond that, counting finds a rank in less memory
+_FEW_ROWS = 2_000_000  # of which the values of all features are kept
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,7 +31,7 @@ class SortedGroups:
     def __init__(self, store: GroupedRows, modes: Iterable[Feature] = ()) -> None:
         self._store = store
         codes = [part[GROUP].to_numpy() for part in store.parts([GROUP])]
-        self._orders = [_order_codes(each) for each in codes]
+        self._orders = [order_codes(each) for each in codes]
         self._counts = [np.bincount(each, minlength=len(store.groups)) for each in codes]
         self._starts = np.concatenate(([0], np.cumsum(np.sum(self._counts, axis=0))))
         self._modes = frozenset(modes)
@@ -52,7 +54,9 @@ class SortedGroups:
                 places += counts
             for start, end in pairwise(self._starts) if feature in self._modes else ():
                 values[start:end].sort()
-            self._gathered = {feature: values}  # the last one: it is often asked for again
+            if len(values) > _FEW_ROWS:
+                self._gathered.clear()
+            self._gathered[feature] = values  # the last one, if not all, is often asked for again
         return self._gathered[feature]
 
     def select(
@@ -71,7 +75,7 @@ class SortedGroups:
             for name, place in found:
                 yield group, name, float(own[place])
 
-    def find_modes(self, feature: Feature) -> Iterator[tuple[str, float]]:
+    def find_modes(self, feature: Feature) -> Iterator[tuple[str, str, float]]:
         """Yield each group's most frequent value, the smallest of equals."""
         values = self._gather(feature)
         fresh = np.ones(len(values), bool)  # where a run of equal values begins
@@ -87,12 +91,4 @@ class SortedGroups:
         first_winner = winners[np.searchsorted(winners, first_run)]
         for code, group in enumerate(self._store.groups):
             if most[code]:
-                yield group, float(values[begins[first_winner[code]]])
-
-
-def _order_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
-    """Return the order of a part's groups; None if they are in order."""
-    if (codes[1:] >= codes[:-1]).all():
-        return None
-    few = codes.max() < 2**16  # so few are sorted by counting
-    return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
+                yield group, name_mode(feature), float(values[begins[first_winner[code]]])

@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
-from calipers.engines.totals import GroupTotals, sum_within_groups
+from calipers.engines.store import mark_changes
+from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
     CLUSTER,
@@ -50,6 +52,17 @@ def join_table(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
     return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
 
 
+def look_up(rows: Frame, table: pl.DataFrame) -> Frame:
+    """Return the join on groups that small numbers stand for: a row of the table for each."""
+    places = pl.DataFrame(
+        {GROUP: range(table[GROUP].max() + 1)}, schema={GROUP: table.schema[GROUP]}
+    )
+    by_number = places.join(table, on=GROUP, how="left", maintain_order="left").drop(GROUP)
+    native: pl.LazyFrame = rows.to_native()
+    found = (pl.lit(column).gather(pl.col(GROUP)).alias(column.name) for column in by_number)
+    return nw.from_native(native.with_columns(found))
+
+
 def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     columns = {
         centre_column(name): [
@@ -76,19 +89,28 @@ def select_key_totals(
     return table.select(GROUP, *aggregate.keys, *columns)
 
 
-def sum_clusters(rows: Frame, wanted: Sequence[Influence]) -> Frame:
-    """Return the effect of each cluster, the squares of its rows' effects, and its rows."""
-    names = [each.name for each in wanted]
-    powers = {
-        _name_row_power(each.name, power): nw.col(each.name) ** power
-        for each in wanted
-        for power in (SIZES if each.powers else SIZES[:1])
-    }
-    totals = [
-        *(nw.col(name).sum() for name in (*names, *powers)),
-        *(nw.col(name).count().cast(nw.Int64).alias(_count(name)) for name in names),
-    ]
-    return sum_within_groups(rows.with_columns(**powers), CLUSTER, totals=totals)
+def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFrame:
+    """Return the effect of each cluster, the squares of its rows' effects, and its rows.
+
+    The rows are in the order of their clusters, which belong to one group each.
+    """
+    clusters = rows[CLUSTER].to_numpy()
+    starts = np.flatnonzero(mark_changes(clusters))
+    sizes = np.diff(starts, append=rows.height)
+    sums: dict[str, Any] = {}
+    for each in wanted:
+        effects = rows[each.name]
+        values = effects.fill_null(0.0).to_numpy()
+        power = values
+        sums[each.name] = np.add.reduceat(values, starts)
+        for number in SIZES if each.powers else SIZES[:1]:
+            power = power * values
+            sums[_name_row_power(each.name, number)] = np.add.reduceat(power, starts)
+        known = effects.is_not_null().to_numpy() if effects.null_count() else None
+        counts = sizes if known is None else np.add.reduceat(known.astype(np.int64), starts)
+        sums[_count(each.name)] = counts
+    first = pl.Series(starts, dtype=pl.UInt32)
+    return pl.DataFrame({GROUP: rows[GROUP].gather(first), CLUSTER: clusters[starts], **sums})
 
 
 def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:

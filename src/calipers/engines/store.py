@@ -11,15 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
+from calipers.engines.group_files import GroupFiles, concat_rows
 from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import SpilledRows, split_finished
+from calipers.engines.tasks import has_repeated
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
 
@@ -64,6 +67,19 @@ class GroupedRows(ABC):
         A part is one piece of memory: a sum over it does not show where batches began and ended.
         """
 
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are in memory, as one part."""
+        return False
+
+    def split_groups(self) -> Iterator[GroupedRows]:
+        """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
+        if self.is_held:
+            [part] = self.parts()
+            yield HeldRows(part, self.codes) if has_repeated(part[TASK]) else self
+        else:
+            yield self
+
     def list_groups(self) -> Iterator[pl.Series]:
         """Yield the groups of each part, by their numbers, row by row."""
         return (part[GROUP] for part in self.parts([GROUP]))
@@ -76,6 +92,23 @@ class GroupedRows(ABC):
         Few parts at a time, since one may fill much memory.
         """
         return map_in_order(work, self.parts(columns), threads=2)
+
+
+def order_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
+    """Return the order of a part's groups; None if they are in order."""
+    if _are_in_order(codes):
+        return None
+    few = codes.max() < 2**16  # so few are sorted by counting
+    return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
+
+
+def _are_in_order(codes: npt.NDArray[np.int32]) -> bool:
+    return bool((codes[1:] >= codes[:-1]).all())
+
+
+def mark_changes(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return where another number begins than stood before."""
+    return np.concatenate((np.ones(min(1, len(numbers)), bool), numbers[1:] != numbers[:-1]))
 
 
 def encode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
@@ -121,6 +154,7 @@ class Store(GroupedRows):
         self._held_size = 0.0
         self._held_bytes = held_bytes
         self._spilled: SpilledRows | None = None
+        self._by_group: GroupFiles | None = None  # in the place of these, where groups are many
 
     def __enter__(self) -> Self:
         return self
@@ -131,8 +165,9 @@ class Store(GroupedRows):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._spilled is not None:
-            self._spilled.remove()
+        for spilled in (self._spilled, self._by_group):
+            if spilled is not None:
+                spilled.remove()
 
     @property
     def columns(self) -> list[str]:
@@ -142,25 +177,36 @@ class Store(GroupedRows):
     @property
     def is_held(self) -> bool:
         """Whether all rows are in memory, as one part."""
-        return self._spilled is None
+        return self._spilled is None and self._by_group is None
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
         rows = self.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
-        rows = drop_empty_columns(rows).sort(GROUP, maintain_order=True)  # quick while it is small
+        rows = drop_empty_columns(rows)
+        if not self._has_many_groups:
+            rows = rows.sort(GROUP, maintain_order=True)  # quick while it is small
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
         if self._held_size > self._held_bytes:
             self._spill()
 
+    @property
+    def _has_many_groups(self) -> bool:
+        return len(self.codes) > _FEW_GROUPS
+
     def _spill(self) -> None:
         """Write what is held, but for tasks that may go on in the rows to come."""
-        self._held_bytes = min(
-            self._held_bytes, spilling.SPILL_BYTES
-        )  # they no longer fit: less at a time
+        # They no longer fit: less at a time.
+        self._held_bytes = min(self._held_bytes, spilling.SPILL_BYTES)
+        if self._spilled is None and self._has_many_groups and self._task == TASK:
+            self._by_group = self._by_group or GroupFiles()
+            while self._held:
+                self._by_group.add(list(self._pop_held()))
+            self._held_size = 0.0
+            return
         self._spilled = self._spilled or SpilledRows(self._task)
         waiting: list[pl.DataFrame] = []
         while self._held:
@@ -179,27 +225,91 @@ class Store(GroupedRows):
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield each part, from memory or from its files, its rows in the order of groups."""
         names = list(columns or self._schema)
-        if self._spilled is None:
+        if self.is_held:
             if len(self._held) != 1:
                 known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
                 self._held = [_merge_groups([known, *self._held])]
             yield complete_columns(self._held[0], names, self._schema)
-            return
+        elif (files := self._finish_groups()) is not None:
+            for part in files.parts():
+                yield complete_columns(_merge_groups([part]), names, self._schema)
+        elif self._spilled is not None:
+            if self._held:
+                self._spilled.add(_merge_groups(self._held))
+                self._held = []
+            for tables in self._spilled.parts([GROUP, *names]):
+                yield complete_columns(_merge_groups(tables), names, self._schema)
+
+    def split_groups(self) -> Iterator[GroupedRows]:
+        """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
+        if (files := self._finish_groups()) is None:
+            yield from super().split_groups()
+        else:
+            for part in files.parts():
+                rows = complete_columns(part, self.columns, self._schema)
+                yield HeldRows(rows, self.codes)
+
+    def _finish_groups(self) -> GroupFiles | None:
+        """Return the files of all groups; where some are too large, spread the rows by task."""
+        if self._by_group is None:
+            return None
         if self._held:
-            self._spilled.add(_merge_groups(self._held))
+            self._by_group.add(self._held)
             self._held = []
-        for tables in self._spilled.parts([GROUP, *names]):
-            yield complete_columns(_merge_groups(tables), names, self._schema)
+        if self._by_group.are_groups_small:
+            return self._by_group
+        self._spilled = SpilledRows(self._task)
+        for table in self._by_group.tables():
+            self._spilled.add(_merge_groups([table]))
+        self._by_group.remove()
+        self._by_group = None
+        return None
+
+
+class HeldRows(GroupedRows):
+    """Rows in memory in the order of groups and tasks, which get numbers of their own."""
+
+    def __init__(self, rows: pl.DataFrame, codes: Codes) -> None:
+        super().__init__()
+        order = _order_tasks(rows)
+        part = rows if order is None else rows[pl.Series(order, dtype=pl.UInt32)]
+        groups = part[GROUP].to_numpy()
+        starts = mark_changes(groups)
+        self.codes = Codes(texts=map(codes.texts.__getitem__, groups[starts].tolist()))
+        self.rows = part.height
+        numbers = {GROUP: pl.Series(np.cumsum(starts) - 1, dtype=pl.Int32).set_sorted()}
+        if not part[TASK].null_count():
+            tasks = part[TASK].to_numpy()
+            changes = starts | mark_changes(tasks)
+            numbers[TASK] = pl.Series(np.cumsum(changes), dtype=pl.Int64).set_sorted()
+        self._part = part.with_columns(**numbers)
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield the part, or some columns of it."""
+        yield self._part if columns is None else self._part.select(columns)
+
+
+def _order_tasks(rows: pl.DataFrame) -> npt.NDArray[np.int64] | None:
+    """Return the order of groups and, within each, of tasks; None if they are in order."""
+    groups = rows[GROUP].to_numpy()
+    if rows[TASK].null_count():
+        return order_codes(groups)
+    tasks = rows.select(pl.arg_sort_by(TASK, maintain_order=True)).to_series().to_numpy()
+    order = order_codes(groups[tasks])
+    return tasks if order is None else tasks[order]
 
 
 def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of tables that are in the order of groups in that order, in one piece."""
+    """Return the rows of all tables in the order of groups, in one piece."""
+    codes = [table[GROUP].to_numpy() for table in tables]
+    last = max((int(each.max()) for each in codes if len(each)), default=0)
+    if last >= _FEW_GROUPS or not all(map(_are_in_order, codes)):
+        order = order_codes(np.concatenate(codes))
+        merged = concat_rows(tables)
+        merged = merged if order is None else merged[pl.Series(order, dtype=pl.UInt32)]
+        return merged.with_columns(pl.col(GROUP).set_sorted())
     if len(tables) == 1:
         return tables[0].with_columns(pl.col(GROUP).set_sorted())
-    codes = [table[GROUP].to_numpy() for table in tables]
-    last = max((int(each[-1]) for each in codes if len(each)), default=0)
-    if last >= _FEW_GROUPS:
-        return pl.concat(tables, how="diagonal").rechunk().sort(GROUP, maintain_order=True)
     bounds = [np.searchsorted(each, np.arange(last + 2)).tolist() for each in codes]
     pieces = [
         table[start:end]
@@ -208,5 +318,5 @@ def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         for start, end in [(bound[code], bound[code + 1])]
         if start < end
     ]
-    merged = pl.concat(pieces or tables, how="diagonal").rechunk()
+    merged = concat_rows(pieces or tables)
     return merged.with_columns(pl.col(GROUP).set_sorted())

@@ -298,7 +298,6 @@ def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
 def locate_ranks(groups: GroupTotals, rank: Rank, confidence: float) -> list[tuple[str, str, int]]:
     """Return each group's position of the rank, and of its bounds if rows are independent."""
     found: list[tuple[str, str, int]] = []
-    confidence = _choose_confidence(rank, groups, confidence)
     for group, count in count_values(groups, rank.feature).items():
         found.append((group, rank.value_name, rank.locate(count)))
         found += _locate_bounds(group, rank, count, float(count), confidence)
@@ -310,7 +309,6 @@ def locate_clustered_ranks(
 ) -> list[tuple[str, str, int]]:
     """Return the positions of the bounds in groups whose rows come in clusters."""
     found: list[tuple[str, str, int]] = []
-    confidence = _choose_confidence(rank, groups, confidence)
     for group, count in count_values(groups, rank.feature).items():
         spread, clusters = read_spread(rank.influence.name, groups[group])
         if clusters.count < count:
@@ -319,10 +317,6 @@ def locate_clustered_ranks(
             size = effective_size(rank.percent / 100, count, spread, clusters)
             found += _locate_bounds(group, rank, count, size, confidence)
     return found
-
-
-def _choose_confidence(rank: Rank, groups: GroupTotals, confidence: float) -> float:
-    return adjust_confidence(groups, confidence) if rank.of_family else confidence
 
 
 def adjust_confidence(groups: Collection[str], confidence: float) -> float:

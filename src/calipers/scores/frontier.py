@@ -34,19 +34,20 @@ def find_frontier(
     cost = pl.col(_COST)
     finite = cost.filter(cost.is_finite())  # a null is a pass at unknown cost
     otherwise = pl.when(~cost.is_null().any()).then(inf)
+    two = finite.bottom_k(2)
     # The best, and the best of the others for the one that is best alone.
     bests = (
-        attempts.sort(ID, _COST)
-        .group_by(ID, maintain_order=True)
+        attempts.group_by(ID)
         .agg(
-            pl.coalesce(finite.first(), otherwise).alias(_BEST),
-            pl.coalesce(finite.get(1, null_on_oob=True), otherwise).alias(_NEXT),
+            pl.coalesce(two.min(), otherwise).alias(_BEST),
+            pl.coalesce(pl.when(finite.len() > 1).then(two.max()), otherwise).alias(_NEXT),
         )
+        .sort(ID)
     )
     solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
     unknown = bests[_BEST].null_count()
     around = _estimate_interval(solved, confidence)
-    found = _summarize_groups(attempts.sort(ID, GROUP).join(bests, on=ID, maintain_order="left"))
+    found = _summarize_groups(attempts.join(bests, on=ID))
     return Frontier(
         tasks=bests.height,
         solved=len(solved) + unknown,
@@ -63,12 +64,12 @@ def _summarize_groups(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
     """Return each group's tasks, those it is best at, alone or not, and what that saves."""
     cost, best, others = pl.col(_COST), pl.col(_BEST), pl.col(_NEXT)
     leads = cost.is_finite() & (cost == best)
-    table = tasks.group_by(GROUP, maintain_order=True).agg(
-        tasks=pl.len(),
-        best=leads.sum(),
-        only=(leads & others.is_infinite()).sum(),
-        saves=(others - best).filter(leads & others.is_finite()).mean(),
+    counts = tasks.group_by(GROUP).agg(
+        tasks=pl.len(), best=leads.sum(), only=(leads & others.is_infinite()).sum()
     )
+    saved = tasks.filter(leads & others.is_finite()).sort(GROUP, ID)  # few, in the order of sums
+    saves = saved.group_by(GROUP, maintain_order=True).agg(saves=(others - best).mean())
+    table = counts.join(saves, on=GROUP, how="left")
     return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
 
 

@@ -8,6 +8,7 @@ Clusters are given as `Clusters`, or as a bare number where all are of one size.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, exp, floor, hypot, inf, isfinite, sqrt
 
 from calipers.statistics import special
@@ -343,6 +344,7 @@ def quantile_ranks(
     return min(below, own) if below else None, max(n + 1 - above, own) if above else None
 
 
+@lru_cache(maxsize=4096)  # groups are often of one size
 def _find_largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
     reach = special.ndtri(tail) * sqrt(trials * share * (1 - share))

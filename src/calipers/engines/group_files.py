@@ -1,0 +1,92 @@
+"""Rows of many groups in temporary files: all rows of a group are in the files of one share.
+
+Rows come in any order. Each share of the groups is read at once, so that all that is to be known of
+a group is known from one visit; while more rows are read, the last ones are written.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from calipers.engines.spilling import SPILL_BYTES
+from calipers.metrics.declare.declaration import GROUP
+
+_SHARES = 32
+_LARGEST = 4  # times the size of a part: rows of a larger share are not read at once
+
+
+class GroupFiles:
+    """Rows that are written as they come, a file per share of the groups, and read once."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
+        self._files: list[list[Path]] = [[] for _ in range(_SHARES)]
+        self._bytes = np.zeros(_SHARES)
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+
+    def add(self, tables: Sequence[pl.DataFrame]) -> None:
+        """Write rows in the background, once those before are written."""
+        self._wait()
+        self._writing = self._writer.submit(self._write, list(tables))
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _write(self, tables: list[pl.DataFrame]) -> None:
+        rows = concat_rows(tables)
+        tables.clear()
+        shares = (rows[GROUP].to_numpy() % _SHARES).astype(np.uint8)
+        rows = rows[pl.Series(np.argsort(shares, kind="stable"), dtype=pl.UInt32)]
+        counts = np.bincount(shares, minlength=_SHARES)
+        self._bytes += counts * (rows.estimated_size() / max(1, rows.height))
+        start = 0
+        for share, count in enumerate(counts.tolist()):
+            if count:
+                file = Path(self._folder.name, f"{share:02}-{len(self._files[share]):06}.arrow")
+                rows[start : start + count].write_ipc(file, record_batch_size=count)
+                self._files[share].append(file)
+            start += count
+
+    @property
+    def are_groups_small(self) -> bool:
+        """Whether the rows of each share fit in memory."""
+        self._wait()
+        return bool(self._bytes.max() <= _LARGEST * SPILL_BYTES)
+
+    def parts(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows of some shares at a time, in one piece and in no order."""
+        self._wait()
+        files: list[Path] = []
+        size = 0.0
+        for added, more in zip(self._bytes.tolist(), self._files, strict=True):
+            if files and size + added > SPILL_BYTES:
+                yield concat_rows(map(pl.read_ipc, files))
+                files, size = [], 0.0
+            files += more
+            size += added
+        if files:
+            yield concat_rows(map(pl.read_ipc, files))
+
+    def tables(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows file by file."""
+        self._wait()
+        return (pl.read_ipc(file) for files in self._files for file in files)
+
+    def remove(self) -> None:
+        """Remove the files."""
+        self._writer.shutdown()
+        self._folder.cleanup()
+
+
+def concat_rows(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return all rows in one piece, from which some are taken several times as fast."""
+    return pl.concat(tables, how="diagonal").rechunk()
