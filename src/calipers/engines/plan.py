@@ -258,7 +258,7 @@ class Plan:
                     pl.col(name).alias(name_kept(name))
                     for name in dict.fromkeys((*self.by, *self.kept))
                 ),
-                *(group_text([name]).alias(name_key(name)) for name in self.regrouped_by),
+                *(_key_text(name, records).alias(name_key(name)) for name in self.regrouped_by),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -369,6 +369,13 @@ def _hash(*columns: str) -> pl.Expr:
 def group_text(by: Sequence[str]) -> pl.Expr:
     """Return the text that stands for a row's group: its fields as JSON."""
     return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
+
+
+def _key_text(name: str, records: pl.DataFrame) -> pl.Expr:
+    """Return the text of a group by one field, null where there is none."""
+    if records[name].null_count() == records.height:
+        return pl.lit(None, pl.String)
+    return pl.when(pl.col(name).is_not_null()).then(group_text([name]))
 
 
 def name_key(name: str) -> str:

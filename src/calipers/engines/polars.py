@@ -16,6 +16,7 @@ from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.per_task import (
     add_answers,
     count_flaky,
+    count_single,
     declare_task_sums,
     find_flakiest,
     list_run_columns,
@@ -57,6 +58,7 @@ from calipers.engines.totals import (
     sum_keys,
     sum_tables,
 )
+from calipers.metrics.cost.tiers import cost_of_pass
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -93,15 +95,19 @@ def _write_tasks(store: GroupedRows, plan: Plan, outcome: Outcome, sinks: Sinks 
     counts, few, tried = [], [], []
     wants_tasks = sinks is not None and sinks.wants_tasks
     sums, codes = declare_task_sums(plan), store.codes
+    wants_each = wants_tasks or cost_of_pass in plan.features
 
     def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        rows = nw.from_native(part.lazy())
+        found = TaskCounts(part)
+        single = found.single.clear() if wants_each else found.single
+        rows = nw.from_native((part if wants_each else found.repeated).lazy())
         totals = sum_tasks(rows, sums)
         wanted = add_answers(totals, rows, sums) if wants_tasks else totals
-        return [decode_groups(_collect_sorted(wanted), codes)]
+        tables = _collect_sorted(wanted), count_single(single)
+        return [decode_groups(table, codes) for table in tables]
 
-    for [tasks] in store.map_parts(tasks_of, list_task_columns(plan)):
-        counts.append(_apply_steps(tasks, count_flaky))
+    for tasks, single in store.map_parts(tasks_of, list_task_columns(plan)):
+        counts += [_apply_steps(tasks, count_flaky), single]
         few.append(_apply_steps(tasks, find_flakiest))
         if (costs := price_tasks(nw.from_native(tasks.lazy()))) is not None:
             tried.append(_collect_sorted(costs))

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.engines.watching import watch_groups
-from calipers.gates.decide import GateOptions, ask_gate, decide
-from calipers.gates.reading import read_gate
 from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
@@ -62,9 +60,11 @@ def report_data(
     if folder is not None and asked.policy is None and not options.calibrations:
         options = replace(options, calibrations=_read_calibrations(folder))
     page = ReportPage(asked, options)
-    question = None if asked.policy is None else ask_gate(asked.policy, GateOptions(), options)
-    watches = [page.watch]
-    if question is not None:
+    watches, question = [page.watch], None
+    if asked.policy is not None:
+        from calipers.gates.decide import GateOptions, ask_gate, decide  # noqa: PLC0415 (pydantic)
+
+        question = ask_gate(asked.policy, GateOptions(), options)
         fields = options.by or SYSTEM
         watches.append(watch_groups(question.table.watch, fields, options.cluster))
     questions = (*page.questions, *(() if question is None else (question.options,)))
@@ -81,6 +81,8 @@ def report_data(
             question = replace(question, options=replace(question.options, by=page.by))
             gate = decide(question, read.score(question.options))
         elif folder is not None and (stored := read_stored(folder / GATE)):
+            from calipers.gates.reading import read_gate  # noqa: PLC0415 (only for a verdict)
+
             gate = read_gate(stored)
         report = page.make(read, records, folder, gate)
     return replace(report, notices=(*_note_missing_code(not_anew), *report.notices))
