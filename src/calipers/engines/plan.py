@@ -48,6 +48,7 @@ _NOT_AN_ERROR = ("", "false")
 _FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
 _AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
 _KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
+_MEASURED = ("metrics", "described", "medians", "binned", "widely_binned", "of_tasks")
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 
@@ -214,6 +215,16 @@ class Plan:
             if all(is_met(need, found.__contains__) for need in metric.needs)
         )
         return replace(self, metrics=tuple(met))
+
+    def covers(self, other: Plan) -> bool:
+        """Say whether this plan measures all that the other does, in the same groups and ways.
+
+        Texts that are counted are no part of it.
+        """
+        names = (*_MEASURED, "only_present", "per_task", "reliability", "tallied", "whole")
+        same = replace(self, **{name: getattr(other, name) for name in names})
+        more = all({*getattr(other, name)} <= {*getattr(self, name)} for name in _MEASURED)
+        return same == other and more and self.per_task >= other.per_task
 
     @cached_property
     def sample_columns(self) -> dict[str, str]:

@@ -79,6 +79,7 @@ def report_data(
         gate = None
         if question is not None:
             question = replace(question, options=replace(question.options, by=page.by))
+            read.measure([page.options, question.options])
             gate = decide(question, read.score(question.options))
         elif folder is not None and (stored := read_stored(folder / GATE)):
             from calipers.gates.reading import read_gate  # noqa: PLC0415 (only for a verdict)
@@ -114,12 +115,17 @@ class ReportPage:
         several = self._table.count_several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
+    @property
+    def options(self) -> Options:
+        """The options of the score that the page shows, once the records are read."""
+        return replace(self._options, by=self.by)
+
     def make(
         self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
     ) -> Report:
         """Return the report on records that were read, with this verdict if it is theirs."""
         manifest = None if folder is None else read_stored(folder / MANIFEST)
-        options = replace(self._options, by=self.by)
+        options = self.options
         score = read.score(options)
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
