@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.engines.store import Store
+from calipers.engines import polars
+from calipers.engines.plan import Plan
+from calipers.engines.polars import sum_store
+from calipers.engines.store import GroupedRows, Store
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted
 from tests.files import write_lines
@@ -89,6 +93,31 @@ def test_a_run_parses_its_journal_once(tmp_path: Path, readings: Counter[str]) -
     assert done.exit_code == 0, done.output
     assert (folder.results / "report.html").exists()
     assert readings["records.jsonl"] == 1
+
+
+@pytest.mark.parametrize("systems", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("report", [True, False])
+def test_a_run_adds_its_records_up_once(
+    tmp_path: Path, systems: list[str], monkeypatch: pytest.MonkeyPatch, *, report: bool
+) -> None:
+    added_up: list[tuple[str, ...]] = []
+
+    def sum_counted(store: GroupedRows, plan: Plan) -> Any:
+        added_up.append(plan.by)
+        return sum_store(store, plan)
+
+    monkeypatch.setattr(polars, "sum_store", sum_counted)
+    (tmp_path / "sut.py").write_text(SYSTEM, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text('thresholds: {blocking: {accuracy: "≥ 90%"}}')
+    named = [{"name": name, "python": "sut.py:answer"} for name in systems]
+    folder = suite_folder(tmp_path, sums(4), named, policy="policy.yaml")
+    done = folder.run(report=report)
+    assert done.exit_code == 0, done.output
+    assert added_up == [("model",)]
+    stored = json.loads((folder.results / "score.json").read_text(encoding="utf-8"))
+    score = cal.score(folder.results / "records.jsonl", by="model")
+    assert stored["groups"] == json.loads(score.to_json())["groups"]
+    assert stored.keys() == json.loads(score.to_json()).keys()
 
 
 @pytest.mark.parametrize("held_bytes", [None, pytest.param(1, marks=pytest.mark.long)])

@@ -58,6 +58,25 @@ class Outcome:
         intervals = {group: each.intervals for group, each in found.items()}
         return replace(self, intervals=intervals, refused=refused)
 
+    def rename_group(self, text: str) -> Outcome:
+        """Return the outcome of the only group under another text."""
+        tables = {
+            name: table.with_columns(pl.lit(text).alias(GROUP))
+            for name in ("flakiest", "attempts", "runs")
+            if (table := getattr(self, name)) is not None
+        }
+        tallies = {
+            name: table.with_columns(pl.lit(text).alias(GROUP))
+            for name, table in self.tallies.items()
+        }
+        return replace(
+            self,
+            groups={text: totals for totals in self.groups.values()},
+            intervals={text: found for found in self.intervals.values()},
+            tallies=tallies,
+            **tables,
+        )
+
     def sum_groups(self, name: str) -> int:
         """Return a count over all groups."""
         return int(sum(totals.get(name, 0) for totals in self.groups.values()))

@@ -147,6 +147,13 @@ def count_flaky(tasks: Frame) -> Frame:
     )
 
 
+def count_single(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the same of tasks of one row each, none of which is flaky."""
+    none = (pl.lit(0, pl.Int64).alias(name) for name in (REPEATED_TASKS, FLAKY))
+    counted = rows.group_by(GROUP).agg(pl.len().cast(pl.Int64).alias(TASKS))
+    return counted.with_columns(none).sort(GROUP)
+
+
 def find_flakiest(tasks: Frame) -> Frame:
     """Return the few tasks whose runs pass and fail most evenly, those with more runs first."""
     known, right = nw.col(VERDICTS), nw.col(PASSES)

@@ -51,6 +51,7 @@ _NOT_AN_ERROR = ("", "false")
 _FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
 _AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
 _KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
+_MEASURED = ("metrics", "described", "medians", "binned", "widely_binned", "of_tasks")
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
 
@@ -218,6 +219,16 @@ class Plan:
         )
         return replace(self, metrics=tuple(met))
 
+    def covers(self, other: Plan) -> bool:
+        """Say whether this plan measures all that the other does, in the same groups and ways.
+
+        Texts that are counted are no part of it.
+        """
+        names = (*_MEASURED, "only_present", "per_task", "reliability", "tallied", "whole")
+        same = replace(self, **{name: getattr(other, name) for name in names})
+        more = all({*getattr(other, name)} <= {*getattr(self, name)} for name in _MEASURED)
+        return same == other and more and self.per_task >= other.per_task
+
     @cached_property
     def sample_columns(self) -> dict[str, str]:
         """What samples hold of each row, and the column it comes from."""
@@ -261,7 +272,7 @@ class Plan:
                     pl.col(name).alias(name_kept(name))
                     for name in dict.fromkeys((*self.by, *self.kept))
                 ),
-                *(group_text([name]).alias(name_key(name)) for name in self.regrouped_by),
+                *(_key_text(name, records).alias(name_key(name)) for name in self.regrouped_by),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -372,6 +383,13 @@ def _hash(*columns: str) -> pl.Expr:
 def group_text(by: Sequence[str]) -> pl.Expr:
     """Return the text that stands for a row's group: its fields as JSON."""
     return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
+
+
+def _key_text(name: str, records: pl.DataFrame) -> pl.Expr:
+    """Return the text of a group by one field, null where there is none."""
+    if records[name].null_count() == records.height:
+        return pl.lit(None, pl.String)
+    return pl.when(pl.col(name).is_not_null()).then(group_text([name]))
 
 
 def name_key(name: str) -> str:

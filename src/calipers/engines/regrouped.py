@@ -6,6 +6,7 @@ totals are the same to the last bit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -25,6 +26,7 @@ class Regrouped(GroupedRows):
         super().__init__()
         self.rows = store.rows
         self._store = store
+        self._by = tuple(by)
         self._keys = [name_key(name) for name in by]
         self._hashed = {TASK: _ID} | ({} if cluster is None else {CLUSTER: CLUSTER_TEXT})
         self._numbers = self._number_groups()
@@ -36,8 +38,12 @@ class Regrouped(GroupedRows):
         parts = (part.unique(maintain_order=True) for part in self._store.parts(self._keys))
         found = pl.concat(parts).unique(maintain_order=True)
         fields = (
-            self._store.texts[name].decode(found[name]).str.strip_prefix("{").str.strip_suffix("}")
-            for name in self._keys
+            self._store.texts[key]
+            .decode(found[key])
+            .fill_null(json.dumps({name: None}, ensure_ascii=False, separators=(",", ":")))
+            .str.strip_prefix("{")
+            .str.strip_suffix("}")
+            for name, key in zip(self._by, self._keys, strict=True)
         )
         joined = pl.concat_str(pl.all(), separator=",")
         text = pl.concat_str(pl.lit("{"), joined, pl.lit("}")).alias(GROUP)
@@ -87,5 +93,7 @@ class Regrouped(GroupedRows):
         """Return the group of each row, by its number."""
         if not self._keys:
             return pl.zeros(part.height, pl.Int32, eager=True).alias(GROUP)
-        keys = part.select(self._keys)
-        return keys.join(self._numbers, on=self._keys, how="left", maintain_order="left")[GROUP]
+        numbered = part.select(self._keys).join(
+            self._numbers, on=self._keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return numbered[GROUP]

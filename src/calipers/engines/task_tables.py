@@ -11,6 +11,7 @@ from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.per_task import (
     add_answers,
     count_flaky,
+    count_single,
     declare_task_sums,
     find_flakiest,
     list_run_columns,
@@ -21,7 +22,9 @@ from calipers.engines.per_task import (
 )
 from calipers.engines.plan import Plan
 from calipers.engines.store import GroupedRows, decode_groups
+from calipers.engines.tasks import TaskCounts
 from calipers.engines.totals import add_totals, sum_tables
+from calipers.metrics.cost.tiers import cost_of_pass
 from calipers.metrics.declare.declaration import GROUP, TASK, Frame
 
 
@@ -32,6 +35,7 @@ class TaskTables:
         self._plan = plan
         self._sinks = sinks if sinks is not None and sinks.wants_tasks else None
         self._sums = declare_task_sums(plan, in_full=self._sinks is not None)
+        self._wants_each = self._sinks is not None or cost_of_pass in plan.features
         self._counts: list[pl.DataFrame] = []
         self._flakiest: list[pl.DataFrame] = []
         self._attempts: list[pl.DataFrame] = []
@@ -41,14 +45,17 @@ class TaskTables:
         sums, codes, in_full = self._sums, rows.codes, self._sinks is not None
 
         def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-            frame = nw.from_native(part.lazy())
+            counts = TaskCounts(part)
+            single = counts.single.clear() if self._wants_each else counts.single
+            frame = nw.from_native((part if self._wants_each else counts.repeated).lazy())
             tasks = sum_tasks(frame, sums)
             wanted = add_answers(tasks, frame, sums) if in_full else tasks
-            return [decode_groups(_collect(wanted).sort(TASK), codes)]
+            tables = _collect(wanted).sort(TASK), count_single(single)
+            return [decode_groups(table, codes) for table in tables]
 
-        for [tasks] in rows.map_parts(tasks_of, list_task_columns(self._plan)):
+        for tasks, single in rows.map_parts(tasks_of, list_task_columns(self._plan)):
             frame = nw.from_native(tasks.lazy())
-            self._counts.append(_collect(count_flaky(frame)))
+            self._counts += [_collect(count_flaky(frame)), single]
             self._flakiest.append(_collect(find_flakiest(frame)))
             if (costs := price_tasks(frame)) is not None:
                 self._attempts.append(_collect(costs))

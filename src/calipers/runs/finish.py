@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,6 +198,9 @@ def _measure(
     with read_once(
         journal, questions, by=asked.options.by, by_if_few=FIELDS, watches=watches
     ) as read:
+        with suppress(Exception):  # what fails here fails again below, and is told there
+            gated = () if question is None else (question.options,)
+            read.measure([asked.options, *gated, *(() if page is None else (page.options,))])
         score = read.score(asked.options)
         folder.write(SCORE, score.to_json() + "\n")
         gate = None if question is None else decide(question, read.score(question.options))

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.engines.watching import watch_groups
-from calipers.gates.decide import GateOptions, ask_gate, decide
-from calipers.gates.reading import read_gate
 from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
@@ -62,9 +60,11 @@ def report_data(
     if folder is not None and asked.policy is None and not options.calibrations:
         options = replace(options, calibrations=_read_calibrations(folder))
     page = ReportPage(asked, options)
-    question = None if asked.policy is None else ask_gate(asked.policy, GateOptions(), options)
-    watches = [page.watch]
-    if question is not None:
+    watches, question = [page.watch], None
+    if asked.policy is not None:
+        from calipers.gates.decide import GateOptions, ask_gate, decide  # noqa: PLC0415 (pydantic)
+
+        question = ask_gate(asked.policy, GateOptions(), options)
         fields = options.by or SYSTEM
         watches.append(watch_groups(question.table.watch, fields, options.cluster))
     questions = (*page.questions, *(() if question is None else (question.options,)))
@@ -79,8 +79,11 @@ def report_data(
         gate = None
         if question is not None:
             question = replace(question, options=replace(question.options, by=page.by))
+            read.measure([page.options, question.options])
             gate = decide(question, read.score(question.options))
         elif folder is not None and (stored := read_stored(folder / GATE)):
+            from calipers.gates.reading import read_gate  # noqa: PLC0415 (only for a verdict)
+
             gate = read_gate(stored)
         report = page.make(read, records, folder, gate)
     return replace(report, notices=(*_note_missing_code(not_anew), *report.notices))
@@ -112,12 +115,17 @@ class ReportPage:
         several = self._table.count_several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
+    @property
+    def options(self) -> Options:
+        """The options of the score that the page shows, once the records are read."""
+        return replace(self._options, by=self.by)
+
     def make(
         self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
     ) -> Report:
         """Return the report on records that were read, with this verdict if it is theirs."""
         manifest = None if folder is None else read_stored(folder / MANIFEST)
-        options = replace(self._options, by=self.by)
+        options = self.options
         score = read.score(options)
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate

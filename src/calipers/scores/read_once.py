@@ -5,9 +5,10 @@ The engine's narrow columns are kept, in memory or in temporary files, while the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from calipers.scores.results import Input, Score
 from calipers.scores.score import Progress, assemble_score, list_inputs, list_seen, make_plan
 
 if TYPE_CHECKING:
+    from calipers.engines.outcome import Outcome
     from calipers.engines.reading import ReadRows
     from calipers.scores.tasks import TaskRows
 
@@ -42,14 +44,68 @@ class ReadRecords:
     sources: Sequence[Source]
     rows: ReadRows
     hash_inputs: bool
+    _outcomes: list[tuple[Plan, Outcome]] = field(default_factory=list)
+
+    def measure(self, asked: Sequence[Options]) -> None:
+        """Measure at once what several options ask for in the same groups, before each is scored.
+
+        They differ in their groups and metrics alone.
+        """
+        plans = [self._widen(make_plan(self.sources, options)) for options in asked]
+        for by in dict.fromkeys(plan.by for plan in plans):
+            together = [self._restrict(plan) for plan in plans if plan.by == by]
+            tasks = any(plan.per_task for plan in together)
+            self._measure(replace(_join(together), only_present=False, per_task=tasks))
 
     def score(self, options: Options) -> Score:
-        """Measure the records by the groups, and with the metrics, of these options."""
+        """Measure the records by the groups, and with the metrics, of these options.
+
+        What has been measured for others, or more of it, is not measured again.
+        """
+        plan = make_plan(self.sources, options)
+        wide = self._widen(plan)
+        outcome = self._measure(self._restrict(wide))
+        if wide.by != plan.by:
+            outcome = outcome.rename_group(self._name_group(plan.by))
+        return assemble_score(self.sources, outcome, plan, options, self._inputs)
+
+    def _widen(self, plan: Plan) -> Plan:
+        """Return the plan by the store's own groups, where all rows are one of these."""
+        by = self.rows.plan.by
+        one = len(self.rows.store.groups) == 1 and {*plan.by} <= {*by} and not plan.resamples
+        return replace(plan, by=by) if one else plan
+
+    def _name_group(self, by: Sequence[str]) -> str:
+        """Return the text of the only group by some of the store's fields."""
+        [text] = self.rows.store.groups
+        fields = json.loads(text)
+        own = {name: fields[name] for name in by}
+        return json.dumps(own, ensure_ascii=False, separators=(",", ":"))
+
+    def _restrict(self, plan: Plan) -> Plan:
+        return plan.restrict([name for name, count in self.rows.having.items() if count])
+
+    def _measure(self, plan: Plan) -> Outcome:
+        """Return what was measured by a plan that covers this one, or else measure now."""
         from calipers.engines.polars import measure  # noqa: PLC0415 (only when it is used)
 
-        plan = make_plan(self.sources, options)
+        for known, outcome in self._outcomes:
+            if known.covers(plan):
+                return self._reduce(outcome, plan)
         outcome = measure(self.rows, plan)
-        return assemble_score(self.sources, outcome, plan, options, self._inputs)
+        self._outcomes.append((plan, outcome))
+        return outcome
+
+    def _reduce(self, outcome: Outcome, plan: Plan) -> Outcome:
+        """Return what a plan asks for beside totals: texts that are counted, and single tasks."""
+        missing = [each for each in plan.tallied if each.name not in outcome.tallies]
+        tallies = dict(outcome.tallies)
+        if missing:
+            rows = self.rows.group(plan.by)
+            tallies |= {each.name: self.rows.tally(rows, each) for each in missing}
+        own = {each.name: tallies[each.name] for each in plan.tallied}
+        of_tasks = {} if plan.per_task else {"flakiest": None, "attempts": None, "runs": None}
+        return replace(outcome, tallies=own, **of_tasks)
 
     def count_tasks(self) -> int:
         """Return how many tasks there are; a record without an id is one of its own."""
@@ -120,8 +176,8 @@ def read_once(
 
     sources = open_sources(data)
     together = watch_together(watches)
-    plan = _join([make_plan(sources, options) for options in asked], by_if_few)
     seen = list_seen(sources, asked[0])
+    plan = _keep_keys([make_plan(sources, options) for options in asked], by_if_few)
     plan = replace(plan, by=tuple(name for name in by if name in seen))
     plan = replace(plan, kept=together.kept, sampled=together.columns)
     first = asked[0]
@@ -139,19 +195,27 @@ def read_once(
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
 
 
-def _join(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
-    """Return the plan that reads what any of the plans measures."""
+def _keep_keys(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
+    """Return the plan that reads what any of the plans measures, and what they group by."""
+    asked = [name for plan in plans for name in plan.by]
+    return replace(
+        _join(plans),
+        regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
+        regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
+    )
+
+
+def _join(plans: Sequence[Plan]) -> Plan:
+    """Return the plan that measures what any of the plans does."""
     first = plans[0]
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
-    asked = [name for plan in plans for name in plan.by]
     return replace(
         first,
         metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
         whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
-        regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
-        regrouped_if_few=tuple(name for name in by_if_few if name not in first.by),
         described=_unite_features(plan.described for plan in plans),
+        medians=tuple(dict.fromkeys(each for plan in plans for each in plan.medians)),
         binned=_unite_features(plan.binned for plan in plans),
         widely_binned=_unite_features(plan.widely_binned for plan in plans),
         tallied=_unite_features(plan.tallied for plan in plans),
