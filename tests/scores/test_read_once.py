@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 import calipers as cal
+from calipers.engines import polars
+from calipers.engines.plan import Plan
 from calipers.engines.store import Store
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted
@@ -131,3 +134,25 @@ def test_a_field_with_too_many_values_is_not_grouped_by(tmp_path: Path) -> None:
     made = cal.report(write_lines(tmp_path / "records.jsonl", rows))
     assert made.breakdowns == {}
     assert made.score.records == 1500
+
+
+def test_a_run_measures_its_score_and_its_page_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: list[tuple[str, ...]] = []
+    measure = polars.measure
+
+    def count(rows: Any, plan: Plan, *rest: Any) -> Any:
+        whole.extend([plan.by] if len(plan.metrics) > 10 else [])
+        return measure(rows, plan, *rest)
+
+    monkeypatch.setattr(polars, "measure", count)
+    (tmp_path / "sut.py").write_text(SYSTEM, encoding="utf-8")
+    systems = [{"name": name, "python": "sut.py:answer"} for name in ("a", "b")]
+    folder = suite_folder(tmp_path, sums(4), systems)
+    assert folder.run(report=True).exit_code == 0
+    assert whole == [("model",)]
+    stored = json.loads((folder.results / "score.json").read_text(encoding="utf-8"))
+    assert "histograms" not in stored["groups"][0]  # which are the page's alone
+    again = cal.score(folder.results / "records.jsonl", by="model")
+    assert stored["groups"] == again.to_dict()["groups"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,9 @@ def _measure(
         watches.append(watch_groups(question.table.watch, fields, None))
     journal = str(folder.journal)
     with read_once(journal, questions, by_if_few=FIELDS, watches=watches) as read:
+        if page is not None and page.by == asked.options.by:
+            with suppress(Exception):  # the run counts, not the page
+                read.measure(page.options)  # of which the run's own score is a part
         score = read.score(asked.options)
         folder.write(SCORE, score.to_json() + "\n")
         gate = None if question is None else decide(question, read.score(question.options))

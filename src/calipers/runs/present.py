@@ -107,12 +107,17 @@ class ReportPage:
         several = self._table.count_several()
         return self._options.by or tuple(name for name in SYSTEM if name in several)
 
+    @property
+    def options(self) -> Options:
+        """What the page's own score is measured by, once the records have been read."""
+        return replace(self._options, by=self.by)
+
     def make(
         self, read: ReadRecords, records: Any, folder: Path | None, gate: GateResult | None
     ) -> Report:
         """Return the report on records that were read, with this verdict if it is theirs."""
         manifest = None if folder is None else read_stored(folder / MANIFEST)
-        options = replace(self._options, by=self.by)
+        options = self.options
         score = read.score(options)
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from calipers.scores.results import Input, Score
 from calipers.scores.score import Progress, assemble_score, list_inputs, make_plan
 
 if TYPE_CHECKING:
+    from calipers.engines.outcome import Outcome
     from calipers.engines.reading import ReadRows
     from calipers.scores.tasks import TaskRows
 
@@ -35,14 +36,23 @@ class ReadRecords:
     sources: Sequence[Source]
     rows: ReadRows
     hash_inputs: bool
+    _measured: list[tuple[Options, Outcome]] = field(default_factory=list)
 
     def score(self, options: Options) -> Score:
         """Measure the records by the groups, and with the metrics, of these options."""
+        outcome, plan = self.measure(options), make_plan(self.sources, options)
+        return assemble_score(self.sources, outcome, plan, options, self._inputs)
+
+    def measure(self, options: Options) -> Outcome:
+        """Return what is found for these options: once, and for a report all that a score needs."""
         from calipers.engines.polars import measure  # noqa: PLC0415 (only when it is used)
 
-        plan = make_plan(self.sources, options)
-        outcome = measure(self.rows, plan)
-        return assemble_score(self.sources, outcome, plan, options, self._inputs)
+        for known, outcome in self._measured:
+            if options in (known, replace(known, for_report=False)):
+                return outcome
+        outcome = measure(self.rows, make_plan(self.sources, options))
+        self._measured.append((options, outcome))
+        return outcome
 
     def task_rows(self, metric: Metric, options: Options) -> TaskRows | None:
         """Return the rows with what one metric needs, in the groups of these options.
