@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment
 
 from calipers.dashboard.assets import locate_asset
 from calipers.dashboard.catalog import Catalog, Entry
@@ -26,6 +26,7 @@ from calipers.metrics.checks.checks import Checks
 from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.reports.charts import draw_charts
 from calipers.reports.figures import format_figure
+from calipers.reports.pages.compiled import CompiledLoader
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.texts import clip_text
 from calipers.reports.pages.vega import PageFigure, make_page_figure
@@ -115,7 +116,7 @@ class Site:
 @cache
 def _load_templates() -> Environment:
     """Return the templates of the dashboard before those that all pages share."""
-    made = make_environment(PackageLoader("calipers.dashboard"))
+    made = make_environment(CompiledLoader("calipers.dashboard"))
     made.globals |= {
         "definition": lambda name: f"/metrics/{quote(name, safe='')}",
         "asset": locate_asset,

@@ -71,8 +71,8 @@ class Outcome:
         }
         return replace(
             self,
-            groups={text: totals for totals in self.groups.values()},
-            intervals={text: found for found in self.intervals.values()},
+            groups=dict(zip([text], self.groups.values(), strict=False)),
+            intervals=dict(zip([text], self.intervals.values(), strict=False)),
             tallies=tallies,
             **tables,
         )

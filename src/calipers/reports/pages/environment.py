@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
@@ -24,6 +24,7 @@ from calipers.reports.gate import check_reason, tabulate_checks
 from calipers.reports.html import render_table
 from calipers.reports.pages.bars import choose_scale, make_bar
 from calipers.reports.pages.cards import choose_groups
+from calipers.reports.pages.compiled import CompiledLoader
 from calipers.reports.pages.families import get_title
 from calipers.reports.pages.texts import clean_text, clip_text
 from calipers.reports.pages.vega import dump_page_json
@@ -42,7 +43,7 @@ from calipers.reports.tiers import select_groups, tabulate_tiers
 def make_environment(*others: BaseLoader) -> Environment:
     """Return the templates of the pages, after those of `others`; both may use our filters."""
     made = Environment(
-        loader=ChoiceLoader([*others, PackageLoader("calipers.reports.pages")]),
+        loader=ChoiceLoader([*others, CompiledLoader("calipers.reports.pages")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
