@@ -1,7 +1,7 @@
 """Connections that are kept and reused to post requests, in HTTP/1.1 and nothing else.
 
 A request over these takes a third of the processor's time that it takes over aiohttp's client,
-which does much more: see docs/decisions/0015. What is not here (proxies, redirects, cookies) is
+which does much more: see docs/decisions/0016. What is not here (proxies, redirects, cookies) is
 done by aiohttp, or by nobody.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from yarl import URL
 
 _KEPT = 60.0  # seconds that a connection may be idle and is still used
-_NAMES = 10.0  # seconds that the addresses of a host are remembered
 _NEXT_ADDRESS = 0.25  # seconds until a further address of a host is tried beside the first
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _PORTS = {"http": 80, "https": 443}
@@ -53,13 +51,10 @@ class Server:
     def __init__(self, scheme: str, host: str, port: int, most: int) -> None:
         self._host = host
         self._port = port
-        self._is_secret = scheme == "https"
+        self._is_tls = scheme == "https"
         self._most = most
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
-        self._addresses: Sequence[Any] = ()
-        self._known_until = 0.0
-        self._asking = asyncio.Lock()
 
     async def send(self, request: bytes) -> HttpReply:
         """Send a request, and return its reply.
@@ -92,18 +87,13 @@ class Server:
         return None
 
     async def _connect(self) -> _Connection:
-        from aiohappyeyeballs import start_connection  # noqa: PLC0415 (comes with aiohttp)
-
         loop = asyncio.get_running_loop()
-        tls: dict[str, Any] = {}
-        if self._is_secret:
-            tls = {"ssl": self._tls, "server_hostname": self._host}
+        options: dict[str, Any] = {"ssl": self._tls} if self._is_tls else {}
+        if isinstance(loop, asyncio.BaseEventLoop):  # a program may have set another one
+            options |= {"happy_eyeballs_delay": _NEXT_ADDRESS, "interleave": 1}
         try:
-            found = await start_connection(
-                await self._find_addresses(), happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
-            )
             _, connection = await loop.create_connection(
-                lambda: _Connection(self._most, self._open), sock=found, **tls
+                lambda: _Connection(self._most, self._open), self._host, self._port, **options
             )
         except TimeoutError:
             raise
@@ -111,16 +101,6 @@ class Server:
             said = f"cannot connect to {self._host}:{self._port}: {error}"
             raise ConnectionError(said) from error
         return connection
-
-    async def _find_addresses(self) -> Sequence[Any]:
-        async with self._asking:
-            if monotonic() >= self._known_until:
-                loop = asyncio.get_running_loop()
-                self._addresses = await loop.getaddrinfo(
-                    self._host, self._port, type=socket.SOCK_STREAM
-                )
-                self._known_until = monotonic() + _NAMES
-        return self._addresses
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -151,7 +131,8 @@ class _Connection(asyncio.Protocol):
 
     async def send(self, request: bytes) -> HttpReply:
         """Send a request, and return its reply; without one, the connection is closed."""
-        assert self._transport is not None
+        if self._transport is None:
+            raise HttpError("the server closed the connection without a reply")
         self._reader = ReplyReader(self._most)
         self._waiter = asyncio.get_running_loop().create_future()
         try:
@@ -165,7 +146,9 @@ class _Connection(asyncio.Protocol):
         return reply
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close it at once; who waits for a reply gets none."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ConnectionError("the connection was closed"))
         if self._transport is not None:
             self._transport.abort()
 
@@ -202,9 +185,11 @@ class _Connection(asyncio.Protocol):
             return
         assert self._reader is not None
         try:
-            waiter.set_result(self._reader.end())
+            reply = self._reader.end()
         except (HttpError, TooLong) as problem:
             waiter.set_exception(error or problem)
+        else:
+            waiter.set_result(reply) if error is None else waiter.set_exception(error)
 
 
 def make_head(url: URL, headers: Mapping[str, str]) -> bytes:
