@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients deepeval frameworks inspect lm-eval mlflow phoenix promptfoo ragas
+LOG_TOOLS := agents clients deepeval frameworks helm inspect lm-eval mlflow phoenix promptfoo ragas
 # What CI adds to the tests' command line (.ci/run).
 PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
@@ -115,6 +115,12 @@ $(VENV)-servers-llama/.installed: Makefile
 $(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
 	$(PYTHON) -m venv $(VENV)-logs-$*
 	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(VENV)-logs-helm/.installed: tests/records/real/requirements/helm.txt
+	$(PYTHON) -m venv $(VENV)-logs-helm
+	$(VENV)-logs-helm/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)-logs-helm/bin/pip install --quiet --disable-pip-version-check --no-deps 'crfm-helm>=0.5.16,<0.6'
 	touch $@
 
 $(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json

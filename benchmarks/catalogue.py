@@ -14,7 +14,7 @@ from benchmarks.equations import of_equations
 from benchmarks.evidence import of_intervals, of_resampling
 from benchmarks.figures import Figure
 from benchmarks.growth import measure_growth
-from benchmarks.logs import of_logs
+from benchmarks.logs import measure_large_logs, of_logs
 from benchmarks.memory import of_ten_times_the_rows
 from benchmarks.reporting import measure_report
 from benchmarks.running import of_running, of_running_longer
@@ -73,6 +73,12 @@ BENCHMARKS = {
         "hand with all rows in memory, take many times a read.",
     ),
     "logs": Benchmark(of_logs, "Logs of other tools"),
+    "large-logs": Benchmark(
+        measure_large_logs,
+        "Logs of other tools",
+        "Samples as `inspect eval` writes them. The peer is Python's `zipfile` (the one that knows "
+        "zstd) with `json.loads` of every sample, and computes nothing but the accuracy.",
+    ),
     "similarity": Benchmark(of_similarity, "Texts and traces"),
     "semantic": Benchmark(
         of_semantic,

@@ -202,6 +202,22 @@ def log() -> Work:
     return work
 
 
+def log_parsed() -> Work:
+    """Unpack and parse every sample of a log in plain Python, and count what is right."""
+    from benchmarks.eval_log import SCORER, zipfile  # noqa: PLC0415
+
+    def work(path: Path, _: Sequence[str]) -> Values:
+        with zipfile.ZipFile(path) as packed:
+            names = [name for name in packed.namelist() if name.startswith("samples/")]
+            right = 0
+            for name in names:
+                sample = json.loads(packed.read(name))
+                right += sample["scores"][SCORER]["value"] == "C"
+        return {"all": {"accuracy": right / len(names)}}
+
+    return work
+
+
 def log_inspect() -> Work:
     """Read a log with Inspect, and count what its scorer found right."""
     from inspect_ai.log import read_eval_log  # noqa: PLC0415
@@ -390,6 +406,7 @@ CONTESTANTS: dict[str, Callable[[], Work]] = {
         scikit_one_vectorizer,
         python_jaccard,
         log,
+        log_parsed,
         log_inspect,
         tiers,
         tiers_read,

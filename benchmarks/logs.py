@@ -1,4 +1,4 @@
-"""A log of Inspect scored by us, beside Inspect's own reader, which computes nothing.
+"""Logs of Inspect scored by us, beside those that only read them: Inspect itself, and plain Python.
 
 Inspect may have an interpreter of its own: INSPECT_PYTHON.
 """
@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.contest import by_turns, contestant, largest_difference
-from benchmarks.figures import Figure, versus
+from benchmarks.contest import ROOT, by_turns, contestant, largest_difference
+from benchmarks.figures import Bar, Figure, versus
 from benchmarks.workload import Setup
 
 _SAMPLES = 20_000
+_OF_ROWS = 5  # of so many records, one is a sample of a large log: 200,000 of a million
+_OF_PARSING = Bar(1.5)
+_KINDS = {"brief": "in deflate, without events", "whole": "in zstd, with events"}
 
 
 def of_logs(setup: Setup) -> Iterator[Figure]:
@@ -45,6 +48,45 @@ def of_logs(setup: Setup) -> Iterator[Figure]:
         value=largest_difference(ours.values, theirs.values),
         unit="",
     )
+
+
+def measure_large_logs(setup: Setup) -> Iterator[Figure]:
+    """Yield how long scoring takes, against unpacking every sample and parsing its JSON."""
+    samples = setup.rows // _OF_ROWS
+    records = setup.file("plain", ".jsonl", samples)
+    for kind, about in _KINDS.items():
+        log = setup.folder.resolve() / f"{kind}-{records.stem}.eval"
+        if not log.exists():
+            print(f"  generating {log.name}", file=sys.stderr)
+            command = [sys.executable, "-m", "benchmarks.eval_log", kind, records, log]
+            subprocess.run(command, cwd=ROOT, check=True)
+        runs = by_turns(
+            setup.rounds,
+            parsing=contestant("log_parsed", log),
+            calipers=contestant("log", log),
+        )
+        ours, parsing = runs["calipers"], runs["parsing"]
+        yield Figure(
+            name=f"a log {about}: calipers, all metrics / unpack and parse it",
+            value=ours.seconds / parsing.seconds,
+            bar=_OF_PARSING,
+            binding=setup.is_full,
+            detail=f"{versus(ours, parsing)}, {samples:,} samples, {_size(log)}",
+        )
+        yield Figure(
+            name="the same: peak memory of calipers",
+            value=ours.peak_bytes / 1e6,
+            unit="MB",
+        )
+        yield Figure(
+            name="the same: difference of the accuracies",
+            value=largest_difference(ours.values, parsing.values),
+            unit="",
+        )
+
+
+def _size(log: Path) -> str:
+    return f"{log.stat().st_size / 1e6:,.0f} MB"
 
 
 def inspect_python() -> str | None:

@@ -203,6 +203,36 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
 
 
+def test_perturbed_instances_of_helm_have_their_own_statistics(tmp_path: Path) -> None:
+    [state], [stats] = files.HELM["request_states"], files.HELM_STATS
+    about = {"perturbation": {"name": "lowercase", "computed_on": "perturbed"}}
+    name = {"name": "exact_match", "split": "test", **about}
+    wrong = {**stats, **about, "stats": [{"name": name, "count": 1, "mean": 0.0}]}
+    states = [state, {**state, "instance": {**state["instance"], **about}}]
+    written(tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2)
+    written(tmp_path / "per_instance_stats.json", [stats, wrong], indent=2)
+    result = cal.score(tmp_path, metrics=["accuracy"])
+    assert (result.records, result.groups[0].metrics["accuracy"].value) == (1, 1)
+    assert any("1 requests about perturbed instances" in each for each in result.notices)
+    groups = cal.score(tmp_path, metrics=["accuracy"], by="perturbation").groups
+    found = {each.by["perturbation"]: each.metrics["accuracy"].value for each in groups}
+    assert found == {None: 1, "lowercase": 0}
+
+
+def test_an_instance_of_helm_is_one_record_though_each_reference_was_a_request(
+    tmp_path: Path,
+) -> None:
+    [state], kinds = files.HELM["request_states"], ("original", "calibration")
+    states = [
+        {**state, "reference_index": at, "request_mode": kind} for at in (0, 1) for kind in kinds
+    ]
+    written(tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2)
+    written(tmp_path / "per_instance_stats.json", files.HELM_STATS, indent=2)
+    [record] = cal.read(tmp_path).to_dicts()
+    assert record["correct"] is True
+    assert "answer" not in record
+
+
 def test_tables_of_phoenix_are_read_as_pandas_writes_them(tmp_path: Path) -> None:
     counts = {
         "attributes.llm.token_count.prompt": 10.0,

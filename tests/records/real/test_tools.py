@@ -181,6 +181,18 @@ def test_swe_bench(tmp_path: Path, write: Write) -> None:
     assert cal.read(tmp_path / "predictions.jsonl")["id"].len() == theirs["submitted"]
 
 
+def test_helm(tmp_path: Path, write: Write) -> None:
+    for run, theirs in write("helm", "helm")["runs"].items():
+        folder = tmp_path / "out" / "runs" / "tiny" / run
+        assert value(score(folder, "HELM"), "accuracy") == theirs["plain"]
+        if "perturbed" in theirs:
+            groups = cal.score(folder, by="perturbation").groups
+            found = {each.by["perturbation"]: value(each, "accuracy") for each in groups}
+            assert found == {None: theirs["plain"], "lowercase": theirs["perturbed"]}
+        first = cal.read(folder).to_dicts()[0]
+        assert (first["model"], first["target"] in {"Even", "Odd"}) == ("simple/halves", True)
+
+
 def test_phoenix(tmp_path: Path, write: Write) -> None:
     theirs = write("phoenix", "phoenix")
     for kind in ("csv", "jsonl", "parquet"):

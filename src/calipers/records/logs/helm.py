@@ -1,4 +1,8 @@
-"""HELM: the `scenario_state.json` of a run, with the `per_instance_stats.json` beside it."""
+"""HELM: the `scenario_state.json` of a run, with the `per_instance_stats.json` beside it.
+
+Instances count as they are, unless records are told apart by their `perturbation`. Where each
+reference was a request of its own, the first stands for the instance.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,32 @@ from calipers.support.registry import register
 
 _DECISIVE = ("exact_match", "quasi_exact_match", "prefix_exact_match", "math_equiv")
 _STATS = "per_instance_stats.json"
-_Key = tuple[str, str]
+_PERTURBATION = "perturbation"
+_Key = tuple[str, str, str]
 
 
 def _fits(document: Any) -> bool:
     return as_mapping(document).keys() >= {"adapter_spec", "request_states"}
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, keys: Collection[str]) -> Iterator[Found]:
     beside: dict[str, Any] = {}
     stats = _read_stats(path.parent / _STATS)
-    for state, done in stream_list(path, ("request_states",), beside):
-        adapter = as_mapping(beside.get("adapter_spec"))
-        yield _record(as_mapping(state), adapter, path.parent.name, stats), done
+    for each, done in stream_list(path, ("request_states",), beside):
+        state, adapter = as_mapping(each), as_mapping(beside.get("adapter_spec"))
+        counts = _is_instance(state) and (
+            _PERTURBATION in keys or _find_perturbation(state) is None
+        )
+        yield _make_record(state, adapter, path.parent.name, stats) if counts else None, done
+
+
+def _is_instance(state: Mapping[str, Any]) -> bool:
+    """Say whether a request is not about a further reference, or for calibration."""
+    return not state.get("reference_index") and state.get("request_mode") != "calibration"
+
+
+def _find_perturbation(state: Mapping[str, Any]) -> str | None:
+    return read_text(look(state, "instance.perturbation.name"))
 
 
 def _read_stats(path: Path) -> dict[_Key, dict[str, float]]:
@@ -45,24 +62,25 @@ def _read_stats(path: Path) -> dict[_Key, dict[str, float]]:
         means = {
             str(look(each, "name.name")): mean
             for each in list_objects(as_mapping(entry).get("stats"))
-            if not look(each, "name.perturbation")
-            and (mean := as_number(each.get("mean"))) is not None
+            if (mean := as_number(each.get("mean"))) is not None
         }
-        found.setdefault(_key(as_mapping(entry), "instance_id"), {}).update(means)
+        key = _make_key(as_mapping(entry), "instance_id", "perturbation.name")
+        found.setdefault(key, {}).update(means)
     return found
 
 
-def _key(entry: Mapping[str, Any], name: str) -> _Key:
-    return str(look(entry, name)), str(entry.get("train_trial_index"))
+def _make_key(entry: Mapping[str, Any], name: str, perturbation: str) -> _Key:
+    trial = entry.get("train_trial_index")
+    return str(look(entry, name)), str(trial), str(look(entry, perturbation))
 
 
-def _record(
+def _make_record(
     state: Mapping[str, Any],
     adapter: Mapping[str, Any],
     run: str,
     stats: Mapping[_Key, Mapping[str, float]],
 ) -> Record:
-    scores = stats.get(_key(state, "instance.id"), {})
+    scores = stats.get(_make_key(state, "instance.id", "instance.perturbation.name"), {})
     decisive = next((name for name in _DECISIVE if name in scores), None)
     correct = None if decisive is None else as_truth(scores[decisive])
     seconds = as_number(look(state, "result.request_time"))
@@ -78,6 +96,7 @@ def _record(
         or read_text(adapter.get("model")),
         "run": as_number(state.get("train_trial_index")),
         "category": read_text(look(state, "instance.sub_split | instance.split")),
+        _PERTURBATION: _find_perturbation(state),
         "input": read_text(look(state, "instance.input.text | request.prompt")),
         "target" if correct is not None or not scores else "expected": next(
             filter(None, right), None
@@ -95,6 +114,8 @@ def _record(
 
 def _read_answer(state: Mapping[str, Any]) -> str | None:
     """Return the completion; where letters stand for choices, the text of the choice."""
+    if state.get("reference_index") is not None:
+        return None  # what was sent: no model said it
     said = read_text(look(state, "result.completions.0.text"))
     choices = as_mapping(state.get("output_mapping"))
     return read_text(choices.get((said or "").strip())) or said
@@ -110,7 +131,9 @@ register(
     LogReader(
         name="HELM",
         fits=_fits,
-        records=_records,
+        records=_read_records,
+        left_out="requests about perturbed instances, further references or calibration"
+        " were left out; --by perturbation shows the perturbed",
         in_folders=("scenario_state.json", "*/scenario_state.json"),
     )
 )

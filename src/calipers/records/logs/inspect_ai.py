@@ -14,16 +14,17 @@ from calipers.records.bytestream import shorten_error
 from calipers.records.json_values import stream_list
 from calipers.records.limits import get_limits
 from calipers.records.logs.inspect_samples import SampleReader
-from calipers.records.logs.inspect_zip import DAMAGE, read_directory, read_members
+from calipers.records.logs.inspect_zip import DAMAGE, read_members
 from calipers.records.logs.log import Found, LogReader
 from calipers.records.logs.parts import as_mapping
+from calipers.records.logs.zip_directory import read_directory
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
 _ZIP = b"PK\x03\x04"
 _FINISHED = "success"
 _START = 1_000  # bytes of a .json in which its status stands
-_HEADERS = ("header.json", "_journal/start.json")
+_HEADERS = (b"header.json", b"_journal/start.json")
 
 
 def _fits(document: Any) -> bool:
@@ -55,9 +56,9 @@ def _of_zip(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
         directory = read_directory(path)
         get_limits().check_expansion(path.stat().st_size, directory.expanded, str(path))
         reader = SampleReader(_read_header(path), wanted)
-        members = [each for name, each in directory.members.items() if _is_sample(name)]
-        for place, sample in enumerate(read_members(path, members), start=1):
-            yield reader.read(as_mapping(sample)), place / len(members)
+        names = [each for each in directory.list_names() if _is_sample(each)]
+        for place, sample in enumerate(read_members(path, names), start=1):
+            yield reader.read(as_mapping(sample)), place / len(names)
     except DAMAGE as error:
         raise DataError(
             f"{path}: a damaged Inspect log: {shorten_error(error)}",
@@ -76,13 +77,13 @@ def _is_unfinished(path: Path) -> bool:
 
 
 def _read_header(path: Path) -> Mapping[str, Any]:
-    members = read_directory(path).members
-    found = [members[name] for name in _HEADERS if name in members]
+    directory = read_directory(path)
+    found = [each for each in _HEADERS if each in directory]
     return as_mapping(next(read_members(path, found[:1]), None))
 
 
-def _is_sample(name: str) -> bool:
-    return name.startswith("samples/") and name.endswith(".json")
+def _is_sample(name: bytes) -> bool:
+    return name.startswith(b"samples/") and name.endswith(b".json")
 
 
 register(

@@ -19,11 +19,11 @@ def _walk(events: Any) -> Iterator[tuple[str, Any]]:
     inside: set[str] = set()  # spans of scorers, and the spans in them
     steps = 0  # of scorers, in logs before spans
     for event in list_objects(events):
-        kind, span = event.get("event"), str(event.get("span_id") or "")
+        kind = event.get("event")
         if kind == "span_begin":
             if event.get("type") in _SCORERS or str(event.get("parent_id")) in inside:
                 inside.add(str(event.get("id")))
         elif kind == "step" and event.get("type") in _SCORERS:
             steps += 1 if event.get("action") == "begin" else -1
-        elif kind == "model" and (span in inside or steps > 0):
+        elif kind == "model" and (steps > 0 or str(event.get("span_id") or "") in inside):
             yield str(event.get("model")), as_mapping(event.get("output")).get("usage")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
@@ -120,7 +120,7 @@ class SampleReader:
         completion, reasoning = _read_completion(sample, attached)
         first = self._find_main(as_mapping(sample.get("scores")))
         answer = _text(first.get("answer"), attached) or completion
-        said = "\n".join(part for part in (reasoning, completion) if part)
+        said = "\n".join(filter(None, (reasoning, completion)))
         return {"answer": answer, "cot": said if said.strip() != (answer or "").strip() else None}
 
     def _find_main(self, scores: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -192,13 +192,15 @@ def _read_completion(
     choices = as_list(output.get("choices"))
     content = as_mapping(as_mapping(choices[0]).get("message")).get("content") if choices else None
     parts = list(list_objects(content))
-    thought = [_text(part.get("reasoning"), attached) for part in parts]
-    said = (
-        [_text(part.get("text"), attached) for part in parts]
-        if parts
-        else [_text(content if content is not None else output.get("completion"), attached)]
-    )
-    return "\n".join(filter(None, said)) or None, "\n".join(filter(None, thought)) or None
+    if not parts:
+        said = _text(output.get("completion") if content is None else content, attached)
+        return said or None, None
+    return _join(parts, "text", attached), _join(parts, "reasoning", attached)
+
+
+def _join(parts: Iterable[Mapping[str, Any]], name: str, attached: Mapping[str, Any]) -> str | None:
+    texts = (_text(part.get(name), attached) for part in parts)
+    return "\n".join(filter(None, texts)) or None
 
 
 def _read_input(given: Any, attached: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""The members of an Inspect log that is a zip, read one by one; its directory is read once.
+"""The members of an Inspect log that is a zip, read one by one.
 
 Python's own reader takes longer to open a member than to unpack it, and knows no zstd before 3.14.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from os import SEEK_CUR
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from struct import Struct
+from typing import IO, Any
 
 from calipers.records.limits import get_limits
 from calipers.records.logs.parts import parse_json
+from calipers.records.logs.zip_directory import Member, read_directory
 from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 DAMAGE = (
@@ -26,65 +28,22 @@ DAMAGE = (
     ValueError,  # a place before the file's start
 )
 _ENCRYPTED = 1  # the bit of a member's flags
-_LOCAL_HEADER = 30  # bytes, before the member's name
+_LOCAL_HEADER = Struct("<26x2H")  # before the data: the bytes of a name, and of extra fields
+_BUFFER = 1 << 20
 _ZSTD = 93  # the method that is zstd
 _MAGIC = b"PK\x03\x04"
 
 
-class Member(NamedTuple):
-    """One file in the zip: where it is, and how it is packed."""
-
-    name: str
-    offset: int
-    packed: int
-    size: int
-    checksum: int
-    method: int
-    flags: int
-
-
-class Directory(NamedTuple):
-    """What a zip holds; of a member that was written twice the last counts."""
-
-    members: dict[str, Member]
-    expanded: int
-
-
-def read_directory(path: Path) -> Directory:
-    """Return what the zip holds; read once as long as the file stays as it is."""
-    state = path.stat()
-    return _read_directory(path, state.st_mtime_ns, state.st_size)
-
-
-@lru_cache(maxsize=2)
-def _read_directory(path: Path, *_: int) -> Directory:
-    members: dict[str, Member] = {}
-    expanded = 0
-    with zipfile.ZipFile(path) as log:
-        for each in log.infolist():
-            expanded += each.file_size
-            members[each.filename] = Member(
-                each.filename,
-                each.header_offset,
-                each.compress_size,
-                each.file_size,
-                each.CRC,
-                each.compress_type,
-                each.flag_bits,
-            )
-    return Directory(members, expanded)
-
-
-def read_members(path: Path, members: list[Member]) -> Iterator[Any]:
-    """Yield the JSON of members, in their order.
+def read_members(path: Path, names: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the JSON of the members that have the names, in their order.
 
     Raises:
         DataError: A member is too large, or not JSON.
         DAMAGE: It cannot be unpacked.
     """
-    limits = get_limits()
-    with path.open("rb") as file:
-        for member in members:
+    limits, directory = get_limits(), read_directory(path)
+    with path.open("rb", buffering=_BUFFER) as file:
+        for member in map(directory.read, names):
             where = f"{path}: {member.name}"
             if member.size > limits.record_bytes:
                 raise limits.record_too_large(where)
@@ -97,12 +56,12 @@ def _unpack(file: IO[bytes], member: Member) -> bytes:
     if member.flags & _ENCRYPTED:
         raise RuntimeError(f"{member.name} is encrypted")
     file.seek(member.offset)
-    header = file.read(_LOCAL_HEADER)
-    if not header.startswith(_MAGIC) or len(header) < _LOCAL_HEADER:
+    header = file.read(_LOCAL_HEADER.size)
+    if not header.startswith(_MAGIC) or len(header) < _LOCAL_HEADER.size:
         raise zipfile.BadZipFile(f"no member where {member.name} should be")
-    names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    packed = file.read(names + member.packed)[names:]
-    data = _unpack_data(packed, member)
+    name, extra = _LOCAL_HEADER.unpack(header)
+    file.seek(name + extra, SEEK_CUR)
+    data = _unpack_data(file.read(member.packed), member)
     if zlib.crc32(data) != member.checksum:
         raise zipfile.BadZipFile(f"wrong checksum of {member.name}")
     return data

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from calipers.support.errors import DataError
 OURS = frozenset((*FIELDS, *SYNONYMS.values(), *TRACE_PARTS))
 _PREFIX = "score_"
 _TEXT = re.compile(r"[^\s\ufeff]")
+_NUMBERS = (int, float)
 _LARGEST = sys.float_info.max
 _DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DIGITS = 19  # of the largest whole number in 64 bits
@@ -25,10 +27,8 @@ _DIGITS = 19  # of the largest whole number in 64 bits
 
 def parse_json(data: bytes | str, where: str) -> Any:
     """Return the JSON; NaN and unpaired surrogates are accepted, as logs contain them."""
-    from pydantic_core import from_json  # noqa: PLC0415 (slow to load)
-
     with suppress(ValueError):
-        return from_json(data, allow_inf_nan=True)
+        return _find_parser()(data)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -36,6 +36,13 @@ def parse_json(data: bytes | str, where: str) -> Any:
             f"{where}: not JSON: {shorten_error(error)}",
             fix="check that the log is whole; write it again",
         ) from error
+
+
+@cache
+def _find_parser() -> Callable[[bytes | str], Any]:
+    from pydantic_core import from_json  # noqa: PLC0415 (slow to load)
+
+    return partial(from_json, allow_inf_nan=True, cache_strings="keys")
 
 
 def read_whole(path: Path) -> Any:
@@ -75,7 +82,7 @@ def list_objects(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def as_number(value: Any) -> float | None:
     """Return the number, or None if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return None
     return value if -_LARGEST <= value <= _LARGEST else None
 
@@ -149,18 +156,19 @@ def place_target(target: str | None, *, correct: bool | None, judged: bool) -> d
 
 def sum_usage(by_model: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
     """Return the sum of what the models used, and each one's if there are several."""
+    if len(by_model) < 2:  # noqa: PLR2004 (there is nothing to add up)
+        return dict(*by_model.values())
     names = dict.fromkeys(name for counts in by_model.values() for name in counts)
     fields: dict[str, Any] = {}
     for name in names:
         known = [each for counts in by_model.values() if (each := counts.get(name)) is not None]
         fields[name] = sum(known) if known else None
-    if len(by_model) > 1:
-        fields["usage"] = [
-            {"model": model} | {name: each for name, each in counts.items() if each is not None}
-            for model, counts in by_model.items()
-        ]
-        if any(counts.get("cost_usd") is None for counts in by_model.values()):
-            fields.pop("cost_usd", None)
+    fields["usage"] = [
+        {"model": model} | {name: each for name, each in counts.items() if each is not None}
+        for model, counts in by_model.items()
+    ]
+    if any(counts.get("cost_usd") is None for counts in by_model.values()):
+        fields.pop("cost_usd", None)
     return fields
 
 

@@ -19,7 +19,7 @@ def list_calls(messages: Iterable[Any]) -> list[dict[str, Any]]:
     >>> list_calls([{"role": "assistant", "tool_calls": [call]}])
     [{'tool_name': 'add', 'args': {'a': 2}, 'success': True}]
     """
-    known = list(list_objects(list(messages)))
+    known = [each for each in messages if isinstance(each, dict)]
     calls = [
         as_mapping(call)
         for each in known
