@@ -75,6 +75,7 @@ class ScenarioTable:
         self._clustered = clustered
         self._parts: list[pl.DataFrame] = []
         self._rows = 0
+        self._most_rows = _ROWS_AT_ONCE  # that wait to be added up: no more than there are sums
 
     @property
     def watch(self) -> Watch:
@@ -115,14 +116,17 @@ class ScenarioTable:
         self._parts.append(part)
         self._texts.take(rows, category=name_own(CATEGORY))
         self._rows += part.height
-        if self._rows > _ROWS_AT_ONCE:
+        if self._rows > self._most_rows:
             self._parts = [self._sum_parts()]
             self._texts.compact()
             self._rows = 0
+            self._most_rows = max(_ROWS_AT_ONCE, self._parts[0].height)
 
     def _sum_parts(self) -> pl.DataFrame:
         """Return the parts as one: sums of counts, minima and maxima of values."""
         rows = pl.concat(self._parts, how="vertical_relaxed")
+        if rows.select(pl.struct(GROUP, ID).hash().n_unique()).item() == rows.height:
+            return rows
         lows, highs = ([n for n in rows.columns if n.endswith(end)] for end in (LOW, HIGH))
         opened = [f"{value}{OPEN}" for value in self._open]
         added = rows.group_by(GROUP, ID).agg(
@@ -136,9 +140,10 @@ class ScenarioTable:
         """Return the scenarios of each group of the score."""
         if not groups:
             return []
-        self._parts = [_reduce_keys(self._sum_parts(), by)]
+        whole = self._sum_parts()
+        self._parts = [_reduce_keys(whole, by)]
         self._texts.regroup(partial(_reduce_keys, by=by))
-        rows = self._sum_parts().sort(ID)
+        rows = (whole if self._parts[0] is whole else self._sum_parts()).sort(ID)
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
