@@ -283,6 +283,54 @@ def test_flipped_p_is_uniform_without_a_difference(n: int) -> None:
         )
 
 
+@pytest.mark.parametrize("wins", [10_000, 10_050, 10_140, 10_200, 10_300])
+def test_very_many_flips_are_normal(wins: int) -> None:
+    """The sum of 20,000 signs is twice a binomial count, less 20,000."""
+    signs = np.repeat([1.0, -1.0], [wins, 20_000 - wins])
+    found = permute_signs(signs, seed=0, resamples=1)
+    exact = stats.binomtest(wins, 20_000).pvalue
+    assert found == pytest.approx(exact, abs=0.001 if exact < 0.05 else 0.006)
+    assert permute_signs(signs, seed=0, resamples=0) is None
+
+
+def test_few_large_differences_among_very_many_are_flipped() -> None:
+    """Two in 30,000 decide the sum: it is near ±2,000 or 0, which no normal distribution is."""
+    differences = np.concatenate([np.full(2, 1000.0), np.tile([0.01, -0.01], 15_000)])
+    found = permute_signs(differences, seed=0, resamples=1000)
+    assert found == pytest.approx(0.25, abs=0.06)  # the normal limit would be 0.157
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["signs", "tenths", "normal", "lognormal", "mostly zero"])
+@pytest.mark.parametrize("z", [0.5, 1.5, 2.0, 2.6, 3.3])
+def test_the_normal_limit_agrees_with_flips(
+    kind: str, z: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(11)
+    draw = {
+        "signs": lambda n: np.ones(n),
+        "tenths": lambda n: rng.integers(1, 11, size=n) / 10,
+        "normal": lambda n: np.abs(rng.normal(size=n)),
+        "lognormal": lambda n: rng.lognormal(0, 0.7, size=n),
+        "mostly zero": lambda n: rng.integers(0, 2, size=n) * rng.random(n),
+    }[kind]
+    sizes = draw(module.NORMAL)
+    while np.square(sizes).sum() ** 2 < module.NORMAL * np.power(sizes, 4).sum():
+        sizes = np.concatenate([sizes, draw(2000)])  # just at the limit
+    signs = rng.choice([-1.0, 1.0], size=sizes.size)
+    for place in np.argsort(signs):  # turned until the sum is z standard errors
+        if (signs * sizes).sum() >= z * np.sqrt(np.square(sizes).sum()):
+            break
+        signs[place] = 1.0
+    limit = permute_signs(signs * sizes, seed=0, resamples=1)
+    monkeypatch.setattr(module, "NORMAL", math.inf)
+    flipped = permute_signs(signs * sizes, seed=0, resamples=10_000)
+    assert limit is not None
+    assert flipped == pytest.approx(limit, abs=0.006 + 4 * math.sqrt(limit / 10_000))
+    if limit < 0.05:  # noqa: PLR2004
+        assert flipped == pytest.approx(limit, abs=0.001 + 4 * math.sqrt(limit / 10_000))
+
+
 def test_flips_fit_in_little_memory() -> None:
     differences = np.random.default_rng(0).normal(size=20_000)
     tracemalloc.start()
