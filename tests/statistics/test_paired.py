@@ -308,7 +308,7 @@ def test_the_normal_limit_agrees_with_flips(
 ) -> None:
     rng = np.random.default_rng(11)
     draw = {
-        "signs": lambda n: np.ones(n),
+        "signs": np.ones,
         "tenths": lambda n: rng.integers(1, 11, size=n) / 10,
         "normal": lambda n: np.abs(rng.normal(size=n)),
         "lognormal": lambda n: rng.lognormal(0, 0.7, size=n),
@@ -327,7 +327,7 @@ def test_the_normal_limit_agrees_with_flips(
     flipped = permute_signs(signs * sizes, seed=0, resamples=10_000)
     assert limit is not None
     assert flipped == pytest.approx(limit, abs=0.006 + 4 * math.sqrt(limit / 10_000))
-    if limit < 0.05:  # noqa: PLR2004
+    if limit < 0.05:
         assert flipped == pytest.approx(limit, abs=0.001 + 4 * math.sqrt(limit / 10_000))
 
 
