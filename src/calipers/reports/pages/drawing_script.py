@@ -18,8 +18,7 @@ _END = "\n// calipers: end\n"
 @cache
 def load_script() -> str:
     """Return the script from the cache, or made again if it cannot be cached."""
-    place = _find_cache() / f"vega-{version('vl-convert-python')}.js"
-    kept = _read(place)
+    kept = find_script()
     if kept is not None:
         return kept
     from vl_convert import javascript_bundle  # noqa: PLC0415 (loads a large library)
@@ -27,8 +26,17 @@ def load_script() -> str:
     script = f"{_START}{javascript_bundle()}{_END}"  # type: ignore[call-arg]
     if "</script" in script.lower() or "<!--" in script:
         raise ValueError("the drawing script cannot be put into a page")
-    _keep(script, place)
+    _keep(script, _find_place())
     return script
+
+
+def find_script() -> str | None:
+    """Return the script if it is in the cache, whole."""
+    return _read(_find_place())
+
+
+def _find_place() -> Path:
+    return _find_cache() / f"vega-{version('vl-convert-python')}.js"
 
 
 def _find_cache() -> Path:
