@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.judges.measures import estimate_by_student
 from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
 from calipers.records.fields import FIELDS, BadValue
 from calipers.records.judgment_shape import identify_judge, read_score, record_hash
@@ -45,7 +46,6 @@ from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.influence import Estimate, Sampling
-from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")
@@ -288,13 +288,4 @@ def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Esti
 
 def _measure_bias(table: Floats, sampling: Sampling) -> Estimate:
     """Return the mean of judge − people, with Student's interval."""
-    apart = table[:, 0] - table[:, 1]
-    mean, stderr, freedom = estimate_mean(apart, sampling.clusters)
-    if mean is None:
-        return Estimate(value=None, n=0, reason=_NONE_SHARED)
-    largest = float(np.abs(apart).max())
-    low, high, _, _ = student(
-        mean, stderr, freedom, largest=largest, confidence=sampling.confidence
-    )
-    interval = None if low is None else "t"
-    return Estimate(value=mean, low=low, high=high, stderr=stderr, interval=interval, n=len(apart))
+    return estimate_by_student(table[:, 0] - table[:, 1], sampling, _NONE_SHARED)

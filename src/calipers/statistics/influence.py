@@ -10,11 +10,12 @@ few units, rare labels, raters who agree as by chance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import atanh, tanh
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.statistics.arrays import Floats, Whole, sum_clusters
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
@@ -50,6 +51,10 @@ class Sampling:
 
     clusters: Whole
     confidence: float = 0.95
+
+    def keep(self, units: NDArray[np.bool_]) -> Sampling:
+        """Return the same of some units alone."""
+        return replace(self, clusters=self.clusters[units])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,27 @@ def estimate(
         high=tanh(atanh(point.value) + reaches[wider]),
         stderr=errors[wider] * slope,
         interval=wider,
+        n=n,
+    )
+
+
+def estimate_share(values: NDArray[Any], sampling: Sampling, none: str, rows: int = 0) -> Estimate:
+    """Return the mean of values in [0, 1], a unit each, with Wilson's interval of a share.
+
+    The interval is that of so many rows, or of the units. `none` is the reason without any.
+    """
+    n = len(values)
+    if not n:
+        return Estimate(value=None, n=0, reason=none)
+    share = float(values.mean())
+    squares, clusters = spread((values - share) / n, sampling.clusters)
+    around = wilson(share, rows or n, squares, clusters, sampling.confidence)
+    return Estimate(
+        value=share,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=None if around.low is None else "wilson",
         n=n,
     )
 
