@@ -233,7 +233,9 @@ def correct_share(
             overlap=overlap,
             within=(0.0, 1.0),
         )
-        return _clip(found, 0.0, 1.0)
+        ends = {"value": found.value, "low": found.low, "high": found.high}
+        inside = {name: end and min(1.0, max(0.0, end)) for name, end in ends.items()}
+        return replace(found, **inside)
     n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
@@ -281,13 +283,4 @@ def convert_verdicts(rated: Verdicts) -> Moments:
         judge_spread=judge * (1 - judge) * worth,
         both_spread=(rated.both_passed / n - judge * people) * worth,
         people_spread=people * (1 - people) * worth,
-    )
-
-
-def _clip(found: Corrected, low: float, high: float) -> Corrected:
-    def clip_value(value: float | None) -> float | None:
-        return None if value is None else min(high, max(low, value))
-
-    return replace(
-        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
     )
