@@ -27,7 +27,7 @@ from calipers.scores.calibration import (
     read_members,
 )
 from calipers.scores.results import JudgedBy
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9

@@ -45,7 +45,8 @@ from calipers.statistics.agreement import (
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
-from calipers.statistics.influence import Estimate, Sampling
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling
 from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")

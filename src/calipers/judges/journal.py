@@ -78,9 +78,9 @@ class JudgeJournal:
                     fix="take it out, or start over with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
-            counted = line.get("calls")
-            is_count = isinstance(counted, int) and not isinstance(counted, bool)
-            calls = max(counted if is_count else 0, int("prompt_tokens" in judgment))
+            calls = int("prompt_tokens" in judgment)
+            if isinstance(counted := line.get("calls"), int) and not isinstance(counted, bool):
+                calls = max(calls, counted)
             self.done[place] = Judgment(judgment, bool(line.get("failed")), calls)
             self.calls += calls
             cost = judgment.get("cost_usd")

@@ -8,7 +8,8 @@ import numpy as np
 
 from calipers.scores.results import Measured
 from calipers.statistics.arrays import Floats
-from calipers.statistics.influence import Estimate, Sampling, estimate_share
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling, estimate_share
 from calipers.statistics.paired import estimate_mean, student
 
 

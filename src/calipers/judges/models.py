@@ -109,9 +109,9 @@ class AskedModel:
         try:
             asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
         except NothingToJudge as problem:
-            nothing = {"scores": None, "reason": str(problem), "flags": []}
-            nothing_used = dict.fromkeys(TOKENS[:2], 0) | {"cost_usd": 0.0}
-            return Judgment({**self._name(), **nothing, **nothing_used})
+            spent = {**dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
+            said = {"scores": None, "reason": str(problem), "flags": list[str]()}
+            return Judgment({**self._name(), **said, **spent})
         if self._cache is not None:
             kept = self._cache.find(asked.whole, sample)
             if kept is not None:

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from calipers.statistics.arrays import Floats, Whole
+from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import (
-    Estimate,
     PointEstimate,
     Sampling,
     code_ratings,

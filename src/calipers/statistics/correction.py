@@ -18,7 +18,7 @@ import numpy as np
 
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats, Whole
-from calipers.statistics.corrected import Corrected
+from calipers.statistics.estimates import Corrected
 from calipers.statistics.influence import spread
 from calipers.statistics.intervals import count_worth, normal_quantile
 
@@ -233,9 +233,11 @@ def correct_share(
             overlap=overlap,
             within=(0.0, 1.0),
         )
-        ends = {"value": found.value, "low": found.low, "high": found.high}
-        inside = {name: end and min(1.0, max(0.0, end)) for name, end in ends.items()}
-        return replace(found, **inside)
+        inside, low, high = (
+            None if each is None else min(1.0, max(0.0, each))
+            for each in (found.value, found.low, found.high)
+        )
+        return replace(found, value=inside, low=low, high=high)
     n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"

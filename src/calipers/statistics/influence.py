@@ -18,26 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.statistics.arrays import Floats, Whole, sum_clusters
+from calipers.statistics.estimates import Estimate
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
 
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A value with its interval, and how many units stand behind it."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    interval: str | None = None
-    n: int
-    reason: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.value is None) != (self.reason is not None):
-            raise ValueError("a null needs a reason, and only a null has one")
 
 
 def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
