@@ -33,7 +33,7 @@ _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
 HOW = (
-    "have records that people rated judged by this judge as it is now, "
+    "have this judge, as it is now, judge records that people have rated, "
     f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
 )
 

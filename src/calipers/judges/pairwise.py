@@ -47,7 +47,7 @@ def compare_by(rubric: Rubric) -> Rubric:
     answers = [each for each in rubric.reads if each.field == "answer"]
     if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
         raise UsageError(
-            f"the rubric {rubric.name} does not read one answer, so that none can be compared",
+            f"the rubric {rubric.name} must read exactly one answer to compare two",
             fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
         )
     [answer] = answers
