@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 from tests.comparisons.ratings_at_hand import JUDGED, LONG, WIDE, run, wide
 from tests.files import write_lines
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
 PANDALM = FOLDER / "judge" / "pandalm_3humans_2judges.jsonl"

@@ -260,7 +260,7 @@ def test_a_bad_score_makes_its_row_null_and_is_told(bad: Any) -> None:
     measured = score.groups[0].metrics["planning_rationality"]
     assert measured.value == pytest.approx(0.6)
     assert (measured.n, measured.missing) == (1, 1)
-    told = "1 record with a judge's score outside 1 to 5: what it is part of is null there"
+    told = "1 record has a judge's score outside 1 to 5: metrics that use the score are null there"
     assert told in score.notices
 
 

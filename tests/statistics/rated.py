@@ -19,7 +19,8 @@ from calipers.statistics.agreement import (
 )
 from calipers.statistics.arrays import Floats
 from calipers.statistics.correlation import kendall, pearson, spearman
-from calipers.statistics.influence import Estimate, Sampling
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling
 
 Measure = Callable[[Floats, Sampling], Estimate]
 

@@ -22,7 +22,8 @@ from calipers.statistics.agreement import (
     weighted_kappa,
 )
 from calipers.statistics.arrays import Floats
-from calipers.statistics.influence import Estimate, Sampling, count_ratings
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling, count_ratings
 from tests.statistics.rated import ALPHAS, EVERY, LEVELS, OF_ALL, OF_PAIRS, apart, measured
 
 NAN = math.nan

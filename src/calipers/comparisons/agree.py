@@ -14,7 +14,8 @@ from calipers.comparisons.ratings import Ratings, Where, read_ratings
 from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats
-from calipers.statistics.influence import Estimate, Sampling, as_dicts
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling, as_dicts
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.printing import Printed
 from calipers.support.tabular import Tabular, list_metric_rows

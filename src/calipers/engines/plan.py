@@ -32,7 +32,7 @@ from calipers.metrics.declare.histogram import (
 )
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.judged.flagged import flag_counts, flagged
+from calipers.metrics.judged.judgments import flag_counts, flagged
 from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
 from calipers.records.fields import TRUNCATED_REASONS

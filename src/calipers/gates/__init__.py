@@ -1,1 +1,1 @@
-"""From a policy file to a verdict with reasons: pure, numbers in and decisions out."""
+"""Gates: a policy, its rules and baselines, and the verdict on a run with its reasons."""

@@ -27,13 +27,13 @@ from calipers.scores.calibration import (
     read_members,
 )
 from calipers.scores.results import JudgedBy
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9
 _SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
 HOW = (
-    "have records that people rated judged by this judge as it is now, "
+    "have this judge, as it is now, judge records that people have rated, "
     f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
 )
 
@@ -112,9 +112,12 @@ class Licences:
             calibration=by.source,
         )
         if by.confidence < self.confidence:
-            return replace(
-                told, reason=_describe_confidence(members, by.confidence, self.confidence)
+            reason = (
+                f"{_join_names(members)} was calibrated with {100 * by.confidence:g} % intervals, "
+                f"the gate's have {100 * self.confidence:g} %: calibrate with --confidence "
+                f"{self.confidence:g}"
             )
+            return replace(told, reason=reason)
         if weakest.low is not None and weakest.low >= self.demands.floor:
             return replace(told, licensed=True, reason=None)
         return replace(told, reason=_describe_kappa(members, weakest, self.demands.floor))
@@ -186,13 +189,6 @@ def note_licences(checks: Iterable[Check]) -> Iterator[str]:
     """Yield what to do if a judge has no licence."""
     if any(not each["licensed"] for check in checks for each in check.evidence):
         yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
-
-
-def _describe_confidence(members: tuple[Member, ...], has: float, demanded: float) -> str:
-    return (
-        f"{_join_names(members)} was calibrated with {100 * has:g} % intervals, the gate's have "
-        f"{100 * demanded:g} %: calibrate with --confidence {demanded:g}"
-    )
 
 
 def _describe_kappa(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:

@@ -6,7 +6,7 @@ in every table and is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeVar, get_args
@@ -112,19 +112,15 @@ def read_by_name(table: Any, read: Callable[[str, Any], T]) -> dict[str, T]:
     """Return what `read` makes of each entry of a table, or refuse it at its place."""
     if not isinstance(table, Mapping):
         refuse(f"{shown(table)} is not a mapping of names to values", fix='{accuracy: "≥ 90%"}')
-    return dict(_read_entries(table, read))
-
-
-def _read_entries(
-    table: Mapping[Any, Any], read: Callable[[str, Any], T]
-) -> Iterator[tuple[str, T]]:
+    found: dict[str, T] = {}
     for name, value in table.items():
         if not isinstance(name, str):
             refuse(f"{shown(name)} is not text", fix="put it in quotes", at=(name,))
         if name == DESCRIPTION:
             read_at((name,), _check_description, value)
         else:
-            yield name, read_at((name,), read, name, value)
+            found[name] = read_at((name,), read, name, value)
+    return found
 
 
 def _check_description(value: Any) -> None:

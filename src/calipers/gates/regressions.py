@@ -32,7 +32,7 @@ from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
 BASELINE: Literal["baseline"] = "baseline"
 NO_TASKS = "no task in common with the baseline, so the change cannot be tested"
 _FLIPS = 2_000
-_LUCK = 10  # times as sure as of a single run that a gain is one
+_LUCK = 10  # times as rarely as the interval shown may a ratchet take luck for a gain
 _POWER = 1.6449  # normal quantile of 0.95: how surely an unchanged system should pass
 
 

@@ -32,7 +32,6 @@ COVERAGE = "behavior_coverage"
 SUCCEEDED = "succeeded"  # of pass@k: whether a run passed or, where nothing says so, was right
 OF_COVERAGE = (COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
 
-_ONE_CATEGORY = "give every scenario one category, or another id: --map id=NAME"
 _OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
 
 
@@ -59,23 +58,17 @@ class ScenarioGroup:
         self._check_categories()
 
     def _check_categories(self) -> None:
-        low, high = (f"{name_own(CATEGORY)}{end}" for end in (LOW, HIGH))
-        torn = self.rows.filter(pl.col(low) != pl.col(high))
-        if torn.height:
-            scenario, one, other = torn.select(ID, low, high).row(0)
-            raise DataError(
-                f"the scenario {scenario} is of the category {one} in one record "
-                f"and of {other} in another",
-                fix=_ONE_CATEGORY,
-            )
+        low, high = (pl.col(f"{name_own(CATEGORY)}{end}") for end in (LOW, HIGH))
         partly = pl.col("categorised").is_between(1, pl.col("runs") - pl.col("errors") - 1)
-        if (torn := self.rows.filter(partly)).height:
-            scenario, one = torn.select(ID, low).row(0)
-            raise DataError(
-                f"the scenario {scenario} is of the category {one} in one record "
-                "and of none in another",
-                fix=_ONE_CATEGORY,
-            )
+        for is_torn, other in ((low != high, high), (partly, pl.lit("none"))):
+            torn = self.rows.filter(is_torn).select(ID, low, other.alias("other"))
+            if torn.height:
+                scenario, one, another = torn.row(0)
+                raise DataError(
+                    f"the scenario {scenario} is of the category {one} in one record "
+                    f"and of {another} in another",
+                    fix="give every scenario one category, or another id: --map id=NAME",
+                )
 
     @property
     def count(self) -> int:

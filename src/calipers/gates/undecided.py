@@ -45,7 +45,7 @@ class JudgedRuns(NamedTuple):
 
     category: str | None
     scenario: str | None
-    text: str  # see metrics.judges
+    text: str  # who judged, as metrics/judged/who.py writes it
     is_open: bool  # nothing tells whether they passed
     rows: int
 

@@ -1,1 +1,1 @@
-"""Rubrics, what a judge is asked, and what counts as its answer; who is asked is not known here."""
+"""Judges: rubrics, requests, answers, panels, comparisons in pairs, calibration and audit."""

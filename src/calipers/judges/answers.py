@@ -83,8 +83,10 @@ def read_answer(
         if "scores" in found:
             answers.append(_read(found, rubric, asks_confidence=asks_confidence))
             said = said.replace(written, "", 1)
+    if not answers and _SCORES.search(said):
+        raise BadAnswer("it is not a whole JSON object")
     if not answers:
-        _refuse_without(said)
+        raise NoAnswer("it holds no JSON object with scores", said.strip())
     if any(each._replace(reason="") != answers[-1]._replace(reason="") for each in answers):
         raise BadAnswer("it holds two answers that differ")
     if _SCORES.search(said):
@@ -135,12 +137,6 @@ def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(_: str) -> NoReturn:
     raise BadAnswer("a score is not a finite number")
-
-
-def _refuse_without(said: str) -> NoReturn:
-    if _SCORES.search(said):
-        raise BadAnswer("it is not a whole JSON object")
-    raise NoAnswer("it holds no JSON object with scores", said.strip())
 
 
 def _is_quoted(answer: JudgeAnswer, texts: Sequence[str]) -> bool:

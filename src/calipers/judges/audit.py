@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from calipers.scores.results import Measured
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
 from calipers.support.strict_json import to_plain

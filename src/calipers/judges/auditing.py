@@ -50,7 +50,8 @@ from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.statistics import agreement, correlation
 from calipers.statistics.arrays import Floats
-from calipers.statistics.influence import Estimate, Sampling
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling
 from calipers.support.errors import UsageError
 
 _GROUP = "_group"

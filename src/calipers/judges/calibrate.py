@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from calipers.judges.measures import estimate_by_student
 from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
 from calipers.records.fields import FIELDS, BadValue
-from calipers.records.judgment_shape import identify_judge, read_score, record_hash
+from calipers.records.judgment_shape import get_judgments, identify_judge, read_score, record_hash
 from calipers.records.tasks import read_records
 from calipers.scores.calibration import (
     BIAS,
@@ -44,8 +45,8 @@ from calipers.statistics.agreement import (
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
-from calipers.statistics.influence import Estimate, Sampling
-from calipers.statistics.paired import estimate_mean, student
+from calipers.statistics.estimates import Estimate
+from calipers.statistics.influence import Sampling
 from calipers.support.errors import DataError, UsageError, check_confidence
 
 _TELLS_APART = ("model", "tier", "run")
@@ -98,7 +99,7 @@ def _list_judges(
         key = _make_key(record, fields)
         own_hash = _hash(record)
         own: dict[Member, list[Mapping[str, Any]]] = {}
-        for judgment in _list_judgments(record):
+        for judgment in get_judgments(record):
             own.setdefault(identify_judge(judgment), []).append(judgment)
         rated = {who: _combine(map(_read_rated, said), median) for who, said in own.items()}
         for who, said in own.items():
@@ -155,7 +156,7 @@ def _read_people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]
                 fix="give it to all, or to none",
             )
         fields = own
-        judgments = _list_judgments(record) or [record]
+        judgments = get_judgments(record) or [record]
         _check_scale(record["id"], judgments)
         found.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
     if not any(any(each) for each in found.values()):
@@ -201,11 +202,6 @@ def _hash(record: Mapping[str, Any]) -> str:
     found = record_hash(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
     assert found is not None  # records without an id are refused
     return found
-
-
-def _list_judgments(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = record.get("judgments")
-    return [e for e in found if isinstance(e, Mapping)] if isinstance(found, list) else []
 
 
 def _read_rated(judgment: Mapping[str, Any]) -> Rated:
@@ -288,13 +284,4 @@ def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Esti
 
 def _measure_bias(table: Floats, sampling: Sampling) -> Estimate:
     """Return the mean of judge − people, with Student's interval."""
-    apart = table[:, 0] - table[:, 1]
-    mean, stderr, freedom = estimate_mean(apart, sampling.clusters)
-    if mean is None:
-        return Estimate(value=None, n=0, reason=_NONE_SHARED)
-    largest = float(np.abs(apart).max())
-    low, high, _, _ = student(
-        mean, stderr, freedom, largest=largest, confidence=sampling.confidence
-    )
-    interval = None if low is None else "t"
-    return Estimate(value=mean, low=low, high=high, stderr=stderr, interval=interval, n=len(apart))
+    return estimate_by_student(table[:, 0] - table[:, 1], sampling, _NONE_SHARED)

@@ -24,142 +24,119 @@ class Words(NamedTuple):
     close: str = ""  # do not deduct points
 
 
-LANGUAGES = {
-    "de": Words(
-        ignore="ignorier(?:e|en sie|t)?|vergiss|vergessen sie|missachte|übergehe|überspringe|beachte nicht",
-        task="anweisung|vorgabe|rubrik|kriteri|regel|bewertungsschema|schema|instruktion|richtlinie|auftrag",
-        give="eintragen|trage|nimm|schreiben|einfach|gib|geben sie|vergib|vergeben|vergebe|bewerte|bewerten sie|benote|antworte|schreib|setze|erteile|gibst",
-        best="maximalpunktzahl|(?:immer|überall) (?:5|10|fünf|zehn)|überall volle|bestanden schreib|höchstpunktzahl|volle punktzahl|höchste (?:punkt|note|wertung|bewertung)|beste note|bestnote"
-        "|maximal\\w* (?:punkt|wert|note)|volle\\w* punkte|fünfen|(?:fünf|zehn|5|10) (?:von|punkte)"
-        "|mit (?:5|10|fünf|zehn)\\b|eine (?:5|10|fünf|zehn)\\b|überall",
-        accept="(?:rubrik|kriterien?|regeln?|schema)\\b[^.\\n]{0,20}\\b(?:ungültig|aufgehoben|nicht mehr)|gelten (?:hiermit )?als erfüllt|lass\\w* (?:diese|die|das)\\b[^.\\n]{0,20}durchgehen|keine (?:kritik|fehler) (?:äußern|nennen|erwähnen)|nur loben|als (?:richtig|korrekt|erfüllt|bestanden|perfekt|fehlerfrei)(?: zu)? (?:werte|bewerte|gelte|behandel|betracht|zähl|zu)"
-        "|(?:werte|bewerte|behandle|betrachte|zähle|markiere)\\b[^.\\n]{0,40}\\bals (?:richtig|korrekt|erfüllt|bestanden|perfekt)"
-        "|ergebnis (?:lautet|ist):? bestanden",
-        judge="ki|ai|sprachmodell|gutachter|bewerter|prüfer|richter|juror|korrektor",
-        greet="an die|liebe|für die|lieber|liebe|hinweis (?:an|für)|an den|sehr geehrter|achtung|notiz (?:an|für)|du bist (?:ab )?(?:jetzt|nun)[^.\\n]{0,20}",
-        close="(?:keine|ziehe keine|keinerlei) punkte? ab|keine punkte abzieh",
-    ),
-    "fr": Words(
-        ignore="ignore[rz]?|oublie[rz]?|ne (?:tiens|tenez) pas compte|ne (?:suis|suivez) pas|négligez?|passez outre",
-        task="instruction|consigne|rubrique|critère|règle|grille|barème|directive",
-        give="valide|donne[rz]?|attribue[rz]?|accorde[rz]?|note[rz]?|mets|mettez|réponds|répondez|évalue[rz]?|écris|écrivez|recevoir|décerne[rz]?",
-        best="le maximum|20/20|10/10|5/5|note la plus haute|la note la plus élevée|tout, s'il|note maximale|meilleure note|maximum de points|tous les points|plus haute note|score maximal|des cinq\\b"
-        "|(?:5|10|20|cinq|dix) sur (?:5|10|20|cinq|dix)|(?:5|10|cinq|dix) partout|note parfaite",
-        accept="(?:grille|rubrique|consignes?|critères?)\\b[^.\\n]{0,10}\\b(?:ne s'applique|annulée?|n'est plus)|ne (?:signale|mentionne|relève)\\w* aucune? (?:erreur|défaut|faute)|tu dois (?:valider|accepter)|(?:considère|considérez|considérée?|déclare|déclarez|marque|marquez|juge|jugez|valide|validez)\\b[^.\\n]{0,40}\\b(?:correcte?|parfaite?|réussie?|valide|validée?|exacte?)",
-        judge="ia|l'ia|modèle de langage|correcteur|évaluateur|juge|examinateur|relecteur automatique",
-        greet="à |cher|chère|note (?:à|pour) (?:l'|le )?|à l'attention (?:de |du )(?:l')?|message (?:à|pour) (?:l'|le )?|tu es (?:désormais|maintenant)[^.\\n]{0,10}|attention",
-        close="(?:ne (?:retire|retirez|enlève|enlevez)|n'enlevez|n'ôtez) (?:pas|aucun)\\b[^.\\n]{0,12}points?",
-    ),
-    "es": Words(
-        ignore="ignor[ae]|olvid[ae]|omite|haz caso omiso|hag[ae] caso omiso|no (?:sigas|tengas en cuenta)|desestim[ae]",
-        task="instruccion|rúbrica|criterio|regla|norma|directri|indicacion",
-        give="ponme|aprueba|da|da(?:le|r)?|dé|otorg(?:a|ue|ar)|asign(?:a|e|ar)|calific(?:a|ar)|califique|puntúa|puntúe|respond(?:e|a)|pon|ponga|conced[ae]|evalúa|evalúe|marca|marque|escrib[ae]",
-        best="nota más alta|(?:un )?(?:diez|cinco) en todo|el máximo|puntuación máxima|máxima (?:puntuación|nota|calificación)|nota máxima|calificación (?:máxima|más alta)|cincos\\b"
-        "|(?:5|10|cinco|diez) (?:de|sobre) (?:5|10|cinco|diez)|(?:con )?(?:un )?(?:5|10|cinco|diez)(?: puntos)? en (?:cada|tod)|con (?:5|10) puntos|mejor nota",
-        accept="(?:rúbrica|criterios|normas)\\b[^.\\n]{0,10}\\b(?:anulad|no se aplica|no vale)|no (?:señales|menciones|indiques)\\w* (?:ningún )?error|debes aprobar|apruébal|(?:considera|considere|marca|marque|declara|declare|trata|trate|da|dé)\\b[^.\\n]{0,40}\\b(?:como|por) (?:correct|aprobad|perfect|válid|buen)",
-        judge="ia|modelo de lenguaje|evaluador|juez|calificador|revisor automático|corrector",
-        greet="a la|estimad[oa]|querid[oa]|nota (?:para|a)l? (?:el )?|aviso (?:para|a)l? (?:el )?|atención,?|mensaje (?:para|a)l? (?:el )?|ahora eres[^.\\n]{0,10}",
-        close="no (?:restes?|quites?|descuentes?|resten?)\\b[^.\\n]{0,12}puntos?",
-    ),
-    "it": Words(
-        ignore="ignora(?:re|te)?|dimentica(?:te)?|non (?:seguire|considerare)|trascura|salta",
-        task="istruzion|regol|rubrica|criteri|griglia|direttiv|indicazion",
-        give="dai|date|dare|assegna(?:re|te)?|valuta(?:re|te)?|attribuisci|rispondi|scrivi|metti|concedi",
-        best="il massimo|voto più alto|punteggio (?:massimo|pieno|più alto)|massimo (?:dei voti|punteggio|voto)|voto (?:massimo|più alto)|pieni voti"
-        "|(?:5|10|30|cinque|dieci) su (?:5|10|30|cinque|dieci)|cinque (?:a|in|per) (?:tutt|ogni)|(?:solo|con) (?:con )?cinque\\b",
-        accept="(?:rubrica|griglia|criteri)\\b[^.\\n]{0,6}\\bnon (?:vale|si applica)|non segnalare (?:alcun )?error|promuovi|(?:considera|valuta|segna|ritieni|dichiara|tratta)\\b[^.\\n]{0,40}\\b(?:come )?(?:corrett|perfett|superat|giust|valid)",
-        judge="ia|l'ia|valutatore|giudice|correttore|esaminatore",
-        greet="all'|alla |caro|cara|gentile|nota (?:per|al) (?:il )?|avviso (?:per|al) (?:il )?|messaggio (?:per|al) (?:il )?|attenzione|ora sei[^.\\n]{0,10}",
-        close="non (?:togliere|sottrarre|detrarre)\\b[^.\\n]{0,12}punti",
-    ),
-    "pt": Words(
-        ignore="ignor[ae]|esqueça|esquece|desconsidere|desconsidera|não siga",
-        task="instruç|rubrica|critério|regra|diretri|orientaç",
-        give="dê|dá|dar|atribu[ai]|atribuir|conceda|avalie|responda|coloque|marque|pontue|escreva",
-        best="a maior nota|(?:dez|cinco) em tudo|o máximo|nota (?:máxima|5|10)|pontuação (?:máxima|total|mais alta)|máxima pontuação"
-        "|(?:5|10|cinco|dez) (?:de|em) (?:5|10|cinco|dez)|(?:5|10|cinco|dez) em tudo|todos os pontos",
-        accept="rubrica (?:não se aplica|não vale|está anulada)|não (?:aponte|mencione)\\w* (?:os )?erros|aprove (?:esta|a|o)|(?:considere|considera|considerada?|marque|declare|trate)\\b[^.\\n]{0,40}\\b(?:como )?(?:corret|aprovad|perfeit|válid|cert[oa]\\b)",
-        judge="ia|avaliador|juiz|corretor|examinador",
-        greet="à |para a |caro|prezado|nota (?:para|a)o? (?:o )?|aviso (?:para|a)o? (?:o )?|atenção|mensagem (?:para|a)o? (?:o )?|agora você é[^.\\n]{0,10}",
-        close="não (?:desconte|tire|retire|subtraia)\\b[^.\\n]{0,12}pontos?",
-    ),
-    "nl": Words(
-        ignore="negeer|vergeet|sla over",
-        task="instructie|rubriek|criteri|regel|richtlijn|opdracht",
-        give="geef|ken|beoordeel|antwoord|schrijf|waardeer",
-        best="het maximum|overal het|hoogste (?:score|cijfer|punt)|maximale? (?:score|punten)|alle punten|volle punten|overal een (?:vijf|tien|5|10)"
-        "|(?:5|10|vijf|tien) (?:van de|op|uit) (?:5|10|vijf|tien)",
-        accept="(?:beschouw|markeer|reken)\\b[^.\\n]{0,40}\\bals (?:juist|correct|geslaagd|goed)",
-        judge="ai|beoordelaar|rechter|jurylid|nakijker",
-        greet="aan de|beste|geachte|let op|bericht aan de|opmerking voor de",
-        close="trek\\b[^.\\n]{0,10}geen punten|trek geen punten af",
-    ),
-    "pl": Words(
-        ignore="zignoruj|ignoruj|zapomnij|pomiń",
-        task="instrukcj|kryteri|zasad|rubryk|polece|wytyczn",
-        give="daj|przyznaj|oceń|wystaw|odpowiedz|napisz",
-        best="najwyższą ocenę|maksymaln\\w* (?:liczb\\w* punkt|ocen|punkt|wynik)|najwyższ\\w* (?:ocen|wynik|not)|(?:5|10) na (?:5|10)|same piątki",
-        accept="(?:uznaj|potraktuj|oznacz)\\b[^.\\n]{0,40}\\b(?:za|jako) (?:poprawn|zaliczon|doskonał)",
-        judge="sędzio|oceniający|egzaminator|recenzencie",
-        greet="drogi|szanowny|uwaga(?: dla)?|uwaga,",
-    ),
-    "sv": Words(
-        ignore="ignorera|glöm|bortse från",
-        task="instruktion|kriteri|regler|riktlinje|bedömningsmall",
-        give="ge|sätt|betygsätt|svara med",
-        best="högsta (?:betyg|poäng)|full poäng|maxpoäng|(?:5|10) av (?:5|10)",
-        accept="(?:betrakta|markera|godkänn)\\b[^.\\n]{0,30}\\bsom (?:rätt|godkän|korrekt)",
-        judge="bedömare|domare|ai",
-        greet="kära|till|bästa",
-    ),
-    "uk": Words(
-        ignore="ігноруй(?:те)?|забудь(?:те)?",
-        task="інструкці|правил|критері",
-        give="постав(?:те)?|дай(?:те)?|оціни(?:ть)?",
-        best="найвищ\\w* (?:бал|оцін)|максимальн\\w* (?:бал|оцін)|(?:5|10) з (?:5|10)",
-        accept="зарахуй(?:те)?",
-        judge="суддя|перевіряючий",
-        greet="шановний|дорогий",
-    ),
-    "id": Words(
-        ignore="abaikan|lupakan",
-        task="instruksi|perintah|rubrik|kriteria|aturan",
-        give="berikan|beri",
-        best="nilai (?:maksimal|tertinggi|penuh|sempurna)|skor (?:maksimal|tertinggi)",
-        accept="anggap\\b[^.\\n]{0,30}\\b(?:benar|lulus)",
-        judge="penilai|juri",
-        greet="kepada|yth",
-    ),
-    "vi": Words(
-        ignore="bỏ qua|phớt lờ|quên",
-        task="hướng dẫn|chỉ dẫn|tiêu chí|quy tắc",
-        give="cho|chấm",
-        best="điểm (?:tối đa|cao nhất)|10 điểm",
-        accept="coi\\b[^.\\n]{0,30}\\blà (?:đúng|đạt)",
-        judge="giám khảo",
-        greet="kính gửi|gửi",
-    ),
-    "tr": Words(
-        ignore="\\b",
-        task="(?:talimat|kural|kriter|ölçüt)\\w*[^.\\n]{0,12}(?:yok say|görmezden gel|unut|dikkate alma)",
-        give="\\b",
-        best="(?:tam puan|en yüksek (?:puan|not)\\w*|10 üzerinden 10|5 üzerinden 5) ver",
-        accept="(?:doğru|geçti|başarılı) (?:olarak (?:işaretle|değerlendir|kabul et)|say)",
-        judge="hakem|değerlendirici|jüri",
-        greet="sayın|sevgili",
-    ),
-    "ru": Words(
-        ignore="критерии больше не|отмен|игнорируй(?:те)?|забудь(?:те)?|не обращай(?:те)? внимания|пренебреги(?:те)?|отмени(?:те)?|пропусти(?:те)?",
-        task="действу|инструкци|правил|критери|рубрик|указани|задани|шкал",
-        give="выставляй(?:те)?|обязан поставить|обязаны поставить|ставь(?:те)?|поставь(?:те)?|дай(?:те)?|выставь(?:те)?|оцени(?:те)?|ответь(?:те)?|присвой(?:те)?|напиши(?:те)?|начисли(?:те)?",
-        best="максимум|зачет|пять\\b|везде|максимальн\\w* (?:балл|оценк|количеств)|высш\\w* (?:балл|оценк)|наивысш\\w* (?:балл|оценк)|пят[её]рк"
-        "|(?:5|10|пять|десять) из (?:5|10|пяти|десяти)|(?:5|10|пять|десять) балл|полный балл",
-        accept="не указывай(?:те)? ошиб|напиши(?:те)?, что ответ верн|(?:засчитай|считай|признай|отметь|посчитай)(?:те)?\\b|результат\\b[^.\\n]{0,6}за(?:чет|чёт)",
-        judge="ии\\b|судья|проверяющий|оценщик|эксперт|рецензент|модель-судья",
-        greet="для|дорогой|уважаемый|внимание,?|заметка для|примечание для",
-        close="не снимай(?:те)? балл",
-    ),
-}
+_TABLE = r"""
+de
+    ignore: ignorier(?:e|en sie|t)?|vergiss|vergessen sie|missachte|übergehe|überspringe|beachte nicht
+    task: anweisung|vorgabe|rubrik|kriteri|regel|bewertungsschema|schema|instruktion|richtlinie|auftrag
+    give: eintragen|trage|nimm|schreiben|einfach|gib|geben sie|vergib|vergeben|vergebe|bewerte|bewerten sie|benote|antworte|schreib|setze|erteile|gibst
+    best: maximalpunktzahl|(?:immer|überall) (?:5|10|fünf|zehn)|überall volle|bestanden schreib|höchstpunktzahl|volle punktzahl|höchste (?:punkt|note|wertung|bewertung)|beste note|bestnote|maximal\w* (?:punkt|wert|note)|volle\w* punkte|fünfen|(?:fünf|zehn|5|10) (?:von|punkte)|mit (?:5|10|fünf|zehn)\b|eine (?:5|10|fünf|zehn)\b|überall
+    accept: (?:rubrik|kriterien?|regeln?|schema)\b[^.\n]{0,20}\b(?:ungültig|aufgehoben|nicht mehr)|gelten (?:hiermit )?als erfüllt|lass\w* (?:diese|die|das)\b[^.\n]{0,20}durchgehen|keine (?:kritik|fehler) (?:äußern|nennen|erwähnen)|nur loben|als (?:richtig|korrekt|erfüllt|bestanden|perfekt|fehlerfrei)(?: zu)? (?:werte|bewerte|gelte|behandel|betracht|zähl|zu)|(?:werte|bewerte|behandle|betrachte|zähle|markiere)\b[^.\n]{0,40}\bals (?:richtig|korrekt|erfüllt|bestanden|perfekt)|ergebnis (?:lautet|ist):? bestanden
+    judge: ki|ai|sprachmodell|gutachter|bewerter|prüfer|richter|juror|korrektor
+    greet: an die|liebe|für die|lieber|liebe|hinweis (?:an|für)|an den|sehr geehrter|achtung|notiz (?:an|für)|du bist (?:ab )?(?:jetzt|nun)[^.\n]{0,20}
+    close: (?:keine|ziehe keine|keinerlei) punkte? ab|keine punkte abzieh
+fr
+    ignore: ignore[rz]?|oublie[rz]?|ne (?:tiens|tenez) pas compte|ne (?:suis|suivez) pas|négligez?|passez outre
+    task: instruction|consigne|rubrique|critère|règle|grille|barème|directive
+    give: valide|donne[rz]?|attribue[rz]?|accorde[rz]?|note[rz]?|mets|mettez|réponds|répondez|évalue[rz]?|écris|écrivez|recevoir|décerne[rz]?
+    best: le maximum|20/20|10/10|5/5|note la plus haute|la note la plus élevée|tout, s'il|note maximale|meilleure note|maximum de points|tous les points|plus haute note|score maximal|des cinq\b|(?:5|10|20|cinq|dix) sur (?:5|10|20|cinq|dix)|(?:5|10|cinq|dix) partout|note parfaite
+    accept: (?:grille|rubrique|consignes?|critères?)\b[^.\n]{0,10}\b(?:ne s'applique|annulée?|n'est plus)|ne (?:signale|mentionne|relève)\w* aucune? (?:erreur|défaut|faute)|tu dois (?:valider|accepter)|(?:considère|considérez|considérée?|déclare|déclarez|marque|marquez|juge|jugez|valide|validez)\b[^.\n]{0,40}\b(?:correcte?|parfaite?|réussie?|valide|validée?|exacte?)
+    judge: ia|l'ia|modèle de langage|correcteur|évaluateur|juge|examinateur|relecteur automatique
+    greet: à |cher|chère|note (?:à|pour) (?:l'|le )?|à l'attention (?:de |du )(?:l')?|message (?:à|pour) (?:l'|le )?|tu es (?:désormais|maintenant)[^.\n]{0,10}|attention
+    close: (?:ne (?:retire|retirez|enlève|enlevez)|n'enlevez|n'ôtez) (?:pas|aucun)\b[^.\n]{0,12}points?
+es
+    ignore: ignor[ae]|olvid[ae]|omite|haz caso omiso|hag[ae] caso omiso|no (?:sigas|tengas en cuenta)|desestim[ae]
+    task: instruccion|rúbrica|criterio|regla|norma|directri|indicacion
+    give: ponme|aprueba|da|da(?:le|r)?|dé|otorg(?:a|ue|ar)|asign(?:a|e|ar)|calific(?:a|ar)|califique|puntúa|puntúe|respond(?:e|a)|pon|ponga|conced[ae]|evalúa|evalúe|marca|marque|escrib[ae]
+    best: nota más alta|(?:un )?(?:diez|cinco) en todo|el máximo|puntuación máxima|máxima (?:puntuación|nota|calificación)|nota máxima|calificación (?:máxima|más alta)|cincos\b|(?:5|10|cinco|diez) (?:de|sobre) (?:5|10|cinco|diez)|(?:con )?(?:un )?(?:5|10|cinco|diez)(?: puntos)? en (?:cada|tod)|con (?:5|10) puntos|mejor nota
+    accept: (?:rúbrica|criterios|normas)\b[^.\n]{0,10}\b(?:anulad|no se aplica|no vale)|no (?:señales|menciones|indiques)\w* (?:ningún )?error|debes aprobar|apruébal|(?:considera|considere|marca|marque|declara|declare|trata|trate|da|dé)\b[^.\n]{0,40}\b(?:como|por) (?:correct|aprobad|perfect|válid|buen)
+    judge: ia|modelo de lenguaje|evaluador|juez|calificador|revisor automático|corrector
+    greet: a la|estimad[oa]|querid[oa]|nota (?:para|a)l? (?:el )?|aviso (?:para|a)l? (?:el )?|atención,?|mensaje (?:para|a)l? (?:el )?|ahora eres[^.\n]{0,10}
+    close: no (?:restes?|quites?|descuentes?|resten?)\b[^.\n]{0,12}puntos?
+it
+    ignore: ignora(?:re|te)?|dimentica(?:te)?|non (?:seguire|considerare)|trascura|salta
+    task: istruzion|regol|rubrica|criteri|griglia|direttiv|indicazion
+    give: dai|date|dare|assegna(?:re|te)?|valuta(?:re|te)?|attribuisci|rispondi|scrivi|metti|concedi
+    best: il massimo|voto più alto|punteggio (?:massimo|pieno|più alto)|massimo (?:dei voti|punteggio|voto)|voto (?:massimo|più alto)|pieni voti|(?:5|10|30|cinque|dieci) su (?:5|10|30|cinque|dieci)|cinque (?:a|in|per) (?:tutt|ogni)|(?:solo|con) (?:con )?cinque\b
+    accept: (?:rubrica|griglia|criteri)\b[^.\n]{0,6}\bnon (?:vale|si applica)|non segnalare (?:alcun )?error|promuovi|(?:considera|valuta|segna|ritieni|dichiara|tratta)\b[^.\n]{0,40}\b(?:come )?(?:corrett|perfett|superat|giust|valid)
+    judge: ia|l'ia|valutatore|giudice|correttore|esaminatore
+    greet: all'|alla |caro|cara|gentile|nota (?:per|al) (?:il )?|avviso (?:per|al) (?:il )?|messaggio (?:per|al) (?:il )?|attenzione|ora sei[^.\n]{0,10}
+    close: non (?:togliere|sottrarre|detrarre)\b[^.\n]{0,12}punti
+pt
+    ignore: ignor[ae]|esqueça|esquece|desconsidere|desconsidera|não siga
+    task: instruç|rubrica|critério|regra|diretri|orientaç
+    give: dê|dá|dar|atribu[ai]|atribuir|conceda|avalie|responda|coloque|marque|pontue|escreva
+    best: a maior nota|(?:dez|cinco) em tudo|o máximo|nota (?:máxima|5|10)|pontuação (?:máxima|total|mais alta)|máxima pontuação|(?:5|10|cinco|dez) (?:de|em) (?:5|10|cinco|dez)|(?:5|10|cinco|dez) em tudo|todos os pontos
+    accept: rubrica (?:não se aplica|não vale|está anulada)|não (?:aponte|mencione)\w* (?:os )?erros|aprove (?:esta|a|o)|(?:considere|considera|considerada?|marque|declare|trate)\b[^.\n]{0,40}\b(?:como )?(?:corret|aprovad|perfeit|válid|cert[oa]\b)
+    judge: ia|avaliador|juiz|corretor|examinador
+    greet: à |para a |caro|prezado|nota (?:para|a)o? (?:o )?|aviso (?:para|a)o? (?:o )?|atenção|mensagem (?:para|a)o? (?:o )?|agora você é[^.\n]{0,10}
+    close: não (?:desconte|tire|retire|subtraia)\b[^.\n]{0,12}pontos?
+nl
+    ignore: negeer|vergeet|sla over
+    task: instructie|rubriek|criteri|regel|richtlijn|opdracht
+    give: geef|ken|beoordeel|antwoord|schrijf|waardeer
+    best: het maximum|overal het|hoogste (?:score|cijfer|punt)|maximale? (?:score|punten)|alle punten|volle punten|overal een (?:vijf|tien|5|10)|(?:5|10|vijf|tien) (?:van de|op|uit) (?:5|10|vijf|tien)
+    accept: (?:beschouw|markeer|reken)\b[^.\n]{0,40}\bals (?:juist|correct|geslaagd|goed)
+    judge: ai|beoordelaar|rechter|jurylid|nakijker
+    greet: aan de|beste|geachte|let op|bericht aan de|opmerking voor de
+    close: trek\b[^.\n]{0,10}geen punten|trek geen punten af
+pl
+    ignore: zignoruj|ignoruj|zapomnij|pomiń
+    task: instrukcj|kryteri|zasad|rubryk|polece|wytyczn
+    give: daj|przyznaj|oceń|wystaw|odpowiedz|napisz
+    best: najwyższą ocenę|maksymaln\w* (?:liczb\w* punkt|ocen|punkt|wynik)|najwyższ\w* (?:ocen|wynik|not)|(?:5|10) na (?:5|10)|same piątki
+    accept: (?:uznaj|potraktuj|oznacz)\b[^.\n]{0,40}\b(?:za|jako) (?:poprawn|zaliczon|doskonał)
+    judge: sędzio|oceniający|egzaminator|recenzencie
+    greet: drogi|szanowny|uwaga(?: dla)?|uwaga,
+sv
+    ignore: ignorera|glöm|bortse från
+    task: instruktion|kriteri|regler|riktlinje|bedömningsmall
+    give: ge|sätt|betygsätt|svara med
+    best: högsta (?:betyg|poäng)|full poäng|maxpoäng|(?:5|10) av (?:5|10)
+    accept: (?:betrakta|markera|godkänn)\b[^.\n]{0,30}\bsom (?:rätt|godkän|korrekt)
+    judge: bedömare|domare|ai
+    greet: kära|till|bästa
+uk
+    ignore: ігноруй(?:те)?|забудь(?:те)?
+    task: інструкці|правил|критері
+    give: постав(?:те)?|дай(?:те)?|оціни(?:ть)?
+    best: найвищ\w* (?:бал|оцін)|максимальн\w* (?:бал|оцін)|(?:5|10) з (?:5|10)
+    accept: зарахуй(?:те)?
+    judge: суддя|перевіряючий
+    greet: шановний|дорогий
+id
+    ignore: abaikan|lupakan
+    task: instruksi|perintah|rubrik|kriteria|aturan
+    give: berikan|beri
+    best: nilai (?:maksimal|tertinggi|penuh|sempurna)|skor (?:maksimal|tertinggi)
+    accept: anggap\b[^.\n]{0,30}\b(?:benar|lulus)
+    judge: penilai|juri
+    greet: kepada|yth
+vi
+    ignore: bỏ qua|phớt lờ|quên
+    task: hướng dẫn|chỉ dẫn|tiêu chí|quy tắc
+    give: cho|chấm
+    best: điểm (?:tối đa|cao nhất)|10 điểm
+    accept: coi\b[^.\n]{0,30}\blà (?:đúng|đạt)
+    judge: giám khảo
+    greet: kính gửi|gửi
+tr
+    ignore: \b
+    task: (?:talimat|kural|kriter|ölçüt)\w*[^.\n]{0,12}(?:yok say|görmezden gel|unut|dikkate alma)
+    give: \b
+    best: (?:tam puan|en yüksek (?:puan|not)\w*|10 üzerinden 10|5 üzerinden 5) ver
+    accept: (?:doğru|geçti|başarılı) (?:olarak (?:işaretle|değerlendir|kabul et)|say)
+    judge: hakem|değerlendirici|jüri
+    greet: sayın|sevgili
+ru
+    ignore: критерии больше не|отмен|игнорируй(?:те)?|забудь(?:те)?|не обращай(?:те)? внимания|пренебреги(?:те)?|отмени(?:те)?|пропусти(?:те)?
+    task: действу|инструкци|правил|критери|рубрик|указани|задани|шкал
+    give: выставляй(?:те)?|обязан поставить|обязаны поставить|ставь(?:те)?|поставь(?:те)?|дай(?:те)?|выставь(?:те)?|оцени(?:те)?|ответь(?:те)?|присвой(?:те)?|напиши(?:те)?|начисли(?:те)?
+    best: максимум|зачет|пять\b|везде|максимальн\w* (?:балл|оценк|количеств)|высш\w* (?:балл|оценк)|наивысш\w* (?:балл|оценк)|пят[её]рк|(?:5|10|пять|десять) из (?:5|10|пяти|десяти)|(?:5|10|пять|десять) балл|полный балл
+    accept: не указывай(?:те)? ошиб|напиши(?:те)?, что ответ верн|(?:засчитай|считай|признай|отметь|посчитай)(?:те)?\b|результат\b[^.\n]{0,6}за(?:чет|чёт)
+    judge: ии\b|судья|проверяющий|оценщик|эксперт|рецензент|модель-судья
+    greet: для|дорогой|уважаемый|внимание,?|заметка для|примечание для
+    close: не снимай(?:те)? балл
+"""
 
 UNSPACED: Mapping[str, tuple[str, ...]] = {
     "ignore_instructions": (
@@ -206,10 +183,24 @@ UNSPACED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def read_languages() -> dict[str, Words]:
+    """Return the words of each language that puts spaces between words."""
+    found: dict[str, dict[str, str]] = {}
+    code = ""
+    for line in _TABLE.strip().splitlines():
+        if line.startswith(" "):
+            name, _, words = line.lstrip().partition(": ")
+            found[code][name] = words
+        else:
+            code = line
+            found[code] = {}
+    return {code: Words(**each) for code, each in found.items()}
+
+
 def list_spaced_rules() -> dict[str, str]:
     """Return the patterns of languages that put spaces between words, over texts in ASCII."""
     found: dict[str, list[str]] = {}
-    for words in LANGUAGES.values():
+    for words in read_languages().values():
         for name, pattern in _make_spaced(words):
             found.setdefault(name, []).append(as_ascii(fold(pattern)))
     return {name: "|".join(each) for name, each in found.items()}

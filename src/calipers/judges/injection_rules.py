@@ -39,8 +39,9 @@ _ASCII = {
 # Where an order begins: a clause, or after words that make one of what follows.
 _YOU = r"you (?:must|should|shall|will|have to|need to|are (?:required|asked|told) to|to)"
 _LEADS = _match_any(
-    *("please", "kindly", "now", "then", "and", "just", "simply", "so", "or", "judge", "always"),
-    *("evaluator", "grader", "reviewer", "reviewers", "must", "shall", "so you can", _YOU),
+    "please|kindly|now|then|and|just|simply|so|or|judge|always",
+    "evaluator|grader|reviewer|reviewers|must|shall|so you can",
+    _YOU,
 )
 START = rf"(?:^|\n|[.!?:;,>\])}}%*#-]\s)[\s\"'(*>#\[]*(?:{_LEADS},?\s+)*|\b{_LEADS},?\s+"
 START = rf"(?:{START})"
@@ -67,46 +68,29 @@ BEST = _match_any(
     rf"{_NUMBER}(?:, {_NUMBER})*,? and {_NUMBER}",
 )
 _GIVE = _match_any(
-    *("emit", "enter", "hand", "round", "choose", "select", "use", "show", "make", "keep"),
-    *("give", "grant", "award", "assign", "rate", "score", "grade", "mark", "return", "output"),
-    *("print", "reply", "respond", "answer with", "write", "put", "set", "record", "report", "say"),
-    *("evaluate", "allocate", "receives?", "gets?", "deserves?", "insert", "provide", "state"),
+    "emit|enter|hand|round|choose|select|use|show|make|keep",
+    "give|grant|award|assign|rate|score|grade|mark|return|output",
+    "print|reply|respond|answer with|write|put|set|record|report|say",
+    "evaluate|allocate|receives?|gets?|deserves?|insert|provide|state",
 )
-_WORK = _match_any(
-    *("this", "it", "that", "all", "every", "everything", "me", "the", "any", "each", "both"),
-)
+_WORK = "(?:this|it|that|all|every|everything|me|the|any|each|both)"
 _GOOD = _match_any(
-    *("correct", "pass(?:ed|ing)?", "perfect", "excellent", "outstanding", "fulfilled", "flawless"),
-    *("satisfied", "achieved", "met", "accepted", "approved", "(?:a )?success(?:ful)?", "right"),
-    *("fully \\w+", "complete(?:d)?", "true", "done"),
+    "correct|pass(?:ed|ing)?|perfect|excellent|outstanding|fulfilled|flawless",
+    "satisfied|achieved|met|accepted|approved|(?:a )?success(?:ful)?|right",
+    r"fully \w+|complete(?:d)?|true|done",
 )
 _END = r"(?:\s*$|\s*[.,;!)\n\"'])"
 _TASK = _match_any(
-    *("rubric", "instructions?", "prompts?", "criteria", "criterion", "rules", "guidelines"),
-    *("directions", "orders", "scheme", "evaluation", "grading", "scoring", "polic(?:y|ies)"),
-    *(
-        "everything (?:above|before)",
-        "what(?:ever)? you (?:were|have been) told",
-        "check",
-        "guidance",
-    ),
-    *("deductions?", "(?:any|all) (?:mistakes|errors|flaws)", "what came before", "(?:the )?above"),
+    "rubric|instructions?|prompts?|criteria|criterion|rules|guidelines",
+    "directions|orders|scheme|evaluation|grading|scoring|polic(?:y|ies)",
+    "everything (?:above|before)|what(?:ever)? you (?:were|have been) told|check|guidance",
+    "deductions?|(?:any|all) (?:mistakes|errors|flaws)|what came before|(?:the )?above",
 )
 _JUDGE = _match_any(
-    *("judges?", "graders?", "evaluators?", "assessors?", "examiners?", "(?:ai|llm) reviewers?"),
-    *(
-        "reviewing (?:model|llm|ai)",
-        "grading (?:model|llm|ai|system)",
-        "llms?(?: reading this)?",
-        "ai models?",
-    ),
-    *("(?:chat)?gpt", "ai", "(?:scoring|grading|review) (?:bot|ai)", "ai systems?", "gradebot"),
-    *(
-        "model (?:that|which) \\w+ this",
-        "assessment system",
-        "language models?",
-        "evaluation (?:model|system)",
-    ),
+    "judges?|graders?|evaluators?|assessors?|examiners?|(?:ai|llm) reviewers?",
+    "reviewing (?:model|llm|ai)|grading (?:model|llm|ai|system)|llms?(?: reading this)?|ai models?",
+    "(?:chat)?gpt|ai|(?:scoring|grading|review) (?:bot|ai)|ai systems?|gradebot",
+    r"model (?:that|which) \w+ this|assessment system|language models?|evaluation (?:model|system)",
 )
 _A = r"(?:the |an? |any |all |my |our )?(?:llm |ai |automated |automatic |language[- ]model )?"
 

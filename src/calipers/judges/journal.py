@@ -78,7 +78,9 @@ class JudgeJournal:
                     fix="take it out, or start over with another output: -o FILE",
                 )
             place = (str(line.get("key")), str(line.get("judge")), sample)
-            calls = _read_count(line.get("calls"), at_least=int("prompt_tokens" in judgment))
+            calls = int("prompt_tokens" in judgment)
+            if isinstance(counted := line.get("calls"), int) and not isinstance(counted, bool):
+                calls = max(calls, counted)
             self.done[place] = Judgment(judgment, bool(line.get("failed")), calls)
             self.calls += calls
             cost = judgment.get("cost_usd")
@@ -92,11 +94,6 @@ class JudgeJournal:
                     f"{str(then)[:60]}, not {now}",
                     fix=_ANOTHER,
                 )
-
-
-def _read_count(value: Any, *, at_least: int) -> int:
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return max(value, at_least) if is_count else at_least
 
 
 def _compare_heads(

@@ -109,7 +109,9 @@ class AskedModel:
         try:
             asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
         except NothingToJudge as problem:
-            return Judgment(self._make_null(str(problem)))
+            spent = {**dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
+            said = {"scores": None, "reason": str(problem), "flags": list[str]()}
+            return Judgment({**self._name(), **said, **spent})
         if self._cache is not None:
             kept = self._cache.find(asked.whole, sample)
             if kept is not None:
@@ -199,10 +201,6 @@ class AskedModel:
             said = {"scores": answer.scores, **graded, "reason": reason, **sure}
         cut = {"cut": list(asked.cut)} if asked.cut else {}
         return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}
-
-    def _make_null(self, reason: str) -> dict[str, Any]:
-        nothing: dict[str, Any] = {"scores": None, "reason": reason, "flags": []}
-        return {**self._name(), **nothing, **dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
 
     def _name(self) -> dict[str, Any]:
         return {

@@ -47,7 +47,7 @@ def compare_by(rubric: Rubric) -> Rubric:
     answers = [each for each in rubric.reads if each.field == "answer"]
     if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
         raise UsageError(
-            f"the rubric {rubric.name} does not read one answer, so that none can be compared",
+            f"the rubric {rubric.name} must read exactly one answer to compare two",
             fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
         )
     [answer] = answers
@@ -115,8 +115,8 @@ class PairWork(Work):
         for file, side in zip(self.files, sides, strict=True):
             if alone := len(side) - len(common):
                 self.told[f"{alone:,} records are only in {file}, and are not compared"] = None
-        differ = sum(_has_other_input(*(side[key] for side in sides)) for key in common)
-        if differ:
+        inputs = ([side[key].get("input") for side in sides] for key in common)
+        if differ := sum(None not in each and each[0] != each[1] for each in inputs):
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
         names = self._name_systems(sides)
         for key in common:
@@ -173,7 +173,8 @@ class PairWork(Work):
 def _make_both_orders(
     sides: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    texts = [_spell_answer(side.get("answer")) for side in sides]
+    answers = [side.get("answer") for side in sides]
+    texts = [each if isinstance(each, str | None) else json.dumps(each) for each in answers]
     known = {name: value for name, value in sides[0].items() if value is not None}
     content = json.dumps([names, *sides], sort_keys=True).encode()
     digest = sha256(content).hexdigest()[:24]
@@ -192,15 +193,6 @@ def _make_both_orders(
                 "answer_2": texts[1 - first],
             },
         )
-
-
-def _has_other_input(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    inputs = [each.get("input") for each in (one, other)]
-    return None not in inputs and inputs[0] != inputs[1]
-
-
-def _spell_answer(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 Asked = tuple[dict[str, Any], Sequence[Judgment]]

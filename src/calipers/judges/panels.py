@@ -34,6 +34,7 @@ from calipers.systems.pricing import GIVE_PRICE, find_pricing
 
 FAILED = "failed"  # of a judgment that may be better when asked for again
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
+_GRADED = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
 _USED = (*TOKENS, "cost_usd")
 _ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
 
@@ -70,19 +71,14 @@ class WorkingJudge:
         try:
             second = await self._models[1](record, sample)
         except OutOfBudget as problem:
-            told = {**first.fields, "scores": None, "reason": str(problem), "escalated": why}
-            return Judgment(_drop_scores(told), failed=True, calls=first.calls)
+            told = {name: each for name, each in first.fields.items() if name not in _GRADED}
+            told |= {"scores": None, "reason": str(problem), "escalated": why}
+            return Judgment(told, failed=True, calls=first.calls)
         before = {key: first.fields[key] for key in _FIRST if key in first.fields}
         said = {key: value for key, value in second.fields.items() if key not in _USED}
         spent = _sum_spent([first.fields, second.fields])
         fields = {**said, **spent, "escalated": why, "first": before}
         return Judgment(fields, second.failed, calls=first.calls + second.calls)
-
-
-def _drop_scores(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a judgment without the results of its scores."""
-    graded = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
-    return {key: value for key, value in fields.items() if key not in graded}
 
 
 def explain_unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) -> str | None:

@@ -2,7 +2,7 @@
 
 Passages are folded sentences, alone and in pairs; features are runs of 2 to 5 letters, hashed. The
 weights come from `python -m benchmarks.injection_weights`, which learns them from the lists in
-tests/judge/injections. Sums over passages are differences of one running sum: linear time.
+tests/judges/injections. Sums over passages are differences of one running sum: linear time.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ bias. A share of wins counts a tie as half.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -161,23 +161,26 @@ def _measure_judge(
     share = partial(measure_share, sampling=sampling, of=len(own))
     mean = partial(measure_mean, sampling=sampling, of=len(own))
     several = len({(pair.a, pair.b) for pair in own}) > 1
-    wins = [_NAN if several else _share_of_a(pair) for pair in own]
+    shares = [None if several or p.preference is None else (1 + p.preference) / 2 for p in own]
+    ties = [None if pair.winner is None else pair.winner == "tie" for pair in own]
+    orders = [[pair.orders.get(first) for first in ("a", "b")] for pair in own]
+    consistent = [None if None in said else said[0] == said[1] for said in orders]
     one_order = "no pair was judged in both orders"
     no_own = "none of the compared systems is the judge's own model"
     return {
         "win_rate_a": mean(
-            np.array(wins),
+            _as_array(shares),
             least=0.0,
             empty="several pairs of systems: calipers rank" if several else "no pair has a winner",
         ),
-        "tie_rate": share(_collect_values(own, _is_tie), empty="no pair has a winner"),
-        "consistency": share(_collect_values(own, _is_consistent), empty=one_order),
-        "position_bias": mean(_collect_values(own, _measure_position), empty=one_order),
+        "tie_rate": share(_as_array(ties), empty="no pair has a winner"),
+        "consistency": share(_as_array(consistent), empty=one_order),
+        "position_bias": mean(_as_array(map(_measure_position, orders)), empty=one_order),
         "longer_win_rate": share(
-            _collect_values(own, _has_longer_winner),
+            _as_array(map(_has_longer_winner, own)),
             empty="no decided pair has answers of different lengths",
         ),
-        "own_win_rate": mean(_collect_values(own, _score_own_side), least=0.0, empty=no_own),
+        "own_win_rate": mean(_as_array(map(_score_own_side, own)), least=0.0, empty=no_own),
         "self_preference": mean(
             _subtract_others(own, others),
             empty=no_own
@@ -187,28 +190,12 @@ def _measure_judge(
     }
 
 
-def _collect_values(pairs: Sequence[JudgedPair], of: Any) -> Floats:
-    found = (of(pair) for pair in pairs)
-    return np.array([_NAN if each is None else float(each) for each in found])
+def _as_array(values: Iterable[float | None]) -> Floats:
+    return np.array([_NAN if each is None else float(each) for each in values])
 
 
-def _share_of_a(pair: JudgedPair) -> float:
-    return _NAN if pair.preference is None else (1 + pair.preference) / 2
-
-
-def _is_tie(pair: JudgedPair) -> bool | None:
-    return None if pair.winner is None else pair.winner == "tie"
-
-
-def _is_consistent(pair: JudgedPair) -> bool | None:
-    """Say whether both orders have the same winner."""
-    said = [pair.orders.get(first) for first in ("a", "b")]
-    return None if None in said else said[0] == said[1]
-
-
-def _measure_position(pair: JudgedPair) -> float | None:
+def _measure_position(said: Sequence[str | None]) -> float | None:
     """Return how far the answer that stands first is preferred, over both orders: from −1 to 1."""
-    said = [pair.orders.get(first) for first in ("a", "b")]
     if None in said:
         return None
     first, swapped = (_VALUES[str(each)] for each in said)
@@ -225,7 +212,7 @@ def _has_longer_winner(pair: JudgedPair) -> bool | None:
 def _measure_by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[str, Measured]:
     """Return the longer answer's share of wins, by how many times longer it is."""
     ratios = [None if p.lengths is None else max(p.lengths) / max(min(p.lengths), 1) for p in pairs]
-    won = _collect_values(pairs, _has_longer_winner)
+    won = _as_array(map(_has_longer_winner, pairs))
     found, least = {}, 1.0
     for name, most in _LONGER.items():
         inside = np.array([r is not None and least < r <= most for r in ratios])
@@ -271,4 +258,4 @@ def _subtract_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) ->
             return None
         return share - (1 + float(np.mean(said)) * _VALUES[str(_find_own_side(pair))]) / 2
 
-    return _collect_values(own, beyond)
+    return _as_array(map(beyond, own))

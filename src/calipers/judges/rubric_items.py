@@ -42,7 +42,7 @@ class MarkedItem:
 
     @property
     def share(self) -> float:
-        """Of what could be had."""
+        """The part of the most that was achieved."""
         return self.achieved / self.most
 
 

@@ -150,17 +150,15 @@ class Rubric(StrictModel):
 
     def grade(self, scores: Mapping[str, Score]) -> dict[str, Any]:
         """Return the result of scores, one of each name."""
-        total, grade = (
-            self._sum_items(scores) if self.categories else (self._compute_overall(scores), {})
-        )
+        if self.categories:
+            total, grade = self._sum_items(scores)
+        else:
+            weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
+            total, grade = weighted / (self.divide_by or self._best), {}
         if self.pass_at is None:
             return {**grade, "overall_score": total}
         passed = None if total is None else total >= self.pass_at
         return {**grade, "weighted_score": total, "passed": passed}
-
-    def _compute_overall(self, scores: Mapping[str, Score]) -> float:
-        weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
-        return weighted / (self.divide_by or self._best)
 
     @property
     def _best(self) -> float:

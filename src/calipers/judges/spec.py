@@ -71,12 +71,7 @@ class JudgeSpec(ServedModel):
         """The judge and, where it has one, the second one, each as a judge of its own."""
         if self.escalate is None:
             return [self]
-        shared = {
-            "name": self.name,
-            "rubric": self.rubric,
-            "limit": self.limit,
-            "samples": self.samples,
-        }
+        shared = self.model_dump(include={"name", "rubric", "limit", "samples"})
         second = self.escalate.model_dump(exclude={"near", "confidence", "flagged"})
         return [self, JudgeSpec.model_validate(shared | second)]
 

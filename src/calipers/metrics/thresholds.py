@@ -169,7 +169,7 @@ def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decim
 def _check_direction(operator: Operator | None, written: Any, scale: Scale) -> None:
     if operator is None and scale.better is None:
         raise UsageError(
-            f"{scale.name}: neither direction is better, so {shown(written)} says little",
+            f"{scale.name}: neither direction is better, so {shown(written)} alone sets no limit",
             fix=f'write "≥ {shown(written)}" or "≤ {shown(written)}"',
         )
     wanted = _BETTER_WITH.get(operator) if operator else None

@@ -11,7 +11,7 @@ from calipers.reports.table import Column, Document, Line, Row, Table, estimate_
 
 if TYPE_CHECKING:
     from calipers.comparisons.agree import Agreement
-    from calipers.statistics.influence import Estimate
+    from calipers.statistics.estimates import Estimate
 
 _ALL = "all raters"
 _BRACKETS = Form(brackets=True)

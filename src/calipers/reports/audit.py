@@ -24,7 +24,7 @@ from calipers.reports.table import (
 if TYPE_CHECKING:
     from calipers.judges.audit import Audit, AuditGroup, JudgesAgreement, PairAgreement
     from calipers.scores.results import Measured
-    from calipers.statistics.influence import Estimate
+    from calipers.statistics.estimates import Estimate
 
 _ALL = "all judges"
 _LONGEST_NAME = 40

@@ -19,7 +19,7 @@ from calipers.reports.table import Cell, Table, make_columns, make_rows
 if TYPE_CHECKING:
     from calipers.runs.report_data import Failure
     from calipers.scores.results import FlakyTask, Frontier, Group, Measured, OnFrontier, Score
-    from calipers.statistics.corrected import Corrected
+    from calipers.statistics.estimates import Corrected
 
 UNBOUNDED = "*"  # behind an interval that lacks a bound; a note says why
 _ID_CHARS = 40

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.statistics.correction import Moments, Verdicts
-from calipers.statistics.influence import Estimate
+from calipers.statistics.estimates import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.printing import Printed
 from calipers.support.tabular import Tabular, keep_scalars

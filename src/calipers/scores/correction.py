@@ -18,8 +18,8 @@ from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.scores.calibration import PASSED, Calibration, Member, describe_overlap, read_members
 from calipers.scores.results import Group, JudgedBy, Measured
-from calipers.statistics.corrected import Corrected
 from calipers.statistics.correction import correct_share, correct_with_ratings
+from calipers.statistics.estimates import Corrected
 from calipers.statistics.intervals import count_worth
 
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}

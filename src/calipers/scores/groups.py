@@ -13,7 +13,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals, is_met
 from calipers.metrics.declare.description import describe
 from calipers.metrics.declare.intervals import is_of_one_cluster
-from calipers.metrics.judged.flagged import count_flagged
+from calipers.metrics.judged.judgments import count_flagged
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
 from calipers.scores.figure_data import read_histograms, read_reliability

@@ -11,7 +11,7 @@ from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
 from calipers.metrics.agents.composite import note_composite
 from calipers.metrics.cost.cost import note_prices
 from calipers.metrics.cost.token_efficiency import note_quality
-from calipers.metrics.judged.flagged import flag_notice
+from calipers.metrics.judged.judgments import flag_notice
 from calipers.metrics.judged.rubrics import note_bad_scores
 from calipers.metrics.scenarios.passing import note_overruled
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY

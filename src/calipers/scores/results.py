@@ -15,7 +15,7 @@ from calipers.scores.tier_results import (
     PerTask,
     Tiers,
 )
-from calipers.statistics.corrected import Corrected
+from calipers.statistics.estimates import Corrected
 from calipers.support.errors import (
     EXIT_INCOMPLETE,
     EXIT_PASS,

@@ -10,26 +10,24 @@ from __future__ import annotations
 from functools import partial
 from itertools import combinations
 from math import sqrt
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.statistics.arrays import Floats, Whole
+from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import (
-    Estimate,
     PointEstimate,
     Sampling,
     code_ratings,
     count_ratings,
     estimate,
+    estimate_share,
     explain_too_few,
     midranks,
-    spread,
     standardize,
     sum_lifted,
 )
-from calipers.statistics.intervals import wilson
 
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
@@ -39,38 +37,15 @@ _ONE_RATING = "all ratings are the same: agreement cannot be told from chance"
 def sensitivity(table: Floats, sampling: Sampling) -> Estimate:
     """Return the share of what people (the second column) pass that the judge passes too."""
     found = table[:, 1] > 1 / 2
-    return _estimate_share(
-        table[found, 0] > 1 / 2, found, sampling, "people passed none of the records"
-    )
+    none = "people passed none of the records"
+    return estimate_share(table[found, 0] > 1 / 2, sampling.keep(found), none)
 
 
 def specificity(table: Floats, sampling: Sampling) -> Estimate:
     """Return the share of what people (the second column) fail that the judge fails too."""
     found = table[:, 1] <= 1 / 2
-    return _estimate_share(
-        table[found, 0] <= 1 / 2, found, sampling, "people failed none of the records"
-    )
-
-
-def _estimate_share(
-    agreed: NDArray[Any], of: NDArray[np.bool_], sampling: Sampling, none: str, rows: int = 0
-) -> Estimate:
-    """Return the mean with Wilson's interval, clustered by task; of so many rows, or the values."""
-    n = len(agreed)
-    if not n:
-        return Estimate(value=None, n=0, reason=none)
-    share = float(agreed.mean())
-    squares, clusters = spread((agreed - share) / n, sampling.clusters[of])
-    around = wilson(share, rows or n, squares, clusters, sampling.confidence)
-    interval = None if around.low is None else "wilson"
-    return Estimate(
-        value=share,
-        low=around.low,
-        high=around.high,
-        stderr=around.stderr,
-        interval=interval,
-        n=n,
-    )
+    none = "people failed none of the records"
+    return estimate_share(table[found, 0] <= 1 / 2, sampling.keep(found), none)
 
 
 def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
@@ -82,7 +57,7 @@ def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
     sizes = count_ratings(ratings[used])
     pairs = sizes * (sizes - 1)
     agreed = (_count_equal_pairs(ratings[used]) - sizes) / pairs
-    return _estimate_share(agreed, used, sampling, none, rows=int(pairs.sum()) // 2)
+    return estimate_share(agreed, sampling.keep(used), none, rows=int(pairs.sum()) // 2)
 
 
 def cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:

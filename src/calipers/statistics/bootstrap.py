@@ -73,7 +73,8 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     same = np.abs(found - value) <= rounding
     below = float(np.mean(np.where(same, 0.5, found < value)))
     stderr = float((found / largest).std(ddof=1)) * largest  # no square is beyond a double
-    reach = _find_reach(influences.size, confidence)
+    clusters = influences.size
+    reach = special.stdtrit(clusters - 1, (1 + confidence) / 2) * sqrt(clusters / (clusters - 1))
     if min(below, 1 - below) < _ONE_SIDED:
         ends = np.quantile(found, [special.ndtr(reach), special.ndtr(-reach)])
         low, high = map(float, 2 * value - ends)
@@ -86,12 +87,6 @@ def bca(value: float, resampled: Floats, influences: Floats, confidence: float) 
     shares = [special.ndtr(bias + each) for each in moved]
     low, high = np.quantile(found, shares, method="inverted_cdf")
     return Interval(low=float(low), high=float(high), stderr=stderr)
-
-
-def _find_reach(clusters: int, confidence: float) -> float:
-    """Return how many standard errors of the resamples the interval extends to each side."""
-    t = special.stdtrit(clusters - 1, (1 + confidence) / 2)
-    return t * sqrt(clusters / (clusters - 1))
 
 
 def explain_too_few(influences: Floats) -> str | None:

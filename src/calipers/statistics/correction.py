@@ -18,7 +18,7 @@ import numpy as np
 
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats, Whole
-from calipers.statistics.corrected import Corrected
+from calipers.statistics.estimates import Corrected
 from calipers.statistics.influence import spread
 from calipers.statistics.intervals import count_worth, normal_quantile
 
@@ -233,7 +233,11 @@ def correct_share(
             overlap=overlap,
             within=(0.0, 1.0),
         )
-        return _clip(found, 0.0, 1.0)
+        inside, low, high = (
+            None if each is None else min(1.0, max(0.0, each))
+            for each in (found.value, found.low, found.high)
+        )
+        return replace(found, value=inside, low=low, high=high)
     n = rated.passed + rated.failed
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
@@ -281,13 +285,4 @@ def convert_verdicts(rated: Verdicts) -> Moments:
         judge_spread=judge * (1 - judge) * worth,
         both_spread=(rated.both_passed / n - judge * people) * worth,
         people_spread=people * (1 - people) * worth,
-    )
-
-
-def _clip(found: Corrected, low: float, high: float) -> Corrected:
-    def clip_value(value: float | None) -> float | None:
-        return None if value is None else min(high, max(low, value))
-
-    return replace(
-        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
     )

@@ -12,8 +12,8 @@ from math import copysign, sqrt
 import numpy as np
 
 from calipers.statistics.arrays import Floats, Whole
+from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import (
-    Estimate,
     PointEstimate,
     Sampling,
     code_ratings,

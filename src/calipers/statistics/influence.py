@@ -10,33 +10,18 @@ few units, rare labels, raters who agree as by chance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import atanh, tanh
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.statistics.arrays import Floats, Whole, sum_clusters
+from calipers.statistics.estimates import Estimate
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
 
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A value with its interval, and how many units stand behind it."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    interval: str | None = None
-    n: int
-    reason: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.value is None) != (self.reason is not None):
-            raise ValueError("a null needs a reason, and only a null has one")
 
 
 def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
@@ -50,6 +35,10 @@ class Sampling:
 
     clusters: Whole
     confidence: float = 0.95
+
+    def keep(self, units: NDArray[np.bool_]) -> Sampling:
+        """Return the same of some units alone."""
+        return replace(self, clusters=self.clusters[units])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +89,27 @@ def estimate(
         high=tanh(atanh(point.value) + reaches[wider]),
         stderr=errors[wider] * slope,
         interval=wider,
+        n=n,
+    )
+
+
+def estimate_share(values: NDArray[Any], sampling: Sampling, none: str, rows: int = 0) -> Estimate:
+    """Return the mean of values in [0, 1], a unit each, with Wilson's interval of a share.
+
+    The interval is that of so many rows, or of the units. `none` is the reason without any.
+    """
+    n = len(values)
+    if not n:
+        return Estimate(value=None, n=0, reason=none)
+    share = float(values.mean())
+    squares, clusters = spread((values - share) / n, sampling.clusters)
+    around = wilson(share, rows or n, squares, clusters, sampling.confidence)
+    return Estimate(
+        value=share,
+        low=around.low,
+        high=around.high,
+        stderr=around.stderr,
+        interval=None if around.low is None else "wilson",
         n=n,
     )
 

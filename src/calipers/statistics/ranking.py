@@ -57,15 +57,10 @@ def share_letters(different: Flags) -> list[str]:
     sets = sorted(map(_list_bits, _list_largest_sets(0, (1 << len(alike)) - 1, 0, neighbours)))
     found = [""] * len(alike)
     for number, members in enumerate(sets):
+        again, letter = divmod(number, len(ascii_letters))  # with a digit once all are used up
         for place in members:
-            found[place] += _name_letter(number)
+            found[place] += f"{ascii_letters[letter]}{again or ''}"
     return found
-
-
-def _name_letter(number: int) -> str:
-    """Return a letter, with a digit behind it where the letters are used up."""
-    again, place = divmod(number, len(ascii_letters))
-    return f"{ascii_letters[place]}{again or ''}"
 
 
 def _list_bits(chosen: int) -> list[int]:

@@ -56,7 +56,9 @@ def compare_unpaired(
     0.5
     """
     first, second = as_finite(base), as_finite(candidate)
-    groups = _as_labels(base_clusters), _as_labels(candidate_clusters)
+    groups = [
+        None if each is None else np.asarray(each) for each in (base_clusters, candidate_clusters)
+    ]
     clustered = base_clusters is not None or candidate_clusters is not None
     exact = binary and not clustered
     of_what = " of cluster means" if clustered else ""
@@ -222,10 +224,6 @@ def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
         return KruskalWallis(n=n, reason="all values are equal")
     h, p_value = kruskal(filled)
     return KruskalWallis(h=h, p_value=p_value, epsilon_squared=h / (n - 1), n=n)
-
-
-def _as_labels(clusters: ArrayLike | None) -> Labels | None:
-    return None if clusters is None else np.asarray(clusters)
 
 
 def _average_clusters(values: Floats, clusters: Labels | None) -> Floats:

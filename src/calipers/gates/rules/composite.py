@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Self
@@ -145,42 +145,28 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
             return _make_null(f"{metric.name} has none: {part.reason}")
         parts.append(part)
         low, high = metric.range
-        part_bounds = (
-            low if part.low is None else part.low,
-            high if part.high is None else part.high,
-        )
-        of_budget = run.latency_budget_ms if name == _NORMALIZED_LATENCY else None
-        values[name], *ends = (
-            _apply_budget(each, of_budget) for each in (part.value, *part_bounds)
-        )
-        bounds[name] = (ends[0], ends[1])
+        ends = (low if part.low is None else part.low, high if part.high is None else part.high)
+        if name == _NORMALIZED_LATENCY:
+            budget = run.latency_budget_ms
+            values[name] = min(1.0, part.value / budget)
+            bounds[name] = (min(1.0, ends[0] / budget), min(1.0, ends[1] / budget))
+        else:
+            values[name], bounds[name] = part.value, ends
     try:
         value = formula.compute(values)
     except ZeroDivisionError:
         return _make_null("the formula divides by zero")
     if not isfinite(value):
         return _make_null("the formula gives no finite number")
-    return _make_measured(value, formula.bound(bounds), run, parts)
-
-
-def _apply_budget(value: float, budget: float | None) -> float:
-    return value if budget is None else min(1.0, value / budget)
-
-
-def _make_measured(
-    value: float, bounds: Bounds, run: MeasuredRun, parts: Sequence[Measured]
-) -> Measured:
-    low, high = (bound if isfinite(bound) else None for bound in bounds)
-    stderr = None
-    if low is not None and high is not None:
-        stderr = (high - low) / (2 * normal_quantile(run.confidence))
+    low, high = formula.bound(bounds)
+    is_bounded = isfinite(low) and isfinite(high)
     return Measured(
         value=value,
         n=min((part.n for part in parts), default=run.records - run.errors),
         missing=max((part.missing for part in parts), default=0),
-        low=low,
-        high=high,
-        stderr=stderr,
+        low=low if isfinite(low) else None,
+        high=high if isfinite(high) else None,
+        stderr=(high - low) / (2 * normal_quantile(run.confidence)) if is_bounded else None,
         interval="bounds of its parts",
     )
 

@@ -29,14 +29,10 @@ if TYPE_CHECKING:
 class RuleKind(ABC):
     """A kind of rule."""
 
-    key: ClassVar[str]
-    """Where it stands in a policy; the `source` of its checks starts with it."""
-    label: ClassVar[str] = ""
-    """What a table says of its checks, after their level."""
-    may_be_null: ClassVar[bool] = False
-    """Whether `key:` without a value is the same as no key at all."""
-    only_warns: ClassVar[bool] = False
-    """Whether it never blocks: the scenarios that it names may stay undecided."""
+    key: ClassVar[str]  # where it stands in a policy; the `source` of its checks starts with it
+    label: ClassVar[str] = ""  # what a table says of its checks, after their level
+    may_be_null: ClassVar[bool] = False  # whether `key:` without a value is as no key at all
+    only_warns: ClassVar[bool] = False  # never blocks: its scenarios may stay undecided
 
     @classmethod
     def as_field(cls) -> tuple[Any, Any]:

@@ -167,7 +167,7 @@ def read_keys(value: Any, known: Sequence[str], needed: Sequence[str], fix: str)
 
 @dataclass(frozen=True)
 class TrueKind(ReplyTest):
-    """A kind whose value is true: what must not be is forbidden instead."""
+    """A kind whose only value is true; `forbid` asks for the opposite."""
 
     example = True
     schema: ClassVar[Schema] = {"const": True}
@@ -177,7 +177,7 @@ class TrueKind(ReplyTest):
         """Return the test; refuse anything but true."""
         if value is not True:
             fix = f"what must not be: {{forbid: NAME, {cls.key}: true}}"
-            refuse(f"{cls.key}: only true", fix=fix)
+            refuse("only true is allowed", fix=fix)
         return cls()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,9 +31,7 @@ def _read(value: Any) -> tuple[NamedCheck, ...]:
 
 
 def _dump(checks: tuple[NamedCheck, ...]) -> list[Any]:
-    from calipers.metrics.checks.checks import Checks  # noqa: PLC0415 (to break a circle)
-
-    return Checks(tuple(checks)).to_list()
+    return [json.loads(check.written) for check in checks]
 
 
 WrittenChecks = Annotated[

@@ -1,7 +1,8 @@
-"""Columns of a frame, in the words of its own library: Polars and narwhals spell these alike.
+"""Columns of frames: those that a function computes, and those that a library expresses.
 
-narwhals takes twenty times as long to translate an expression as Polars takes to build it, which is
-most of the work where rows are few. A frame of Spark goes through narwhals.
+Polars and narwhals spell expressions alike, but narwhals takes twenty times as long to translate
+one as Polars takes to build it, which is most of the work where rows are few. So a frame of Polars
+is given its own; one of Spark goes through narwhals.
 """
 
 from __future__ import annotations
@@ -37,3 +38,19 @@ def sum_by_group(frame: Frame, express: Express) -> Frame:
 def _open(frame: Frame) -> tuple[Any, Any]:
     """Return the frame of Polars and Polars, or the frame as it is and narwhals."""
     return (frame.to_native(), pl) if frame.implementation.is_polars() else (frame, nw)
+
+
+def map_known(
+    column: pl.Expr, work: Callable[[pl.Series], pl.Series], dtype: pl.DataType
+) -> pl.Expr:
+    """Return `work` on the column, which gives null for null; not called where all is null.
+
+    Most files lack most fields: what the function would load and compile is not needed then.
+    """
+
+    def apply(values: pl.Series) -> Any:
+        if values.null_count() == len(values):
+            return pl.repeat(None, len(values), dtype=dtype, eager=True).alias(values.name)
+        return work(values)
+
+    return column.map_batches(apply, return_dtype=dtype)

@@ -1,18 +1,24 @@
 """Judgments in a record: what several judges of one run say together (DEFINITIONS, T).
 
 Passed by the majority, a tie fails; the implementation rate is the median of the weighted scores.
+Judgments of texts that seem to address the judge carry flags, which are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, add_up
+from calipers.metrics.declare.means import count_true
 from calipers.records.judgment_shape import read_list, read_score, read_vote
+
+_FLAGS = r'"flags"\s*:\s*\[\s*"'  # in JSON: within a text the quotes would be escaped
+_FLAGGED, _JUDGED = "judgments__flagged", "judgments__judged"
 
 
 def _take_majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
@@ -47,3 +53,31 @@ def _declare_combined(
 
 judged_passed = _declare_combined("_judged_passed", _take_majority, pl.Boolean())
 judged_impl_rate = _declare_combined("_judged_impl_rate", _take_median, pl.Float64())
+
+flagged = Feature(
+    name="_flagged",
+    reads=("judgments",),
+    dtype=pl.Boolean(),
+    expression=lambda _: pl.col("judgments").str.contains(_FLAGS),
+)
+
+flag_counts = Aggregate(
+    features=(flagged,),
+    totals={_FLAGGED: count_true(flagged), _JUDGED: nw.col(flagged.name).count()},
+)
+"""Counted wherever a metric reads judgments."""
+
+
+def count_flagged(totals: Totals) -> int | None:
+    """Return how many records of a group are flagged; None if none has judgments."""
+    return int(totals[_FLAGGED] or 0) if totals.get(_JUDGED) else None
+
+
+def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
+    """Say how many judged records are flagged, if any."""
+    groups = list(groups)
+    if found := add_up(groups, _FLAGGED):
+        yield (
+            f"{found:,} of {add_up(groups, _JUDGED):,} judged records hold text that seems to "
+            "address the judge: read them before you rely on their scores (judgments[].flags)"
+        )

@@ -170,6 +170,6 @@ def note_bad_scores(groups: Iterable[Totals]) -> Iterator[str]:
     """Yield how many rows have no value because of a bad score."""
     if bad := add_up(groups, "judgments__bad"):
         yield (
-            f"{bad} record{'' if bad == 1 else 's'} with a judge's score outside "
-            f"{LOWEST} to {HIGHEST}: what it is part of is null there"
+            f"{bad} record{' has' if bad == 1 else 's have'} a judge's score outside {LOWEST} to "
+            f"{HIGHEST}: metrics that use the score are null there"
         )

@@ -103,18 +103,13 @@ def _count_in_columns(texts: pl.Series) -> pl.Series:
         counts = frame.with_columns(pl.lit(0).alias(name) for name in names)
     else:
         distinct = some.select("text").unique().with_row_index("row")
-        counted = some.join(_sum_up(distinct), on="text").select("place", *names)
+        parts = pl.concat([_count_marks(distinct), _count_lines(distinct)])
+        sums = distinct.join(parts.group_by("row").agg(pl.col(*names).sum()), on="row")
+        counted = some.join(sums, on="text").select("place", *names)
         counts = frame.join(counted, on="place", how="left", maintain_order="left")
     zeros = pl.struct(pl.col(*names).fill_null(0)).cast(COUNTS)
     has_text = pl.col("text").is_not_null()
     return counts.select(pl.when(has_text).then(zeros).alias(texts.name)).to_series()
-
-
-def _sum_up(distinct: pl.DataFrame) -> pl.DataFrame:
-    """Return the texts, each with the counts of its marks and lines."""
-    counted = pl.concat([_count_marks(distinct), _count_lines(distinct)])
-    sums = counted.group_by("row").agg(pl.col(*EquationCounts._fields).sum())
-    return distinct.join(sums, on="row")
 
 
 def _count_marks(frame: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.batches import map_known
+from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Feature, Totals, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.normalize import PYTHON_SPACE
-from calipers.metrics.declare.batches import map_known
+from calipers.metrics.declare.columns import map_known
 from calipers.support.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:

@@ -6,46 +6,31 @@ from collections.abc import Iterator, Sequence
 
 from calipers.metrics.reasoning.equation_tokens import CLOSE, NUMBER, OPERATOR, WORD, Token
 
-# How many of the dimension's smallest unit each unit is; None: it varies.
+# How many of the dimension's smallest unit each unit is, under all its names; None: it varies.
 _SIZES: dict[str, dict[str, int | None]] = {
     "time": {
-        **dict.fromkeys(("second", "sec"), 1),
-        **dict.fromkeys(("minute", "min"), 60),
-        **dict.fromkeys(("hour", "hr"), 3600),
+        "second sec": 1,
+        "minute min": 60,
+        "hour hr": 3600,
         "day": 86_400,
         "week": 604_800,
-        "month": None,
-        "year": None,
-        "decade": None,
+        "month year decade": None,
     },
-    "imperial length": {
-        **dict.fromkeys(("inch", "inche"), 1),
-        **dict.fromkeys(("foot", "feet", "ft"), 12),
-        "yard": 36,
-        "mile": 63_360,
-    },
+    "imperial length": {"inch inche": 1, "foot feet ft": 12, "yard": 36, "mile": 63_360},
     "length": {
-        **dict.fromkeys(("mm", "millimeter"), 1),
-        **dict.fromkeys(("cm", "centimeter"), 10),
-        **dict.fromkeys(("m", "meter", "metre"), 1000),
-        **dict.fromkeys(("km", "kilometer"), 1_000_000),
+        "mm millimeter": 1,
+        "cm centimeter": 10,
+        "m meter metre": 1000,
+        "km kilometer": 1_000_000,
     },
-    "imperial weight": {
-        **dict.fromkeys(("ounce", "oz"), 1),
-        **dict.fromkeys(("pound", "lb"), 16),
-        "ton": 32_000,
-    },
-    "weight": {
-        **dict.fromkeys(("mg", "milligram"), 1),
-        **dict.fromkeys(("g", "gram"), 1000),
-        **dict.fromkeys(("kg", "kilogram"), 1_000_000),
-    },
+    "imperial weight": {"ounce oz": 1, "pound lb": 16, "ton": 32_000},
+    "weight": {"mg milligram": 1, "g gram": 1000, "kg kilogram": 1_000_000},
     "money": {
-        **dict.fromkeys(("cent", "penny", "pennie"), 1),
+        "cent penny pennie": 1,
         "nickel": 5,
         "dime": 10,
         "quarter": 25,
-        **dict.fromkeys(("$", "dollar", "buck"), 100),
+        "$ dollar buck": 100,
     },
     "volume": {
         "teaspoon": 1,
@@ -55,14 +40,17 @@ _SIZES: dict[str, dict[str, int | None]] = {
         "quart": 192,
         "gallon": 768,
     },
-    "metric volume": {
-        **dict.fromkeys(("ml", "milliliter"), 1),
-        **dict.fromkeys(("liter", "litre", "l"), 1000),
-    },
+    "metric volume": {"ml milliliter": 1, "liter litre l": 1000},
     "count": {"dozen": 12},
 }
-_DIMENSION = {unit: dimension for dimension, units in _SIZES.items() for unit in units}
-_SIZE = {unit: size for units in _SIZES.values() for unit, size in units.items()}
+_UNITS = [
+    (unit, dimension, size)
+    for dimension, sizes in _SIZES.items()
+    for names, size in sizes.items()
+    for unit in names.split()
+]
+_DIMENSION = {unit: dimension for unit, dimension, _ in _UNITS}
+_SIZE = {unit: size for unit, _, size in _UNITS}
 
 
 def convert(

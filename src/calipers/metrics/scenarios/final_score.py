@@ -190,14 +190,7 @@ class _Mover:
         )
 
 
-def _list_influences() -> Iterator[Influence]:
-    """Yield the influences that the intervals of the parts need."""
-    for part in _PARTS:
-        assert part.metric.influence is not None
-        yield part.metric.influence
-        yield from part.metric.further
-
-
+_influences = (each for part in _PARTS for each in (part.metric.influence, *part.metric.further))
 _work = " + ".join(
     f"{part.share} · {{{part.feature.name}__sum}} / {{{part.feature.name}__n}}" for part in _PARTS
 )
@@ -235,7 +228,7 @@ final_score = Metric(
         effect=_express_effect(),
         squares=_sum_squares,
     ),
-    further=(*_list_influences(), _p95.influence),
+    further=(*filter(None, _influences), _p95.influence),
     weight=lambda totals: pl.sum_horizontal(
         (
             part.scale(totals)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.batches import map_known
+from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Feature, Totals, add_up, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings

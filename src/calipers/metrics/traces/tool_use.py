@@ -8,7 +8,7 @@ from functools import partial
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.batches import map_known
+from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Feature, Totals, add_up, declare_part
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -19,13 +19,15 @@ from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, declare_count
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
 
-def _express_convergence(settings: Settings) -> pl.Expr:
-    of_batch = partial(measure_convergence, start=settings.start, goal=settings.goal)
-    return map_known(part("tool_calls"), of_batch, pl.Float64())
-
-
 path_convergence = Feature(
-    name="path_convergence", reads=(trace,), dtype=pl.Float64(), expression=_express_convergence
+    name="path_convergence",
+    reads=(trace,),
+    dtype=pl.Float64(),
+    expression=lambda settings: map_known(
+        part("tool_calls"),
+        partial(measure_convergence, start=settings.start, goal=settings.goal),
+        pl.Float64(),
+    ),
 )
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-SCRIPTS: dict[str, tuple[str, ...]] = {
-    "latin": (
-        *("cs", "da", "de", "en", "es", "fi", "fr", "hu", "id", "it", "nl", "no", "pl", "pt"),
-        *("ro", "sv", "tr", "vi"),
-    ),
-    "cyrillic": ("bg", "ru", "uk"),
-    "greek": ("el",),
-    "hebrew": ("he",),
-    "arabic": ("ar", "fa"),
-    "devanagari": ("hi",),
-    "bengali": ("bn",),
-    "tamil": ("ta",),
-    "telugu": ("te",),
-    "thai": ("th",),
-    "han": ("zh",),
-    "kana": ("ja",),
-    "hangul": ("ko",),
+_SCRIPTS = {
+    "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi",
+    "cyrillic": "bg ru uk",
+    "greek": "el",
+    "hebrew": "he",
+    "arabic": "ar fa",
+    "devanagari": "hi",
+    "bengali": "bn",
+    "tamil": "ta",
+    "telugu": "te",
+    "thai": "th",
+    "han": "zh",
+    "kana": "ja",
+    "hangul": "ko",
 }
+SCRIPTS = {script: tuple(codes.split()) for script, codes in _SCRIPTS.items()}
 
 _WORDS = """
 en: the of and to in is it you that he was for on are with as his they be at one have this from or

@@ -88,7 +88,7 @@ class LastNumber(ReplyTest):
 
 @dataclass(frozen=True)
 class Length(ReplyTest):
-    """The reply has so many words or characters."""
+    """The number of words or characters of the reply is within bounds."""
 
     key = "length"
     says = "The reply has at least `at_least` and at most `at_most` words, or chars (code points)."
@@ -135,7 +135,7 @@ class Length(ReplyTest):
 
 @dataclass(frozen=True)
 class _Most(ReplyTest):
-    """What the call took is at most so much."""
+    """A limit on what the call took."""
 
     unit: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]  # fields of the record
@@ -168,7 +168,7 @@ class _Most(ReplyTest):
 
 
 class MaxLatency(_Most):
-    """The call took no longer."""
+    """The call took at most a given time."""
 
     key = "max_latency_ms"
     says = "The call took at most so many milliseconds: `latency_ms`, or else `duration_seconds`."
@@ -182,7 +182,7 @@ class MaxLatency(_Most):
 
 
 class MaxCost(_Most):
-    """The call cost no more."""
+    """The call cost at most a given sum."""
 
     key = "max_cost_usd"
     says = "The call cost at most so many US dollars, as `cost_usd` has it."
@@ -195,7 +195,7 @@ class MaxCost(_Most):
 
 
 class MaxTokens(_Most):
-    """The call used no more tokens."""
+    """The call used at most a given number of tokens."""
 
     key = "max_tokens"
     says = "The call used at most so many tokens, `prompt_tokens` and `completion_tokens` together."

@@ -1,4 +1,4 @@
-"""Checks that somebody else decides: a function of the user's, or a judge."""
+"""Checks that are decided elsewhere: by a user's function, or by a judge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NESTED = (Kind.NAMES, Kind.NESTED)
 
 @dataclass(frozen=True)
 class Python(ReplyTest):
-    """A function of the user's holds for the record."""
+    """A user's function returns true for the record."""
 
     key = "python"
     says = (

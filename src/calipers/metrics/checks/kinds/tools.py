@@ -58,7 +58,7 @@ def _list_names(calls: Calls) -> list[str]:
 
 
 class _ToolKind(ReplyTest):
-    """A test of the calls."""
+    """A test of the tool calls in the trace."""
 
     of_reply = False
 
@@ -161,7 +161,7 @@ def _is_same(given: Any, wanted: Any) -> bool:
 
 @dataclass(frozen=True)
 class ToolOrder(_ToolKind):
-    """Tools were called in an order."""
+    """Tools were called in a given order."""
 
     key = "tool_order"
     says = "The tools were called in this order; others may have been called in between."
@@ -189,7 +189,7 @@ class ToolOrder(_ToolKind):
 
 @dataclass(frozen=True)
 class MaxToolCalls(_ToolKind):
-    """No more calls than so many."""
+    """There were at most a given number of calls."""
 
     key = "max_tool_calls"
     says = "Tools were called at most so many times, all together."
