@@ -149,3 +149,14 @@ def _note_outside(seen: Watched, address: str) -> None:
         "localhost",
     ):
         seen.wrongs.append(f"request: {address}")
+
+
+def settled(watched: Watched) -> None:
+    """Wait until all parts of the page have come and every figure is drawn."""
+    watched.page.wait_for_load_state("networkidle")
+    watched.page.wait_for_function("() => !document.querySelector('.htmx-request')")
+    watched.page.wait_for_function(
+        "() => ![...document.querySelectorAll('.state')].some(e => /…$/.test(e.textContent.trim()))",
+        timeout=120_000,
+    )
+    watched.figures_drawn()

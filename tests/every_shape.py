@@ -18,7 +18,7 @@ import polars as pl
 
 import calipers as cal
 from calipers.metrics import catalogue
-from tests import simulated
+from tests import simulated, simulated_scenarios
 from tests.shapes import Shape
 from tests.simulated import Draw, Rng, table
 from tests.unseen_shapes import power_mean, tried
@@ -177,8 +177,8 @@ def _shares() -> Iterator[Shape]:
         yield share(
             name="p = 0.2, n = 100", metric=metric, draw=simulated.right(0.8, 100), truth=0.2
         )
-    passing = simulated.passed(0.7, 0.9, 100)
-    overall = simulated.weighted_share(1, 0.7, 0.9)
+    passing = simulated_scenarios.passed(0.7, 0.9, 100)
+    overall = simulated_scenarios.weighted_share(1, 0.7, 0.9)
     yield share(name="p = 0.84, n = 100", metric="pass_rate", draw=passing, truth=overall)
     yield share(
         name="p = 0.7, about 30 of 100 rows adversarial",
@@ -190,7 +190,7 @@ def _shares() -> Iterator[Shape]:
     yield share(
         name="0.9, about 40 of 100 rows",
         metric="recall",
-        draw=simulated.predictions(100),
+        draw=simulated_scenarios.predictions(100),
         truth=0.9,
     )
 

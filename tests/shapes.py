@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 import calipers as cal
-from tests import simulated
+from tests import simulated, simulated_scenarios
 from tests.simulated import DATASET, DOCUMENT, EIGHT, RUNS, Draw, entropy
 
 SEED = 2026
@@ -251,7 +251,7 @@ def _costs() -> Iterator[Shape]:
 
 
 def _scenarios() -> Iterator[Shape]:
-    heavy = cal.CaseWeights(by_category={simulated.ADVERSARIAL: 3})
+    heavy = cal.CaseWeights(by_category={simulated_scenarios.ADVERSARIAL: 3})
     weighted = partial(
         Shape, metric="weighted_pass_rate", method="wilson", settings={"case_weights": heavy}
     )
@@ -262,14 +262,14 @@ def _scenarios() -> Iterator[Shape]:
     ):
         yield weighted(
             name=f"p = {adversarial} and {happy}, the first thrice as heavy, {n}",
-            draw=simulated.passed(adversarial, happy, tasks, runs),
-            truth=simulated.weighted_share(3, adversarial, happy),
+            draw=simulated_scenarios.passed(adversarial, happy, tasks, runs),
+            truth=simulated_scenarios.weighted_share(3, adversarial, happy),
             quick=adversarial == 0.6,
             most=1.0 if happy > 0.9 else 0.97,
         )
-    shape = partial(Shape, metric="precision", method="wilson", truth=simulated.PRECISION)
-    yield shape(name="0.86, n = 100", draw=simulated.predictions(100))
-    yield shape(name="0.86, 60 tasks × 5 runs", draw=simulated.predictions(60, 5))
+    shape = partial(Shape, metric="precision", method="wilson", truth=simulated_scenarios.PRECISION)
+    yield shape(name="0.86, n = 100", draw=simulated_scenarios.predictions(100))
+    yield shape(name="0.86, 60 tasks × 5 runs", draw=simulated_scenarios.predictions(60, 5))
     shape = partial(Shape, metric="behavior_coverage", method="logit t")
     for mean, violating, n, tasks, runs in (
         (0.7, 0.05, "n = 100", 100, 1),
@@ -279,7 +279,7 @@ def _scenarios() -> Iterator[Shape]:
     ):
         yield shape(
             name=f"{mean} of 1 to 4 behaviors, {violating:.0%} violations, {n}",
-            draw=simulated.behaviors(mean, tasks, runs, violating=violating),
+            draw=simulated_scenarios.behaviors(mean, tasks, runs, violating=violating),
             truth=(1 - violating) * mean,
             most=1.0 if tasks < 40 else 0.97,
         )
@@ -291,7 +291,7 @@ def _scenarios() -> Iterator[Shape]:
     ):
         yield shape(
             name=f"{mean} of 1 to 4 behaviors, {n}",
-            draw=simulated.behaviors(mean, tasks, runs),
+            draw=simulated_scenarios.behaviors(mean, tasks, runs),
             truth=mean,
             most=1.0 if mean > 0.7 else 0.97,
         )
@@ -299,12 +299,16 @@ def _scenarios() -> Iterator[Shape]:
         Shape,
         metric="token_efficiency",
         method="delta of logarithm",
-        truth=simulated.EFFICIENCY,
+        truth=simulated_scenarios.EFFICIENCY,
     )
-    yield shape(name="lognormal tokens, 0.7 right, n = 100", draw=simulated.tokens(100), quick=True)
+    yield shape(
+        name="lognormal tokens, 0.7 right, n = 100",
+        draw=simulated_scenarios.tokens(100),
+        quick=True,
+    )
     yield shape(
         name="lognormal tokens, 0.7 right, 40 tasks × 5 runs",
-        draw=simulated.tokens(40, 5),
+        draw=simulated_scenarios.tokens(40, 5),
         quick=True,
     )
     shape = partial(Shape, metric="final_score", method="MOVER", most=1.0)
@@ -315,8 +319,8 @@ def _scenarios() -> Iterator[Shape]:
     ):
         yield shape(
             name=f"parts that go together, {safe} safe, {n}",
-            draw=simulated.scenarios(safe, tasks, runs),
-            truth=simulated.final_score(safe),
+            draw=simulated_scenarios.scenarios(safe, tasks, runs),
+            truth=simulated_scenarios.final_score(safe),
             quick=safe == 0.9,
         )
 

@@ -17,23 +17,25 @@ import calipers
 PACKAGE = Path(calipers.__file__).parent
 VERBS = frozenset(
     """
-    add adjust agree allow answer append apply ask assemble assume attempt attribute audit average
-    batch begin bootstrap bound break build calibrate call cancel change check choose classify
+    add adjust agree allow annotate answer append apply arrange ask assemble assume attempt
+    attribute audit average
+    batch begin bend bootstrap bound break build calibrate call cancel change check choose classify
     clean clip close code collect combine compare complete compute configure conform consume
     convert copy correct count create cut decide declare decode decompress delete describe detect
     determine diff disable do download draw drop dump encode end ensure escape estimate evaluate
     examine exit explain explode export express extend extract fail fetch fill filter find finish fit flag
-    flush fold follow force forget format freeze gate generate get give grade group guard guess
+    flatten flush fold follow force forget format freeze gate generate get give grade group guard guess
     handle hash hide hold identify ignore import infer insert inspect interpolate invert iterate
     join judge keep kill label limit linearize list listen load locate lock log look make map mark
     mask match measure merge move name narrow normalize note number open order pair parse pass
     pause permute pick place plan play pool power prepare price print prune publish put queue quote raise rank
-    ratchet reach read rebuild receive recognize recommend record reduce refuse register reject release
+    ratchet reach read rebuild receive recognize recolor recommend record redirect
+    reduce refuse register reject release
     reload remember remove rename render repeat replace report request require reraise resample
     reserve reset resolve restore restrict resume retry return reuse reverse rewrite round run
-    sample save say schedule score search seed select send serve set settle share shorten show
+    sample save say schedule score search seed select send serve set settle share shift shorten show
     shuffle simulate skip slow sort spell split spread stage standardize start stop store stream
-    strip subtract suggest sum summarize support suppress tabulate take tear tell test time tokenize touch
+    strip subtract suggest sum summarize support suppress tabulate take tear tell test time toggle tokenize touch
     trace track translate treat trim try turn gather pack unpack update upload use validate verify view wait
     walk warn watch weigh widen work wrap write yield
     """.split()
@@ -43,16 +45,11 @@ CONVERSIONS = frozenset("as from to with".split())
 NOUN_FOLDERS = ("cli/", "statistics/")  # commands, and functions named after their statistic
 # Where private functions may be nouns still: this list only shrinks.
 PRIVATE_NOUNS = (
-    "cli/",
-    "comparisons/",
-    "dashboard/",
     "engines/",
     "metrics/cost/",
     "records/",
-    "reports/",
     "runs/",
     "scores/",
-    "support/",
     "systems/",
 )
 NOUNS = frozenset(

@@ -16,7 +16,8 @@ from scipy import special
 import calipers as cal
 from tests import simulated
 from tests.shapes import Shape
-from tests.simulated import ADVERSARIAL, Draw, Rng, table
+from tests.simulated import Draw, Rng, table
+from tests.simulated_scenarios import ADVERSARIAL
 
 RATINGS = ((1.0, 0.85), (0.75, 0.1), (0.5, 0.03), (0.25, 0.01), (0.0, 0.01))
 

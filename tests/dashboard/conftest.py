@@ -1,4 +1,4 @@
 from tests.browser import browser, watched
-from tests.dashboard.dashboards import cache, serving
+from tests.dashboard.dashboards import cache, kept, results, serving, site
 
-__all__ = ["browser", "cache", "serving", "watched"]
+__all__ = ["browser", "cache", "kept", "results", "serving", "site", "watched"]

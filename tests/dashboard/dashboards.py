@@ -13,8 +13,12 @@ from time import sleep
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from calipers.cli import app
 from tests.files import write_lines
+
+ARITHMETIC = Path(__file__).resolve().parents[2] / "examples" / "arithmetic" / "suite.yaml"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,9 @@ class Dashboard:
     root: Path = Path()
 
 
+Serving = Callable[..., Dashboard]
+
+
 @contextmanager
 def dashboard(
     root: Path,
@@ -114,7 +121,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def serving(cache: Path) -> Iterator[Callable[..., Dashboard]]:
+def serving(cache: Path) -> Iterator[Serving]:
     """Start dashboards that end with the test."""
     del cache
     opened = []
@@ -127,6 +134,48 @@ def serving(cache: Path) -> Iterator[Callable[..., Dashboard]]:
     yield start
     for context in opened:
         context.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's suite, run once, and a file beside it; no test may change them."""
+    folder = tmp_path_factory.mktemp("results")
+    asked = ["run", str(ARITHMETIC), "-o", str(folder / "arithmetic"), "--no-report"]
+    outcome = CliRunner().invoke(app, asked)
+    assert outcome.exit_code == 0, outcome.output
+    two_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kept(
+    results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Dashboard, Path]]:
+    """A dashboard of the results that goes on, and its cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        started = dashboard(results)
+        found = started.__enter__()
+    yield found, folder
+    started.__exit__(None, None, None)
+
+
+@pytest.fixture
+def site(kept: tuple[Dashboard, Path], monkeypatch: pytest.MonkeyPatch) -> Dashboard:
+    """The dashboard of the results, for tests that change nothing there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept[1]))
+    return kept[0]
+
+
+def copy_run(run: Path, folder: Path, **changed: str) -> Path:
+    """A run's folder with some of its files changed; an empty text takes the file away."""
+    folder.mkdir()
+    for name in ("manifest.json", "records.jsonl", "score.json", "gate.json"):
+        text = changed.get(name.partition(".")[0], (run / name).read_text(encoding="utf-8"))
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+    return folder
 
 
 def records(

@@ -74,7 +74,8 @@ def report(
     One HTML file that needs no network: the verdict, every metric with its interval, figures, what
     failed, and the samples worth reading. With `-o -` it goes to standard output.
     """
-    kind = output_format or (_MARKDOWN if _is_markdown(output) else _HTML)
+    is_markdown = output is not None and output.suffix.lower() in (".md", ".markdown")
+    kind = output_format or (_MARKDOWN if is_markdown else _HTML)
     place = output or _choose_place(files, kind)
     if kind == _HTML or bundle is not None:
         from calipers.runs.report_data import require_report  # noqa: PLC0415
@@ -103,10 +104,6 @@ def _put(made: Report, kind: str, place: Path) -> None:
         return
     write(place, text)
     click.echo(f"{place}: {made.score.records:,} records", err=True)
-
-
-def _is_markdown(output: Path | None) -> bool:
-    return output is not None and output.suffix.lower() in (".md", ".markdown")
 
 
 def _choose_place(files: tuple[str, ...], kind: str) -> Path:

@@ -15,9 +15,10 @@ from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats
 from calipers.statistics.estimates import Estimate
-from calipers.statistics.influence import Sampling, as_dicts
+from calipers.statistics.influence import Sampling
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
 from calipers.support.printing import Printed
+from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -77,13 +78,16 @@ class RaterPair:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one pair."""
-        return {"raters": list(self.raters), "n": self.n, **as_dicts(self.measures)}
+        return {"raters": list(self.raters), "n": self.n, **to_plain(self.measures)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement(Printed, Tabular):
     """How far raters agree. Prints as a table, shows as HTML in a notebook."""
 
+    seed: int
+    confidence: float
+    level: Level
     raters: tuple[str, ...]
     units: int
     clusters: int  # units of one cluster are one observation to every interval
@@ -91,9 +95,6 @@ class Agreement(Printed, Tabular):
     errors: int
     measures: Mapping[str, Estimate]
     pairs: tuple[RaterPair, ...]
-    level: Level
-    confidence: float
-    seed: int
 
     @property
     def exit_code(self) -> int:
@@ -102,26 +103,16 @@ class Agreement(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
-        return {
-            "schema": SCHEMA,
-            "version": __version__,
-            "seed": self.seed,
-            "confidence": self.confidence,
-            "level": self.level,
-            "raters": list(self.raters),
-            "units": self.units,
-            "clusters": self.clusters,
-            "ratings": self.ratings,
-            "errors": self.errors,
-            "measures": as_dicts(self.measures),
-            "pairs": [pair.to_dict() for pair in self.pairs],
-        }
+        return {"schema": SCHEMA, "version": __version__, **to_plain_fields(self)}
 
     def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per measure, of all raters and of each pair."""
-        yield from list_metric_rows({"raters": ", ".join(self.raters)}, as_dicts(self.measures))
-        for pair in self.pairs:
-            yield from list_metric_rows({"raters": ", ".join(pair.raters)}, as_dicts(pair.measures))
+        every = [
+            (self.raters, self.measures),
+            *((each.raters, each.measures) for each in self.pairs),
+        ]
+        for raters, measures in every:
+            yield from list_metric_rows({"raters": ", ".join(raters)}, to_plain(measures))
 
 
 def agree_data(data: Any, options: AgreeOptions) -> Agreement:

@@ -54,10 +54,6 @@ class Aim:
                 fix="for example --runs 1,2,4",
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of what was asked."""
-        return {**asdict(self), "runs": list(self.runs)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPower:

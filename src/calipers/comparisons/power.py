@@ -29,6 +29,7 @@ from calipers.scores.tasks import (
 )
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
+from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, keep_scalars, list_metric_rows
 from calipers.support.version import __version__
 
@@ -46,14 +47,6 @@ class PowerGroup:
     only_base: int
     only_candidate: int
     metrics: Mapping[str, MetricPower]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one group."""
-        return {
-            **{name: getattr(self, name) for name in self.__slots__},
-            "by": dict(self.by),
-            "metrics": {name: found.to_dict() for name, found in self.metrics.items()},
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +70,10 @@ class PowerAnalysis(Printed, Tabular):
         return {
             "schema": SCHEMA,
             "version": __version__,
-            "settings": {**self.aim.to_dict(), **self.settings},
+            "settings": {**to_plain(self.aim), **self.settings},
             "base": self.base,
             "candidate": self.candidate,
-            "groups": [group.to_dict() for group in self.groups],
+            "groups": to_plain(self.groups),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
-from calipers.support.strict_json import to_finite
+from calipers.support.strict_json import to_finite, to_plain
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
@@ -93,14 +93,6 @@ class RankedPair:
     test: str | None = None
     reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one pair."""
-        return {
-            name: to_finite(value) if isinstance(value, float) else value
-            for name in self.__slots__
-            for value in (getattr(self, name),)
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRanking:
@@ -142,8 +134,8 @@ class MetricRanking:
             "interval": self.interval,
             "best": [each.name for each in self.best],
             **({} if self.tasks_by is None else {"tasks_by": self.tasks_by}),
-            "systems": [each.to_dict() for each in self.systems],
-            "pairs": [each.to_dict() for each in self.pairs],
+            "systems": to_plain(self.systems),
+            "pairs": to_plain(self.pairs),
         }
 
 

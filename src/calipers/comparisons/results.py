@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal, Self
 
 from calipers.statistics.unpaired import KruskalWallis
 from calipers.support.printing import Printed
-from calipers.support.strict_json import to_finite
+from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.compare/1"
 _LISTED = 100  # ids of tasks that one side lacks
-_PARTS = ("attribution", "weights", "against")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +36,8 @@ class Attribution:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attribution as in JSON."""
-        return {
-            "base": self.base,
-            "candidate": self.candidate,
-            "total": self.total,
-            "model": self.model,
-            "scorer": self.scorer,
-            "tasks_removed": self.tasks_removed,
-            "tasks_added": self.tasks_added,
-            "reason": self.reason,
-        }
+        whole = {"base": self.base, "candidate": self.candidate, "total": self.total}
+        return whole | to_plain_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +130,10 @@ class MetricComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of one metric."""
-        numbers = {
-            name: to_finite(value) if isinstance(value, float) else value
-            for name in self.__slots__
-            if name not in _PARTS
-            for value in (getattr(self, name),)
-        }
-        against = {} if self.against is None else asdict(self.against)
-        parts = {"attribution": self.attribution, "weights": self.weights}
-        shown = {name: part.to_dict() for name, part in parts.items() if part is not None}
-        return numbers | against | shown
+        found = to_plain_fields(self)
+        against = found.pop("against") or {}
+        parts = {name: found.pop(name) for name in ("attribution", "weights")}
+        return found | against | {name: part for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +160,8 @@ class Pair:
             "only_candidate": len(self.only_candidate),
             "only_base_ids": list(self.only_base[:_LISTED]),
             "only_candidate_ids": list(self.only_candidate[:_LISTED]),
-            "metrics": {name: each.to_dict() for name, each in self.metrics.items()},
-            **({"groups": [group.to_dict() for group in self.groups]} if self.groups else {}),
+            "metrics": to_plain(self.metrics),
+            **({"groups": to_plain(self.groups)} if self.groups else {}),
         }
 
 
@@ -196,9 +181,9 @@ class Compared(Printed, Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON: one pair at the top level, or a list of all pairs."""
         first = self.pairs[0].to_dict()
-        several = {"pairs": [pair.to_dict() for pair in self.pairs]}
+        several = {"pairs": to_plain(self.pairs)}
         further = {
-            "across": {name: asdict(each) for name, each in self.across.items()},
+            "across": to_plain(self.across),
             "flips": dict(self.flips),
             "notices": list(self.notices),
         }
@@ -217,9 +202,7 @@ class Compared(Printed, Tabular):
         for whole in self.pairs:
             for pair in (whole, *whole.groups):
                 names = {"base_name": pair.base, "candidate_name": pair.candidate, **pair.by}
-                yield from list_metric_rows(
-                    names, {k: v.to_dict() for k, v in pair.metrics.items()}
-                )
+                yield from list_metric_rows(names, to_plain(pair.metrics))
 
     def _repr_html_(self) -> str:
         from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)

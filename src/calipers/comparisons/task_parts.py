@@ -58,8 +58,8 @@ def break_down(
         notices.append(
             f"--tasks {field}: the {MOST_PARTS} of {len(parts):,} that tell the systems apart most"
         )
-        apart = {each: _measure_spread(matrix, labels == each) for each in parts}
-        kept = sorted(parts, key=lambda each: -apart[each])[:MOST_PARTS]
+        means = {each: matrix.values[:, labels == each].mean(axis=1) for each in parts}
+        kept = sorted(parts, key=lambda each: -means[each].var())[:MOST_PARTS]
         parts = sorted(kept, key=split_natural)
     found = [
         {each: _measure_part(row[labels == each], metric, options) for each in parts}
@@ -80,11 +80,6 @@ def _label_tasks(systems: Systems, common: CommonTasks, field: str) -> NDArray[n
     )
     joined = common.tasks.join(known, on=TASK, how="left", maintain_order="left")
     return joined[_PART].fill_null(_NONE).to_numpy().astype(np.str_)
-
-
-def _measure_spread(matrix: TaskMatrix, chosen: NDArray[np.bool_]) -> float:
-    """Return how far the systems lie apart on some tasks."""
-    return float(matrix.values[:, chosen].mean(axis=1).var())
 
 
 def _measure_part(values: Floats, metric: Metric, options: Options) -> TaskPart:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
@@ -21,7 +20,7 @@ def as_csv(index: Index, rows: pl.Series) -> Iterator[str]:
     for numbers, part in _read_parts(index, rows):
         records = part.select(names).iter_rows()
         yield write_csv(
-            [number, *map(_as_json, record)]
+            [number, *(str(each).lower() if isinstance(each, bool) else each for each in record)]
             for number, record in zip(numbers, records, strict=True)
         )
 
@@ -50,8 +49,3 @@ def _read_parts(index: Index, rows: pl.Series) -> Iterator[tuple[list[int], pl.D
         records = index.read_records(numbers)
         own = [name for name in records.columns if name not in values.columns]
         yield numbers, pl.concat([records.select(own), values], how="horizontal")
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as in JSON."""
-    return str(value).lower() if isinstance(value, bool) else value

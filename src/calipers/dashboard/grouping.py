@@ -28,20 +28,20 @@ def count_pooled(query: Query, index: Index) -> tuple[str, int] | None:
     return None
 
 
-def _refuse_many(index: Index, name: str) -> None:
-    check_column(name, index)  # or says which there are
-    if index.count_distinct(name) > MOST:
-        raise UsageError(
-            f"{name} has {index.count_distinct(name):,} values: too many groups for a page",
-            fix=f"at most {MOST}; calipers score --by {name} measures them all",
-        )
-
-
 def add_groups(query: Query, index: Index) -> Query:
-    """Return the view grouped by what tells its records apart, unless it names a grouping."""
+    """Return the view grouped by what tells its records apart, unless it names a grouping.
+
+    Raises:
+        UsageError: There is no such field, or it has too many values for a page.
+    """
+    for name in query.by:
+        check_column(name, index)
+        if (values := index.count_distinct(name)) > MOST:
+            raise UsageError(
+                f"{name} has {values:,} values: too many groups for a page",
+                fix=f"at most {MOST}; calipers score --by {name} measures them all",
+            )
     if query.by:
-        for name in query.by:
-            _refuse_many(index, name)
         return query
     pinned = {each.field for each in query.filters if each.operator == "="}
     by = [name for name in ("model", "tier") if name not in pinned and has_few_values(index, name)]

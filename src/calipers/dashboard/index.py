@@ -137,8 +137,9 @@ class Index:
         found = {name: whole[name] for name in names}
         with self._lock:
             self._held |= found
-            while len(self._held) > len(found) and self._measure_size() > HELD_BYTES:
-                self._held.popitem(last=False)
+            held = sum(column.estimated_size() for column in self._held.values())
+            while len(self._held) > len(found) and held > HELD_BYTES:
+                held -= self._held.popitem(last=False)[1].estimated_size()
         return found
 
     def preload(self) -> None:
@@ -172,9 +173,6 @@ class Index:
         if path.exists():
             return pl.read_ipc(path).to_series()
         return sort_rows(self.read_column(name))
-
-    def _measure_size(self) -> int:
-        return int(sum(column.estimated_size() for column in self._held.values()))
 
     @property
     def record_files(self) -> list[Path]:

@@ -88,9 +88,11 @@ class Selector:
 
     def _select_by_filters(self, query: Query) -> Selected:
         kept = self.mask(query)
-        order = self._order(query.sort)
+        sort = query.sort
+        order = self._orders.get(sort, lambda: self._sort(sort)) if sort else None
         if kept is None:
-            rows = _list_all(self.index) if order is None else order
+            every = pl.int_range(self.index.rows, dtype=pl.UInt32, eager=True)
+            rows = every if order is None else order
         else:
             rows = kept.arg_true() if order is None else order.filter(kept.gather(order))
         return Selected(rows, self.index.rows, self.index.rows)
@@ -102,11 +104,6 @@ class Selector:
             values = check_column(name, self.index).gather(rows)
             rows = rows.gather(values.arg_sort(descending=largest_first, nulls_last=True))
         return Selected(rows, search.rows_done, self.index.rows)
-
-    def _order(self, sort: str) -> pl.Series | None:
-        if not sort:
-            return None
-        return self._orders.get(sort, lambda: self._sort(sort))
 
     def _sort(self, sort: str) -> pl.Series:
         """Return rows by ascending or descending value; rows without a value come last."""
@@ -121,7 +118,3 @@ class Selector:
 
 def _split_sort(text: str) -> tuple[str, bool]:
     return text.removeprefix("-"), text.startswith("-")
-
-
-def _list_all(index: Index) -> pl.Series:
-    return pl.int_range(index.rows, dtype=pl.UInt32, eager=True)

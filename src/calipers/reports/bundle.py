@@ -69,14 +69,10 @@ def _list_tables(report: Report) -> Iterator[tuple[str, Document, str]]:
         within = len(ordered.groups[0].by) > 1
         shown: tuple[Table, ...] = (replace(whole, title=f"By {field}"),)
         shown = tuple(tabulate_matrices(ordered, field, names)) if within else shown
-        yield f"by-{_make_name(field)}", shown, render_csv((whole,))
+        yield f"by-{re.sub(r'[^A-Za-z0-9_-]+', '-', field)}", shown, render_csv((whole,))
     for name, made in (
         ("recommendations", tabulate_recommendations(score.groups)),
         ("tasks", tabulate_hardest(report.tasks, score.groups) if report.tasks else None),
     ):
         if made is not None:
             yield name, (made,), render_shown_csv(made)
-
-
-def _make_name(field: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", field)

@@ -110,9 +110,11 @@ def tabulate_pair(
         *_list_evidence_columns(compared),
     )
     title = f"{pair.base} → {pair.candidate}"
+    alone = f"{len(pair.only_base):,} only in base, {len(pair.only_candidate):,} only in candidate"
+    lead = f"{pair.n_pairs:,} tasks in both, {alone}"
     return Table(
         title=f"{title}  {group_name(pair.by)}" if pair.by else title,
-        lead=_describe_tasks(pair) if compared.paired else "",
+        lead=lead if compared.paired else "",
         columns=columns,
         rows=tuple(rows),
         notes=tuple(_list_notes(pair, shown, compared.confidence)),
@@ -193,11 +195,6 @@ def join_counts(*values: int | None) -> str:
     """Return `3 · 1 · 12`, or a dash where there are none."""
     known = [f"{value:,}" for value in values if value is not None]
     return " · ".join(known) or NOTHING
-
-
-def _describe_tasks(pair: Pair) -> str:
-    base, candidate = len(pair.only_base), len(pair.only_candidate)
-    return f"{pair.n_pairs:,} tasks in both, {base:,} only in base, {candidate:,} only in candidate"
 
 
 def _tabulate_causes(compared: Compared, pair: Pair) -> Table | None:

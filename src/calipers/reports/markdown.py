@@ -93,13 +93,10 @@ def _render_notes(table: Table) -> Iterator[str]:
     for row, name, said in list_sentences(table):
         sign = f"{SIGNS[row.tone]} " if row.tone in SIGNS else ""
         yield f"- {sign}**{escape_cell(name)}**: {escape_cell(said)}"
-    yield from (f"- {_escape_start(escape_cell(note))}" for note in table.notes)
+    for note in table.notes:
+        escape = "\\" if note.startswith("* ") else ""  # it would begin a list of its own
+        yield f"- {escape}{escape_cell(note)}"
     yield ""
-
-
-def _escape_start(text: str) -> str:
-    """Return a line that begins no list of its own."""
-    return f"\\{text}" if text.startswith("* ") else text
 
 
 def escape_cell(text: str) -> str:

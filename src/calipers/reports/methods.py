@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import count_things, strip_controls
@@ -70,7 +70,7 @@ def _list_intervals(score: Score) -> Iterator[str]:
             if measured is not None and measured.interval is not None:
                 found.setdefault(measured.interval, {})[name] = None
     for method, names in found.items():
-        yield f"{_INTERVALS.get(method, f'{method} intervals')} for {_join(list(names))}"
+        yield f"{_INTERVALS.get(method, f'{method} intervals')} for {_join_names(list(names))}"
 
 
 def _describe_ranking(report: Report) -> Iterator[str]:
@@ -126,20 +126,13 @@ def _describe_lost(score: Score) -> Iterator[str]:
 
 
 def _describe_versions(score: Score) -> str:
-    known = ", ".join(f"{name} {found}" for name in _PACKAGES if (found := _find_version(name)))
+    known = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return (
         f"All numbers are by Calipers {__version__} (Python {platform.python_version()}, {known}), "
         f"seed {score.seed}."
     )
 
 
-def _find_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _join(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

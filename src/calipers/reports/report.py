@@ -59,7 +59,9 @@ def render_report(report: Report) -> str:
     lines += ["", "## What failed", "", *failed]
     if report.samples:
         lines += ["", "## Samples", "", *_render_samples(report)]
-    lines += ["", "## Definitions", "", *_list_definitions(report.score)]
+    defined = map(metric_named, list_shown(report.score))
+    lines += ["", "## Definitions", ""]
+    lines += [f"- `{m.name}` ({m.defined_in}): {m.says} {m.formula}." for m in defined]
     return "\n".join(lines) + "\n"
 
 
@@ -91,9 +93,3 @@ def _list_cells(sample: Sample) -> tuple[str, ...]:
     target = sample.texts.get("target", "")
     texts = (" ".join(text.split()) for text in (sample.id, of, said, target))
     return (sample.kind, *(shorten_text(text, _TEXT_CHARS) for text in texts))
-
-
-def _list_definitions(score: Score) -> Iterator[str]:
-    for name in list_shown(score):
-        metric = metric_named(name)
-        yield f"- `{name}` ({metric.defined_in}): {metric.says} {metric.formula}."

@@ -97,9 +97,8 @@ def _find_files(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
     An empty part stands for the folder itself, as the dots of a relative import do.
     """
     for part in parts:
-        package = next(
-            (each for each in (place / part for place in places) if _is_package(each)), None
-        )
+        folders = (place / part for place in places)
+        package = next((each for each in folders if any(_find_module(each, "__init__"))), None)
         file = next((each for place in places for each in _find_module(place, part)), None)
         if package is not None:
             yield from _find_module(package, "__init__")
@@ -109,10 +108,6 @@ def _find_files(places: Sequence[Path], parts: Sequence[str]) -> Iterator[Path]:
             return
         else:  # a folder without __init__.py is a package too
             places = tuple(place / part for place in places if (place / part).is_dir())
-
-
-def _is_package(folder: Path) -> bool:
-    return next(_find_module(folder, "__init__"), None) is not None
 
 
 def _find_module(folder: Path, name: str) -> Iterator[Path]:

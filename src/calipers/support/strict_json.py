@@ -21,17 +21,24 @@ def to_finite(value: float | None) -> float | str | None:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a result as JSON has it: objects by their fields, in their order, and lists.
+    """Return a result as JSON has it: objects by their fields, lists, and finite numbers.
 
     An object with a `to_dict` of its own is what that returns.
     """
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
-        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+        return to_plain_fields(value)
+    if isinstance(value, float):
+        return to_finite(value)
     if isinstance(value, Mapping):
         return {name: to_plain(each) for name, each in value.items()}
     return [to_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def to_plain_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of an object by name, in their order, each as JSON has it."""
+    return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
 
 
 def dump_strict(value: Any, *, indent: int | None = 1) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from calipers.support.errors import EXIT_ERROR, EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -40,7 +41,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one finding."""
-        return {**asdict(self), "examples": list(self.examples)}
+        return to_plain_fields(self)
 
 
 def format_share(count: int, of: int) -> str:
@@ -83,7 +84,7 @@ class HeldFile:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one file."""
-        return {**asdict(self), "fields": [asdict(each) for each in self.fields], "map": self.maps}
+        return {**to_plain_fields(self), "map": self.maps}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,17 +120,8 @@ class Support:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of what is supported."""
-        found = self.detectable
-        return {
-            **asdict(self),
-            "systems": list(self.systems),
-            "runs": {"fewest": self.runs[0], "most": self.runs[1]},
-            "metrics": list(self.metrics),
-            "with_map": list(self.with_map),
-            "detectable": None
-            if found is None
-            else {**asdict(found), "systems": list(found.systems)},
-        }
+        fewest, most = self.runs
+        return {**to_plain_fields(self), "runs": {"fewest": fewest, "most": most}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,9 +163,9 @@ class Diagnosis(Printed, Tabular):
             "schema": SCHEMA,
             "version": __version__,
             "records": self.records,
-            "files": [each.to_dict() for each in self.files],
-            "support": None if self.support is None else self.support.to_dict(),
-            "findings": [each.to_dict() for each in self.findings],
+            "files": to_plain(self.files),
+            "support": to_plain(self.support),
+            "findings": to_plain(self.findings),
             "commands": list(self.commands),
             **({"notices": list(self.notices)} if self.notices else {}),
         }

@@ -285,13 +285,8 @@ def _parse(text: str | None) -> Any:
 
 
 def _as_json(record: Mapping[str, Any]) -> str:
-    return json.dumps(_unpack(record), indent=2, ensure_ascii=False)
-
-
-def _unpack(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record with nested values parsed, not as text."""
+    """Return the record as JSON, nested values parsed, not as text."""
     nested = (*_NAMES, "judgments", "trace", "usage", "tags", "messages", "checks", "optimal_tools")
-    return {
-        name: _parse(value) if name in nested and _parse(value) is not None else value
-        for name, value in record.items()
-    }
+    parsed = {name: _parse(value) for name, value in record.items() if name in nested}
+    known = {name: value for name, value in parsed.items() if value is not None}
+    return json.dumps({**record, **known}, indent=2, ensure_ascii=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Response
 
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.site import SiteHere, encode_pairs
+from calipers.dashboard.site import SiteHere
 from calipers.dashboard.trends import (
     MOST_RUNS,
     TrendRun,
@@ -33,7 +33,7 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
     if not suite and len(suites) == 1:
         [suite] = suites
     if not suite:
-        return site.render("trends.html", suites=suites.most_common(), link=_make_link)
+        return site.render("trends.html", suites=suites.most_common())
     runs = list_suite_runs(site, suite)
     if not runs:
         raise NotHere(f"no run of a suite {suite} is in the folder")
@@ -73,7 +73,3 @@ def _draw(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> Page
         if name in systems and found.value is not None
     ]
     return make_page_figure("trend", draw_trend(points, metric, metric_named(metric).unit))
-
-
-def _make_link(suite: str) -> str:
-    return f"/trends?{encode_pairs({'suite': suite})}"

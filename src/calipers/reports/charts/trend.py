@@ -43,7 +43,7 @@ def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> C
     """Return a line per system over the runs, oldest first, with each run's verdict above."""
     systems = list(dict.fromkeys(point.system for point in points))
     short = dict(zip(systems, number_duplicates([_shorten(each) for each in systems]), strict=True))
-    rows = [_row(point, short[point.system]) for point in points]
+    rows = [_make_row(point, short[point.system]) for point in points]
     runs = list(dict.fromkeys(row["run"] for row in rows))
     place = category(
         "run",
@@ -121,7 +121,7 @@ def _draw_verdicts(rows: Sequence[dict[str, Any]], place: Spec) -> Iterator[Spec
     )
 
 
-def _row(point: TrendPoint, system: str) -> dict[str, Any]:
+def _make_row(point: TrendPoint, system: str) -> dict[str, Any]:
     low, high = (
         end if end is not None and isfinite(end) else point.value for end in (point.low, point.high)
     )

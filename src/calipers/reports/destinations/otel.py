@@ -29,7 +29,8 @@ def send(score: Score, where: str | None) -> str:
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
 
-    exporter = _Watched(OTLPLogExporter(endpoint=where and _complete(where)))
+    endpoint = where and f"{where.rstrip('/').removesuffix(_PATH)}{_PATH}"
+    exporter = _Watched(OTLPLogExporter(endpoint=endpoint))
     resource = Resource.create({"service.name": "calipers", "service.version": __version__})
     provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_log_record_processor(BatchLogRecordProcessor(cast("LogRecordExporter", exporter)))
@@ -48,7 +49,8 @@ def send(score: Score, where: str | None) -> str:
                 )
             )
             sent += 1
-    _silence_sdk()
+    # The SDK would log each retry: what was not delivered is told once, in words.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
     provider.shutdown()
     if exporter.failed:
         raise UsageError(
@@ -56,11 +58,6 @@ def send(score: Score, where: str | None) -> str:
             fix="check OTEL_EXPORTER_OTLP_ENDPOINT, or name it: --to otel:http://127.0.0.1:4318",
         )
     return f"otel: {sent:,} events {_EVENT}"
-
-
-def _silence_sdk() -> None:
-    """Keep the SDK from logging each retry: what was not delivered is told once, in words."""
-    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
 
 
 class _Watched:
@@ -79,11 +76,6 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._exporter, name)
-
-
-def _complete(endpoint: str) -> str:
-    base = endpoint.rstrip("/")
-    return base if base.endswith(_PATH) else base + _PATH
 
 
 def _describe(group: Group, name: str, measured: Measured) -> dict[str, Any]:

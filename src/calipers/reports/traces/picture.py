@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -47,14 +47,13 @@ def _draw_tools(trace: Trace, start: str | None, goal: str | None) -> Drawing:
     start, goal = names[0] if start is None else start, names[-1] if goal is None else goal
     nodes, edges = Counter(names), Counter(pairwise(names))
     way = find_shortest(edges, start, goal) if {start, goal} <= nodes.keys() else []
+    tags = {start: "start", goal: "goal"} if start != goal else {start: "start and goal"}
     return Drawing(
         f"Tools of a run: {_count(len(nodes), 'tool')}, {_count(len(names), 'call')}",
         _describe_path(names, start, goal, way),
         nodes,
         edges,
-        _keep_tags(
-            {start: "start", goal: "goal"} if start != goal else {start: "start and goal"}, nodes
-        ),
+        {name: tag for name, tag in tags.items() if name in nodes},
         way,
     )
 
@@ -134,10 +133,6 @@ def _limit_nodes(drawing: Drawing) -> Drawing:
         nodes={name: count for name, count in drawing.nodes.items() if name in kept},
         edges={edge: count for edge, count in drawing.edges.items() if kept.issuperset(edge)},
     )
-
-
-def _keep_tags(tags: Mapping[str, str], nodes: Mapping[str, int]) -> dict[str, str]:
-    return {name: tag for name, tag in tags.items() if name in nodes}
 
 
 def _count(count: int, thing: str) -> str:
