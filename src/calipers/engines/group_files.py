@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from calipers.engines.spilling import SPILL_BYTES
 from calipers.metrics.declare.declaration import GROUP
+from calipers.support.late import np
 
 _SHARES = 32
 _LARGEST = 4  # times the size of a part: rows of a larger share are not read at once

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from calipers.engines.store import GroupedRows, order_codes
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.metrics.declare.description import name_mode
+from calipers.support.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RANKED_ROWS = 20_000_000  # beyond that, counting finds a rank in less memory
 _FEW_ROWS = 2_000_000  # of which the values of all features are kept
 
-Floats = npt.NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 
 class SortedGroups:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from calipers.engines.store import mark_changes
@@ -27,6 +26,7 @@ from calipers.metrics.declare.declaration import (
     total_column,
 )
 from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
+from calipers.support.late import np
 
 JoinTable = Callable[[Frame, pl.DataFrame, Sequence[str]], Frame]
 """Joins rows with a table of totals: all rows stay, in their order."""

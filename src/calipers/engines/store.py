@@ -11,10 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from calipers.engines import spilling
@@ -25,6 +23,10 @@ from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
+from calipers.support.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
@@ -94,7 +96,7 @@ class GroupedRows(ABC):
         return map_in_order(work, self.parts(columns), threads=2)
 
 
-def order_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
+def order_codes(codes: NDArray[np.int32]) -> NDArray[np.int64] | None:
     """Return the order of a part's groups; None if they are in order."""
     if _are_in_order(codes):
         return None
@@ -102,11 +104,11 @@ def order_codes(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64] | None:
     return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
 
 
-def _are_in_order(codes: npt.NDArray[np.int32]) -> bool:
+def _are_in_order(codes: NDArray[np.int32]) -> bool:
     return bool((codes[1:] >= codes[:-1]).all())
 
 
-def mark_changes(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def mark_changes(numbers: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where another number begins than stood before."""
     return np.concatenate((np.ones(min(1, len(numbers)), bool), numbers[1:] != numbers[:-1]))
 
@@ -289,7 +291,7 @@ class HeldRows(GroupedRows):
         yield self._part if columns is None else self._part.select(columns)
 
 
-def _order_tasks(rows: pl.DataFrame) -> npt.NDArray[np.int64] | None:
+def _order_tasks(rows: pl.DataFrame) -> NDArray[np.int64] | None:
     """Return the order of groups and, within each, of tasks; None if they are in order."""
     groups = rows[GROUP].to_numpy()
     if rows[TASK].null_count():

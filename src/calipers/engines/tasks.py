@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
 import polars as pl
 
 from calipers.engines.plan import IDENTITY
 from calipers.metrics.declare.declaration import TASK, Aggregate
+from calipers.support.late import np
 
 _ODD = 0x1E3779B97F4A7C15  # times which numbers of tasks are spread over all numbers
 

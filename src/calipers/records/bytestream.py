@@ -17,10 +17,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
-import numpy as np
-
 from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
+from calipers.support.late import np
 from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 _PEEK = 1 << 16

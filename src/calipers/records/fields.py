@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-import numpy as np
 import polars as pl
+
+from calipers.support.late import is_numpy_scalar
 
 PROB_CORRECT = "prob_correct"  # a probability, or an object of several with names
 _SHOWN = 60  # characters of a bad value in a message
@@ -62,7 +63,7 @@ class Field:
 
     def read(self, value: Any) -> Any:
         """Give `value` as this field holds it, None for a null, or raise BadValue."""
-        if isinstance(value, np.generic):
+        if is_numpy_scalar(value):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return None

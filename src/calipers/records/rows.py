@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted, find_type
@@ -22,6 +21,7 @@ from calipers.records.paths import look_up
 from calipers.records.tool_map import read_tool_map
 from calipers.records.trace_shape import read_trace
 from calipers.records.usage import read_usage
+from calipers.support.late import is_numpy_scalar
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
 
@@ -159,9 +159,11 @@ def classify_scalar(value: Any) -> type | None:
 
 
 def _classify(value: Any) -> type:
-    if isinstance(value, bool | np.bool_):
+    if is_numpy_scalar(value):
+        value = value.item()
+    if isinstance(value, bool):
         return bool
-    return float if isinstance(value, Number | int | float | np.number) else str
+    return float if isinstance(value, Number | int | float) else str
 
 
 _SCALAR_TYPES: dict[type, pl.DataType] = {

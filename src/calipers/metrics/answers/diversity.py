@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import hypot, inf, log
+from math import hypot, inf
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.normalize import answer_key
@@ -21,6 +20,7 @@ from calipers.metrics.declare.declaration import (
     centre,
     total,
 )
+from calipers.metrics.declare.elementwise import at_least, at_most, log
 from calipers.metrics.declare.intervals import read_spread
 from calipers.statistics.intervals import (
     ONE_ROW,
@@ -64,13 +64,13 @@ _answers = Aggregate(
 def _compute_sce(totals: Totals) -> Any:
     """Return −Σ p ln p from the totals of the counts; exactly 0 with one distinct answer."""
     count = totals["answers__n"]
-    found = np.maximum(0.0, np.log(count) - totals["answers__n_log_n"] / count)
-    return np.where(np.equal(totals["answers__distinct"], 1), 0.0, found)
+    found = at_least(0.0, log(count) - totals["answers__n_log_n"] / count)
+    return found * (totals["answers__distinct"] != 1)
 
 
 def _compute_normalized_sce(totals: Totals) -> Any:
-    most = np.log(np.maximum(2.0, totals["answers__distinct"]))
-    return np.minimum(1.0, _compute_sce(totals) / most)
+    most = log(at_least(2.0, totals["answers__distinct"]))
+    return at_most(1.0, _compute_sce(totals) / most)
 
 
 def _average_log_counts(totals: Totals) -> float:

@@ -7,7 +7,6 @@ from math import exp, hypot, inf, log
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
@@ -27,6 +26,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import judged_impl_rate
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval, wilson
+from calipers.support.late import np
 
 PROFILES = ("tiers",)
 TIER = "tier"

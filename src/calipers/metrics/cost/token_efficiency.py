@@ -12,7 +12,6 @@ from math import inf
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -33,6 +32,7 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
+from calipers.support.late import np
 
 KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1
 QUALITY = OneOf((*RATED.choices, BEHAVIORS, *DECIDABLE.choices))

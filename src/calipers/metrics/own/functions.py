@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
 from calipers.records.fields import FIELDS, Kind
 from calipers.support.errors import DataError
+from calipers.support.late import is_numpy_scalar
 
 MetricFunction = Callable[[Mapping[str, Any]], Any]
 
@@ -56,7 +56,7 @@ def _compute(function: MetricFunction, record: dict[str, Any], name: str) -> flo
             f"{name}: the function fails for {_describe(record)}: {type(error).__name__}: {error}",
             fix="return None for a record that it does not apply to, or fix the function",
         ) from error
-    if isinstance(value, np.generic):
+    if is_numpy_scalar(value):
         value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None

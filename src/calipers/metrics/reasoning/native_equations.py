@@ -12,12 +12,16 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Counts = NDArray[np.int64]
+from calipers.support.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Counts: TypeAlias = "NDArray[np.int64]"
 
 _VERSION = 2  # of the library's rules and function: native/src/lib.rs
 _COLUMNS = 4

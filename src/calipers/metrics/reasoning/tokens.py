@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.columns import map_known
 from calipers.support.errors import MissingExtraError, UsageError
+from calipers.support.late import np
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 
 WHITESPACE = "whitespace"
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 _AT_ONCE = 1 << 18  # bytes: what is made of them stays in the processor's cache
-_ONE = np.uint64(1)
-_NONE = np.empty(0, dtype=np.int64)
 
 # White space outside ASCII, as numbers of two and of three bytes.
 _WIDE = [space.encode() for space in PYTHON_SPACE if not space.isascii()]
 _WIDE_2, _WIDE_3 = (
-    np.array([int.from_bytes(space) for space in _WIDE if len(space) == size], dtype=np.uint32)
-    for size in (2, 3)
+    [int.from_bytes(space) for space in _WIDE if len(space) == size] for size in (2, 3)
 )
 _WIDE_FIRST = min(space[0] for space in _WIDE)
 _WIDE_LAST = max(space[0] for space in _WIDE)
@@ -53,7 +50,7 @@ def _count_words(texts: pl.Series) -> pl.Series:
     sizes = texts.str.len_bytes().fill_null(0).to_numpy()
     ends = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     space = _find_spaces(data)
-    starts = space << _ONE
+    starts = space << 1
     starts[1:] |= space[:-1] >> np.uint64(63)
     _set(starts, ends[:-1][sizes > 0])
     starts &= ~space
@@ -67,7 +64,7 @@ def _find_spaces(data: Array) -> Array:
     packed = bits.view(np.uint8)
     shifted = np.empty(_AT_ONCE, dtype=np.uint8)
     flags, more = np.empty((2, _AT_ONCE), dtype=np.bool_)
-    leads = [_NONE]
+    leads = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(data), _AT_ONCE):
         piece = data[start : start + _AT_ONCE]
         size = len(piece)
@@ -92,21 +89,24 @@ def _find_wide_spaces(data: Array, leads: Array) -> Array:
         data.take(leads + offset, mode="clip").astype(np.uint32) for offset in range(3)
     )
     two = first << 8 | second
-    found = ((2, np.isin(two, _WIDE_2)), (3, np.isin(two << 8 | third, _WIDE_3)))
+    found = (
+        (2, np.isin(two, np.array(_WIDE_2, dtype=np.uint32))),
+        (3, np.isin(two << 8 | third, np.array(_WIDE_3, dtype=np.uint32))),
+    )
     return np.concatenate(
         [leads[where] + offset for size, where in found for offset in range(size)]
     )
 
 
 def _set(bits: Array, positions: Array) -> None:
-    np.bitwise_or.at(bits, positions >> 6, _ONE << (positions & 63).astype(np.uint64))
+    np.bitwise_or.at(bits, positions >> 6, 1 << (positions & 63).astype(np.uint64))
 
 
 def _count_before(words: Array, positions: Array) -> Array:
     """Return how many bits are set before each position."""
     before = np.concatenate(([0], np.cumsum(np.bitwise_count(words), dtype=np.int64)))
     word, bit = positions >> 6, (positions & 63).astype(np.uint64)
-    rest = words[word] & ((_ONE << bit) - _ONE)
+    rest = words[word] & ((1 << bit) - 1)
     total: Array = before[word] + np.bitwise_count(rest)
     return total
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
@@ -18,6 +17,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
+from calipers.metrics.declare.elementwise import at_most
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.declare.shares import PartialWilson, declare_weights
@@ -69,7 +69,7 @@ case_weight = Feature(
 
 def _compute_share(totals: Totals) -> Any:
     """Return the share; at most 1, whatever the rounding of the two sums."""
-    return np.minimum(1.0, totals[_PASSED] / totals[_ALL])
+    return at_most(1.0, totals[_PASSED] / totals[_ALL])
 
 
 def _compute_centre(totals: Totals) -> float:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from math import log
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.text.words.overlap import jaccard
 from calipers.metrics.text.words.pairs import Counts, apply_to_pairs, count_terms
 from calipers.metrics.text.words.pieces import Array, split_tokens
 from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
+from calipers.support.late import np
 
 IDF_OF_ONE = log(3 / 2) + 1
 

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.text.words.pairs import Counts, apply_to_pairs, count_terms
 from calipers.metrics.text.words.pieces import Array, split_words
+from calipers.support.late import np
 
 
 def jaccard(first: pl.Series, second: pl.Series) -> pl.Series:

@@ -11,12 +11,13 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import polars as pl
 
-Array = np.ndarray[Any, Any]
+from calipers.support.late import np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _WORD = r"[^\s\x1c-\x1f]+"  # as `str.split()` cuts: Rust's white space lacks the last four
 _RUN_IN_ASCII = r"[0-9a-z_]{2,}"

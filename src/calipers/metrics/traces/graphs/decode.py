@@ -13,12 +13,12 @@ from itertools import chain
 from math import inf
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.traces.graphs.graphs import Floats
 from calipers.records.fields import BadValue
 from calipers.records.trace_shape import AS_READ, CALLS, MESSAGES, Trace, read_trace
+from calipers.support.late import np
 
 DECODED = pl.Struct({"tool_calls": CALLS, "agent_interactions": MESSAGES, "balance": pl.Float64()})
 """Traces as the metrics read them; of the agents' tasks only the balance is wanted."""

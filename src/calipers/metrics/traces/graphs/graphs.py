@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
+from calipers.support.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Ints: TypeAlias = "NDArray[np.int64]"
+Words: TypeAlias = "NDArray[np.uint64]"
+Floats: TypeAlias = "NDArray[np.float64]"
 
 _WORD = 64
 _FEWEST_BETWEEN = 2  # nodes: with no third one, nothing lies between

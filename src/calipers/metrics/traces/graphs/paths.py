@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.traces.graphs.graphs import Graphs, Ints, explode_lists, number_nodes
+from calipers.support.late import np
 
 
 def measure_convergence(calls: pl.Series, start: str | None, goal: str | None) -> pl.Series:

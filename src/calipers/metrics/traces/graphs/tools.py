@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from calipers.metrics.traces.graphs.graphs import explode_lists
 from calipers.records.tool_map import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
+from calipers.support.late import np
 
 ANY_CONTEXT = "*"
 _EXAMPLE = 'for example "find the paper": search, and "*": think for every other context'

@@ -1,0 +1,33 @@
+"""NumPy, imported when it is first used: to count a few records takes none, and it loads slowly.
+
+>>> np.sqrt(4.0).item()
+2.0
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["is_numpy_scalar", "np"]
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+
+    class _Late(ModuleType):
+        """Stands for a module until one of its names is asked for."""
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(import_module(self.__name__), name)
+            setattr(self, name, found)  # the next time it is at hand
+            return found
+
+    np = _Late("numpy")
+
+
+def is_numpy_scalar(value: object) -> bool:
+    """Say whether a value is one of NumPy's, of which there are none before it is loaded."""
+    return "numpy" in sys.modules and isinstance(value, np.generic)
