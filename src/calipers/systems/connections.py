@@ -53,7 +53,7 @@ class Server:
     def __init__(self, scheme: str, host: str, port: int, most: int) -> None:
         self._host = host
         self._port = port
-        self._is_secret = scheme == "https"
+        self._is_tls = scheme == "https"
         self._most = most
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
@@ -96,12 +96,13 @@ class Server:
 
         loop = asyncio.get_running_loop()
         tls: dict[str, Any] = {}
-        if self._is_secret:
+        if self._is_tls:
             tls = {"ssl": self._tls, "server_hostname": self._host}
         try:
             found = await start_connection(
                 await self._find_addresses(), happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
             )
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _, connection = await loop.create_connection(
                 lambda: _Connection(self._most, self._open), sock=found, **tls
             )
@@ -151,7 +152,8 @@ class _Connection(asyncio.Protocol):
 
     async def send(self, request: bytes) -> HttpReply:
         """Send a request, and return its reply; without one, the connection is closed."""
-        assert self._transport is not None
+        if self._transport is None:
+            raise HttpError("the server closed the connection without a reply")
         self._reader = ReplyReader(self._most)
         self._waiter = asyncio.get_running_loop().create_future()
         try:
@@ -165,7 +167,9 @@ class _Connection(asyncio.Protocol):
         return reply
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close it at once; who waits for a reply gets none."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ConnectionError("the connection was closed"))
         if self._transport is not None:
             self._transport.abort()
 
@@ -202,9 +206,11 @@ class _Connection(asyncio.Protocol):
             return
         assert self._reader is not None
         try:
+            if error is not None:
+                raise error
             waiter.set_result(self._reader.end())
-        except (HttpError, TooLong) as problem:
-            waiter.set_exception(error or problem)
+        except Exception as problem:  # noqa: BLE001 (is raised where it is waited for)
+            waiter.set_exception(problem)
 
 
 def make_head(url: URL, headers: Mapping[str, str]) -> bytes:
