@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from yarl import URL
 
 _KEPT = 60.0  # seconds that a connection may be idle and is still used
-_NAMES = 10.0  # seconds that the addresses of a host are remembered
 _NEXT_ADDRESS = 0.25  # seconds until a further address of a host is tried beside the first
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _PORTS = {"http": 80, "https": 443}
@@ -57,9 +55,6 @@ class Server:
         self._most = most
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
-        self._addresses: Sequence[Any] = ()
-        self._known_until = 0.0
-        self._asking = asyncio.Lock()
 
     async def send(self, request: bytes) -> HttpReply:
         """Send a request, and return its reply.
@@ -92,19 +87,13 @@ class Server:
         return None
 
     async def _connect(self) -> _Connection:
-        from aiohappyeyeballs import start_connection  # noqa: PLC0415 (comes with aiohttp)
-
         loop = asyncio.get_running_loop()
-        tls: dict[str, Any] = {}
-        if self._is_tls:
-            tls = {"ssl": self._tls, "server_hostname": self._host}
+        options: dict[str, Any] = {"ssl": self._tls} if self._is_tls else {}
+        if isinstance(loop, asyncio.BaseEventLoop):  # a program may have set another one
+            options |= {"happy_eyeballs_delay": _NEXT_ADDRESS, "interleave": 1}
         try:
-            found = await start_connection(
-                await self._find_addresses(), happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
-            )
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _, connection = await loop.create_connection(
-                lambda: _Connection(self._most, self._open), sock=found, **tls
+                lambda: _Connection(self._most, self._open), self._host, self._port, **options
             )
         except TimeoutError:
             raise
@@ -112,16 +101,6 @@ class Server:
             said = f"cannot connect to {self._host}:{self._port}: {error}"
             raise ConnectionError(said) from error
         return connection
-
-    async def _find_addresses(self) -> Sequence[Any]:
-        async with self._asking:
-            if monotonic() >= self._known_until:
-                loop = asyncio.get_running_loop()
-                self._addresses = await loop.getaddrinfo(
-                    self._host, self._port, type=socket.SOCK_STREAM
-                )
-                self._known_until = monotonic() + _NAMES
-        return self._addresses
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -206,11 +185,11 @@ class _Connection(asyncio.Protocol):
             return
         assert self._reader is not None
         try:
-            if error is not None:
-                raise error
-            waiter.set_result(self._reader.end())
-        except Exception as problem:  # noqa: BLE001 (is raised where it is waited for)
-            waiter.set_exception(problem)
+            reply = self._reader.end()
+        except (HttpError, TooLong) as problem:
+            waiter.set_exception(error or problem)
+        else:
+            waiter.set_result(reply) if error is None else waiter.set_exception(error)
 
 
 def make_head(url: URL, headers: Mapping[str, str]) -> bytes:
