@@ -1,7 +1,7 @@
 """Models behind servers that speak OpenAI's chat completions.
 
-Spoken straight over aiohttp. By way of pydantic-ai and the OpenAI SDK a call takes 3.4 ms of the
-processor where this takes 0.5 ms: at 2,000 calls a second there is no time for that.
+Spoken straight over connections of our own. By way of pydantic-ai and the OpenAI SDK a call takes
+3.4 ms of the processor where this takes 0.1 ms: at 5,000 calls a second there is no time for that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Connections that are kept and reused to post requests, in HTTP/1.1 and nothing else.
 
 A request over these takes a third of the processor's time that it takes over aiohttp's client,
-which does much more: see docs/decisions/0015. What is not here (proxies, redirects, cookies) is
+which does much more: see docs/decisions/0016. What is not here (proxies, redirects, cookies) is
 done by aiohttp, or by nobody.
 """
 
