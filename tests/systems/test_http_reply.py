@@ -162,6 +162,7 @@ BAD = {
     "another digit": HEAD + "Content-Length: ²\r\n\r\n".encode("latin-1"),
     "two lengths": HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
     "another coding": HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+    "a line end of another kind": HEAD + b"X: a\x85Content-Length: 5\r\nY\r\n\r\n",
     "endless headers": HEAD + b"X: y\r\n" * 20_000,
     "large headers": HEAD + b"X: y\r\n" * 20_000 + b"\r\n",
     "no size": CHUNKED + b"\r\n\r\n",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PACKED = "gzip, deflate"
 """What bodies may be packed with."""
 
 _MOST_HEAD = 1 << 16
 _MOST_LINE = 1 << 12  # of the size of a chunk, with its extensions
-_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: .*)?")
 _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
 _NEXT, _TRAILERS, _OVER = -1, -2, -3  # in place of a chunk's size: what comes next
@@ -32,8 +32,7 @@ class TooLong(Exception):  # noqa: N818
     """A body of more bytes than are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(NamedTuple):
     """A reply; the names of its headers are in lower case."""
 
     status: int
@@ -100,7 +99,8 @@ class ReplyReader:
     def _read_head(self) -> bool:
         """Read status and headers, if they have come; say whether they have."""
         while (end := _END_OF_HEAD.search(self._data)) is not None and end.end() <= _MOST_HEAD:
-            first, *lines = self._data[: end.start()].decode("latin-1").splitlines()
+            head = self._data[: end.start()].removesuffix(b"\r").replace(b"\r\n", b"\n")
+            first, *lines = head.decode("latin-1").split("\n")
             self._data = self._data[end.end() :]
             status = _STATUS_LINE.fullmatch(first)
             if status is None or int(status[2]) == _UPGRADED:
