@@ -203,6 +203,25 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
 
 
+def test_cases_of_weave_are_told_by_the_row_of_their_dataset(tmp_path: Path) -> None:
+    row = "weave:///e/p/object/Dataset:abc/attr/rows/id/r1"
+    model = "weave:///e/p/object/adder:def"
+    expanded = {"question": "2 + 2?", "expected": "4", "_ref": row}
+    calls = [
+        {
+            **files.WEAVE,
+            "id": f"w{n}",
+            "summary": {},
+            "inputs": {"model": model, "example": example},
+        }
+        for n, example in enumerate((expanded, expanded, row))
+    ]
+    records = cal.read(written(tmp_path / "calls.jsonl", *calls)).to_dicts()
+    assert [each["id"] for each in records] == [row] * 3
+    assert [each["input"] for each in records] == ["2 + 2?", "2 + 2?", row]
+    assert {each["model"] for each in records} == {"adder:def"}
+
+
 def test_perturbed_instances_of_helm_have_their_own_statistics(tmp_path: Path) -> None:
     [state], [stats] = files.HELM["request_states"], files.HELM_STATS
     about = {"perturbation": {"name": "lowercase", "computed_on": "perturbed"}}
