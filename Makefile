@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients deepeval frameworks helm inspect lm-eval mlflow phoenix promptfoo ragas
+LOG_TOOLS := agents clients deepeval frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
 # What CI adds to the tests' command line (.ci/run).
 PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.

@@ -203,6 +203,36 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
 
 
+def test_an_observation_of_langfuse_need_not_have_nulls(tmp_path: Path) -> None:
+    row = {"id": "o1", "traceId": "t1", "type": "GENERATION", "model": "m", "output": "4"}
+    used = {"usageDetails": {"input": 10, "output": 3}, "usage": {"input": 10, "unit": "TOKENS"}}
+    path = written(
+        tmp_path / "observations.json", {"data": [{**row, **used}], "meta": {}}, indent=2
+    )
+    assert _format(path) == "Langfuse"
+    [record] = cal.read(path).to_dicts()
+    assert (record["answer"], record["prompt_tokens"], record["completion_tokens"]) == ("4", 10, 3)
+
+
+def test_cases_of_weave_are_told_by_the_row_of_their_dataset(tmp_path: Path) -> None:
+    row = "weave:///e/p/object/Dataset:abc/attr/rows/id/r1"
+    model = "weave:///e/p/object/adder:def"
+    expanded = {"question": "2 + 2?", "expected": "4", "_ref": row}
+    calls = [
+        {
+            **files.WEAVE,
+            "id": f"w{n}",
+            "summary": {},
+            "inputs": {"model": model, "example": example},
+        }
+        for n, example in enumerate((expanded, expanded, row))
+    ]
+    records = cal.read(written(tmp_path / "calls.jsonl", *calls)).to_dicts()
+    assert [each["id"] for each in records] == [row] * 3
+    assert [each["input"] for each in records] == ["2 + 2?", "2 + 2?", row]
+    assert {each["model"] for each in records} == {"adder:def"}
+
+
 def test_perturbed_instances_of_helm_have_their_own_statistics(tmp_path: Path) -> None:
     [state], [stats] = files.HELM["request_states"], files.HELM_STATS
     about = {"perturbation": {"name": "lowercase", "computed_on": "perturbed"}}

@@ -204,6 +204,32 @@ def test_phoenix(tmp_path: Path, write: Write) -> None:
         assert all(0 < row["duration_seconds"] < TIME for row in rows)
 
 
+def test_langfuse(tmp_path: Path, write: Write) -> None:
+    theirs = write("langfuse", "langfuse")
+    assert value(score(tmp_path / "traces.jsonl", "Langfuse"), "score_same") == theirs["mean"]
+    for name in ("traces.jsonl", "observations.json", "observations_v2.json"):
+        score(tmp_path / name, "Langfuse")
+        rows = cal.read(tmp_path / name).sort("input").to_dicts()
+        assert [rows[0][name] for name in ("input", "answer", "model")] == ["0 + 0", "1", "adder"]
+        numbers = ("prompt_tokens", "completion_tokens", "cost_usd", "latency_ms")
+        assert {tuple(row[name] for name in numbers) for row in rows} == {(10, 5, 0.03, 1500)}
+
+
+def test_weave(tmp_path: Path, write: Write) -> None:
+    theirs = write("weave", "weave")
+    for name in ("references", "examples"):
+        path = tmp_path / f"{name}.jsonl"
+        group = score(path, "Weave")
+        assert group.records == theirs["sums"] * theirs["trials"]
+        assert value(group, "score_same_correct") == theirs["same"]
+        assert value(group, "score_close") == pytest.approx(theirs["close"], rel=1e-12)
+        rows = cal.read(path)
+        assert rows["id"].n_unique() == theirs["sums"]
+        assert rows["model"].str.starts_with("adder:").all()
+    first = rows.sort("input").to_dicts()[0]
+    assert [first[name] for name in TEXTS] == ["0 + 0", "1", "0"]
+
+
 def test_agents_of_frameworks(tmp_path: Path, write: Write) -> None:
     found = write("frameworks", "frameworks")
     for framework in ("langgraph", "openai-agents"):

@@ -24,7 +24,8 @@ from calipers.support.registry import register
 _ZIP = b"PK\x03\x04"
 _FINISHED = "success"
 _START = 1_000  # bytes of a .json in which its status stands
-_HEADERS = (b"header.json", b"_journal/start.json")
+_SAMPLES = re.compile(rb"samples/.*\.json", re.DOTALL)
+_HEADERS = re.compile(rb"header\.json"), re.compile(rb"_journal/start\.json")
 
 
 def _fits(document: Any) -> bool:
@@ -56,9 +57,9 @@ def _of_zip(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
         directory = read_directory(path)
         get_limits().check_expansion(path.stat().st_size, directory.expanded, str(path))
         reader = SampleReader(_read_header(path), wanted)
-        names = [each for each in directory.list_names() if _is_sample(each)]
-        for place, sample in enumerate(read_members(path, names), start=1):
-            yield reader.read(as_mapping(sample)), place / len(names)
+        places = directory.list_places(_SAMPLES)
+        for number, sample in enumerate(read_members(path, places), start=1):
+            yield reader.read(as_mapping(sample)), number / len(places)
     except DAMAGE as error:
         raise DataError(
             f"{path}: a damaged Inspect log: {shorten_error(error)}",
@@ -78,12 +79,8 @@ def _is_unfinished(path: Path) -> bool:
 
 def _read_header(path: Path) -> Mapping[str, Any]:
     directory = read_directory(path)
-    found = [each for each in _HEADERS if each in directory]
-    return as_mapping(next(read_members(path, found[:1]), None))
-
-
-def _is_sample(name: bytes) -> bool:
-    return name.startswith(b"samples/") and name.endswith(b".json")
+    places = (place for each in _HEADERS for place in directory.list_places(each))
+    return as_mapping(next(read_members(path, places), None))
 
 
 register(

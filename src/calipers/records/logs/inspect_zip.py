@@ -34,8 +34,8 @@ _ZSTD = 93  # the method that is zstd
 _MAGIC = b"PK\x03\x04"
 
 
-def read_members(path: Path, names: Iterable[bytes]) -> Iterator[Any]:
-    """Yield the JSON of the members that have the names, in their order.
+def read_members(path: Path, places: Iterable[int]) -> Iterator[Any]:
+    """Yield the JSON of the members at these places of the directory.
 
     Raises:
         DataError: A member is too large, or not JSON.
@@ -43,7 +43,7 @@ def read_members(path: Path, names: Iterable[bytes]) -> Iterator[Any]:
     """
     limits, directory = get_limits(), read_directory(path)
     with path.open("rb", buffering=_BUFFER) as file:
-        for member in map(directory.read, names):
+        for member in map(directory.read, places):
             where = f"{path}: {member.name}"
             if member.size > limits.record_bytes:
                 raise limits.record_too_large(where)

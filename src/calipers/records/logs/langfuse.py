@@ -35,7 +35,8 @@ register(
         name="Langfuse",
         has="htmlPath projectId | htmlPath observations | traceId projectId type"
         " | projectId timestamp input output | trace_id project_id type start_time"
-        " | project_id environment timestamp input output | traceId parentObservationId type",
+        " | project_id environment timestamp input output | traceId parentObservationId type"
+        " | traceId type usageDetails",
         fields={
             "id": "id",
             "model": "model | providedModelName | provided_model_name | model_id",

@@ -5,6 +5,7 @@ Where there are calls of an evaluation, these are the records, each with its sco
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from calipers.records.logs.log import Record
@@ -14,6 +15,8 @@ from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
 _SCORED = "predict_and_score"
+_OBJECT = re.compile(r"weave:///[^/]+/[^/]+/object/")
+_REFERENCE = "_ref"  # of an example to the row of its dataset
 _EXPECTED = ("expected", "target", "answer", "ground_truth", "reference", "label")
 
 
@@ -30,20 +33,23 @@ def _read_call(row: Row) -> Record:
     }
     if "scores" not in output:
         return found
-    example = look(row, "inputs.example")
-    asked = {k: v for k, v in as_mapping(example).items() if k not in _EXPECTED}
-    expected = next((example[k] for k in _EXPECTED if k in as_mapping(example)), None)
+    given = look(row, "inputs.example")
+    example = as_mapping(given)
+    asked = {k: v for k, v in example.items() if k not in (*_EXPECTED, _REFERENCE)}
+    expected = next((example[k] for k in _EXPECTED if k in example), None)
     return {
         **found,
-        "id": read_text(example) if isinstance(example, str) else None,
-        "input": read_said(asked, USER) if asked else None,
+        "id": read_text(given if isinstance(given, str) else example.get(_REFERENCE)),
+        "input": read_said(asked, USER) if asked else read_text(given or None),
         "reference": None if expected is None else read_said(expected, ASSISTANT),
         "answer": None if output.get("output") is None else read_said(output["output"], ASSISTANT),
     }
 
 
 def _name_model(model: Any) -> str | None:
-    return read_text(as_mapping(model).get("name")) if isinstance(model, dict) else read_text(model)
+    """Return the model's name; of a reference to one, its name and version."""
+    named = as_mapping(model).get("name") if isinstance(model, dict) else model
+    return _OBJECT.sub("", read_text(named) or "") or None
 
 
 def _counts(row: Row) -> bool:

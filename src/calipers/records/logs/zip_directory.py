@@ -5,6 +5,9 @@ Where each member's entry stands is all that is kept; an entry is read when its 
 
 from __future__ import annotations
 
+import re
+from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from struct import Struct
@@ -44,8 +47,8 @@ class Directory:
     def __init__(self, entries: bytes, start: int, end: int) -> None:
         self._entries = entries
         self._start, self._end = start, end  # of the members, in the file
-        self._places: dict[bytes, int] = {}
         self.expanded = 0
+        places: dict[bytes, int] = {}
         at = 0
         while at < len(entries):
             if not entries.startswith(_ENTRY_MAGIC, at):
@@ -53,25 +56,30 @@ class Directory:
             size, name, extra, comment = _LENGTHS.unpack_from(entries, at)
             begin = at + _ENTRY.size
             self.expanded += self._read_entry(at).size if size == _LARGE else size
-            self._places[entries[begin : begin + name]] = at
+            places[entries[begin : begin + name]] = at
             at = begin + name + extra + comment
         if at != len(entries):
             raise BadZipFile("the directory is cut short")
+        self._places = array("Q", places.values())  # the names alone would take twice as much
 
-    def __contains__(self, name: bytes) -> bool:
-        return name in self._places
+    def list_places(self, pattern: re.Pattern[bytes]) -> Sequence[int]:
+        """Return the places of the members whose whole names match, in their order."""
+        return array(
+            "Q", (each for each in self._places if pattern.fullmatch(self._get_name(each)))
+        )
 
-    def list_names(self) -> list[bytes]:
-        """Return the names of the members, in their order."""
-        return list(self._places)
+    def _get_name(self, at: int) -> bytes:
+        _, length, _, _ = _LENGTHS.unpack_from(self._entries, at)
+        begin = at + _ENTRY.size
+        return self._entries[begin : begin + length]
 
-    def read(self, name: bytes) -> Member:
-        """Return the member of that name.
+    def read(self, place: int) -> Member:
+        """Return the member at a place.
 
         Raises:
-            BadZipFile: It is not where it should be.
+            BadZipFile: It is not where it should be in the file.
         """
-        member = self._read_entry(self._places[name])
+        member = self._read_entry(place)
         if member.offset + member.packed > self._end:
             raise BadZipFile(f"{member.name} does not end before the directory")
         return member
@@ -79,9 +87,9 @@ class Directory:
     def _read_entry(self, at: int) -> Member:
         entry = _ENTRY.unpack_from(self._entries, at)
         flags, method, checksum, packed, size, length, extra, offset = entry
-        end = at + _ENTRY.size + length
-        name = self._entries[at + _ENTRY.size : end].decode(errors="replace")
+        name = self._get_name(at).decode(errors="replace")
         if _LARGE in (packed, size, offset):
+            end = at + _ENTRY.size + length
             large = _list_large(self._entries[end : end + extra])
             size, packed, offset = (
                 large.pop(0) if each == _LARGE and large else each
