@@ -1,4 +1,4 @@
-"""Ten million runs in a thousand tiers: against reading their columns, and Polars by hand."""
+"""Ten million runs in a thousand tiers: against Polars by hand, and reading their columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from benchmarks.evidence import ADDED
 from benchmarks.figures import Bar, Figure, versus
 from benchmarks.workload import Setup
 
-TIMES_A_READ = Bar(2)
+TIMES_BY_HAND = Bar(2)
+MEMORY_BY_HAND = Bar(1 / 3)
 _TIMES = 10
 
 
@@ -25,11 +26,18 @@ def of_tiers(setup: Setup) -> Iterator[Figure]:
     ours = runs["calipers"]
     rows = f"{_TIMES * setup.rows:,} runs in 1,000 tiers"
     yield Figure(
-        name="tiers, all metrics: calipers / reading the columns",
-        value=ours.seconds / runs["read"].seconds,
-        bar=TIMES_A_READ,
+        name="tiers: calipers with intervals / Polars by hand without",
+        value=ours.seconds / runs["by_hand"].seconds,
+        bar=TIMES_BY_HAND,
         binding=setup.is_full,
-        detail=f"{versus(ours, runs['read'])}, {rows}",
+        detail=f"{versus(ours, runs['by_hand'])}, {rows}",
+    )
+    yield Figure(
+        name="tiers: peak memory, calipers / Polars by hand",
+        value=ours.peak_bytes / runs["by_hand"].peak_bytes,
+        bar=MEMORY_BY_HAND,
+        binding=setup.is_full,
+        detail=f"{ours.peak_bytes / 1e6:,.0f} MB / {runs['by_hand'].peak_bytes / 1e6:,.0f} MB",
     )
     without = runs["without"]
     yield Figure(
@@ -41,14 +49,9 @@ def of_tiers(setup: Setup) -> Iterator[Figure]:
         f"{without.peak_bytes / 1e6:,.0f} MB",
     )
     yield Figure(
-        name="tiers: calipers with intervals / Polars by hand without",
-        value=ours.seconds / runs["by_hand"].seconds,
-        detail=versus(ours, runs["by_hand"]),
-    )
-    yield Figure(
-        name="tiers: peak memory, calipers / Polars by hand",
-        value=ours.peak_bytes / runs["by_hand"].peak_bytes,
-        detail=f"{ours.peak_bytes / 1e6:,.0f} MB / {runs['by_hand'].peak_bytes / 1e6:,.0f} MB",
+        name="tiers, all metrics: calipers / reading the columns",
+        value=ours.seconds / runs["read"].seconds,
+        detail=versus(ours, runs["read"]),
     )
     yield Figure(
         name="tiers: greatest difference of a tier's means",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.engines.spilling import SPILL_BYTES
+from calipers.engines import spilling
 from calipers.metrics.declare.declaration import GROUP
 from calipers.support.late import np
 
@@ -27,7 +27,6 @@ class GroupFiles:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
         self._files: list[list[Path]] = [[] for _ in range(_SHARES)]
-        self._bytes = np.zeros(_SHARES)
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
 
@@ -47,7 +46,6 @@ class GroupFiles:
         shares = (rows[GROUP].to_numpy() % _SHARES).astype(np.uint8)
         rows = rows[pl.Series(np.argsort(shares, kind="stable"), dtype=pl.UInt32)]
         counts = np.bincount(shares, minlength=_SHARES)
-        self._bytes += counts * (rows.estimated_size() / max(1, rows.height))
         start = 0
         for share, count in enumerate(counts.tolist()):
             if count:
@@ -60,31 +58,38 @@ class GroupFiles:
     def are_groups_small(self) -> bool:
         """Whether the rows of each share fit in memory."""
         self._wait()
-        return bool(self._bytes.max() <= _LARGEST * SPILL_BYTES)
+        return max(map(_sum_bytes, self._files)) <= _LARGEST * spilling.SPILL_BYTES
 
     def parts(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows of some shares at a time, in one piece and in no order."""
+        """Yield rows in one piece and in no order, all of a group together."""
         self._wait()
-        files: list[Path] = []
-        size = 0.0
-        for added, more in zip(self._bytes.tolist(), self._files, strict=True):
-            if files and size + added > SPILL_BYTES:
-                yield concat_rows(map(pl.read_ipc, files))
-                files, size = [], 0.0
-            files += more
-            size += added
-        if files:
-            yield concat_rows(map(pl.read_ipc, files))
+        return _read_files(self._files)
 
-    def tables(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows file by file."""
+    def cut_parts(self) -> Iterator[pl.DataFrame]:
+        """Yield rows in one piece and in no order, wherever those of a group are."""
         self._wait()
-        return (pl.read_ipc(file) for files in self._files for file in files)
+        return _read_files([file] for files in self._files for file in files)
 
     def remove(self) -> None:
         """Remove the files."""
         self._writer.shutdown()
         self._folder.cleanup()
+
+
+def _read_files(together: Iterable[list[Path]]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of as many files as make a part; some belong together."""
+    files: list[Path] = []
+    for more in together:
+        if files and _sum_bytes([*files, *more]) > spilling.SPILL_BYTES:
+            yield concat_rows(map(pl.read_ipc, files))
+            files = []
+        files += more
+    if files:
+        yield concat_rows(map(pl.read_ipc, files))
+
+
+def _sum_bytes(files: Iterable[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
 
 
 def concat_rows(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:

@@ -98,13 +98,14 @@ def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFram
     starts = np.flatnonzero(mark_changes(clusters))
     sizes = np.diff(starts, append=rows.height)
     sums: dict[str, Any] = {}
+    power = np.empty(rows.height)
     for each in wanted:
         effects = rows[each.name]
         values = effects.fill_null(0.0).to_numpy()
-        power = values
+        power[:] = values
         sums[each.name] = np.add.reduceat(values, starts)
         for number in SIZES if each.powers else SIZES[:1]:
-            power = power * values
+            power *= values
             sums[_name_row_power(each.name, number)] = np.add.reduceat(power, starts)
         known = effects.is_not_null().to_numpy() if effects.null_count() else None
         counts = sizes if known is None else np.add.reduceat(known.astype(np.int64), starts)

@@ -261,7 +261,7 @@ class Store(GroupedRows):
         if self._by_group.are_groups_small:
             return self._by_group
         self._spilled = SpilledRows(self._task)
-        for table in self._by_group.tables():
+        for table in self._by_group.cut_parts():
             self._spilled.add(_merge_groups([table]))
         self._by_group.remove()
         self._by_group = None

@@ -7,6 +7,7 @@ needed, Σ share², Σ share³ and Σ share⁴, and these add up over parts of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 _LEAST_LEFT = 1e-9  # of the variance, where one cluster is nearly all there is
@@ -38,6 +39,7 @@ class Clusters:
         return cls(clusters, float(clusters), float(left), clusters / left if left > 0 else inf)
 
     @classmethod
+    @lru_cache(maxsize=4096)  # the values of a group have the same clusters, and often all groups
     def of_powers(cls, count: int, total: float, powers: tuple[float, float, float]) -> Clusters:
         """Return the clusters by Σ size, and Σ size², Σ size³ and Σ size⁴.
 
@@ -46,9 +48,7 @@ class Clusters:
         """
         if count < _FEWEST or not total or not powers[0]:
             return cls.of(count)
-        second, third, fourth = (
-            power / total**exponent for power, exponent in zip(powers, (2, 3, 4), strict=True)
-        )
+        second, third, fourth = powers[0] / total**2, powers[1] / total**3, powers[2] / total**4
         left = max(_LEAST_LEFT, 1 - 2 * third / second + second)
         return cls(count, 1 / second, max(1.0, second**2 / fourth - 1), 1 / left)
 
