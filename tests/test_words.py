@@ -20,7 +20,8 @@ VERBS = frozenset(
     add adjust agree allow annotate answer append apply arrange ask assemble assume attempt
     attribute audit average
     batch begin bend bootstrap bound break build calibrate call cancel change check choose classify
-    clean clip close code collect combine compare complete compute configure conform consume
+    clean clip close code collect combine compare complete compute concat configure conform
+    consume
     convert copy correct count create cut decide declare decode decompress delete describe detect
     determine diff disable do download draw drop dump encode end ensure escape estimate evaluate
     examine exit explain explode export express extend extract fail fetch fill filter find finish fit flag
@@ -54,9 +55,9 @@ PRIVATE_NOUNS = (
 )
 NOUNS = frozenset(
     """
-    calipers catalogue centre centre_column cosine doctor init jaccard mean metric_named metrics_of
-    nearest option part quantile reason session_folder shown strengths_of_wins timed total
-    total_column
+    at_least at_most calipers catalogue category centre centre_column concat constant cosine doctor
+    init jaccard layer mean metric_named metrics_of nearest option part quantile quantity reason
+    session_folder shown strengths_of_wins timed total total_column
     """.split()
 )
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
