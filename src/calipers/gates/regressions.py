@@ -51,11 +51,6 @@ class Change:
     worse: int | None = None  # None where there are no values of tasks
     reason: str | None = None  # why it has no interval
 
-    @property
-    def difference(self) -> float:
-        """Return how far the value moved."""
-        return self.value - self.baseline
-
 
 def change_of(
     name: str,
@@ -63,7 +58,6 @@ def change_of(
     now: RecordedGroup,
     *,
     confidence: float,
-    seed: int = 0,
     clusters: Mapping[str, Any] | None = None,
 ) -> Change | None:
     """Return how a metric changed: paired by task where it is a mean over rows, else unpaired.
@@ -74,7 +68,7 @@ def change_of(
     feature = find_feature(name)
     old, new = (group.tasks.get(feature or "") for group in (before, now))
     if old is not None and new is not None:
-        return _compare_paired(metric, old, new, confidence, seed, clusters)
+        return _compare_paired(metric, old, new, confidence, clusters)
     if name not in before.metrics or name not in now.metrics:
         return None
     return _compare_unpaired(name, before, now, confidence)
@@ -85,7 +79,6 @@ def _compare_paired(
     old: FeatureByTask,
     new: FeatureByTask,
     confidence: float,
-    seed: int,
     clusters: Mapping[str, Any] | None,
 ) -> Change | None:
     common, here, there = np.intersect1d(
@@ -111,7 +104,7 @@ def _compare_paired(
         pair_scale(metric),
         weight="row",
         confidence=confidence,
-        seed=seed,
+        seed=0,
         resamples=_FLIPS,
         clusters=labels,
     )
@@ -204,21 +197,17 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         if verdict == "inconclusive"
         else None,
         failing=judge.run.failing(name, threshold, None) if verdict == "fail" else check.failing,
-        change=_dump(change, margin),
+        change={
+            "baseline": change.baseline,
+            "difference": change.value - change.baseline,
+            "low": change.low,
+            "high": change.high,
+            "margin": margin,
+            "p_value": change.p_value,
+            "test": change.test,
+            "n_pairs": change.tasks,
+        },
     )
-
-
-def _dump(change: Change, margin: float) -> dict[str, Any]:
-    return {
-        "baseline": change.baseline,
-        "difference": change.difference,
-        "low": change.low,
-        "high": change.high,
-        "margin": margin,
-        "p_value": change.p_value,
-        "test": change.test,
-        "n_pairs": change.tasks,
-    }
 
 
 def _make_threshold(change: Change, margin: float, scale: Scale) -> Threshold:

@@ -59,9 +59,8 @@ class Check:
     reason: str | None = None
     n: int = 0  # rows, or tasks, behind the value
     missing: int = 0  # rows without one
-    undecided: Undecided = field(
-        default_factory=Undecided
-    )  # of these, what may not be left out in silence
+    # Of these, what may not be left out in silence.
+    undecided: Undecided = field(default_factory=Undecided)
     by: Mapping[str, Any] = field(default_factory=dict)
     risk: Risk | None = None
     description: str | None = None

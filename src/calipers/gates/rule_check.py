@@ -70,9 +70,7 @@ class MeasuredRun:
     confidence: float = 0.95  # of its intervals
     judges: tuple[JudgedBy, ...] = ()  # who made its judged values
     calibrations: tuple[Calibration, ...] = ()
-    flagged: Mapping[str, int] = field(
-        default_factory=dict
-    )  # runs that judges decided, by category
+    flagged: Mapping[str, int] = field(default_factory=dict)  # decided by judges, by category
     all_flagged: int = 0  # records with flags, whatever they decide
     now: RecordedGroup | None = None  # what a baseline would keep of it
     clusters: Mapping[str, Any] | None = None  # of its tasks

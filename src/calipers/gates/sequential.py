@@ -147,13 +147,8 @@ class CheckSequence:
         """Return what is certain so far."""
         on = self.demand.on
         if self.why_not is not None or on is None:
-            return Standing(
-                name=self.demand.name,
-                decided=None,
-                tasks=0,
-                of=len(self._tasks),
-                why_not=self.why_not,
-            )
+            of, why_not = len(self._tasks), self.why_not
+            return Standing(name=self.demand.name, decided=None, tasks=0, of=of, why_not=why_not)
         if on.is_exact:
             around = self._bound_all()
         else:

@@ -13,13 +13,15 @@ from itertools import chain, groupby
 
 _DROPPED = ("Mn", "Me", "Cf")  # accents, and characters that are not seen
 _LOOK_ALIKES = {
-    **dict(zip("асеорхуіѕјԁһӏқвкмнтгпиԛԝ", "aceopxyisjdhlkbkmhtrnuqw", strict=True)),
-    **dict(zip("αβεικνορτυχγηωϲϳ", "abeikvoptuxynwcj", strict=True)),
-    **dict(zip("ıɑɡʟɩɪꞁℓ", "iagliill", strict=True)),
+    **str.maketrans("асеорхуіѕјԁһӏқвкмнтгпиԛԝ", "aceopxyisjdhlkbkmhtrnuqw"),
+    **str.maketrans("αβεικνορτυχγηωϲϳ", "abeikvoptuxynwcj"),
+    **str.maketrans("ıɑɡʟɩɪꞁℓ", "iagliill"),
 }
-_CYRILLIC = dict(zip("абвгдезиклмнопрстуфыэіј", "ABVGDEZIKLMNOPRSTUFYQIJ", strict=True)) | {
-    **dict(zip("жхцчшщюя", ("ZH", "KH", "TS", "CH", "SH", "SHCH", "YU", "YA"), strict=True)),
-    **dict.fromkeys("ъь", ""),
+_CYRILLIC = {
+    **str.maketrans("абвгдезиклмнопрстуфыэіј", "ABVGDEZIKLMNOPRSTUFYQIJ", "ъь"),
+    **dict(
+        zip(map(ord, "жхцчшщюя"), ["ZH", "KH", "TS", "CH", "SH", "SHCH", "YU", "YA"], strict=True)
+    ),
 }
 _DIGITS = dict(zip("013457@$!", "oieastasi", strict=True))
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
@@ -46,7 +48,7 @@ def list_readings(folded: str) -> Iterator[str]:
     >>> list(list_readings("1gn0r3 it")), list(list_readings("p a s s  it"))
     (['ignore it'], ['pass  it'])
     """
-    latin = folded if folded.isascii() else folded.translate(_map_latin())
+    latin = folded if folded.isascii() else folded.translate(_LOOK_ALIKES)
     if latin != folded:
         yield latin
     plain = _MIXED.sub(_replace_digits, latin)
@@ -65,7 +67,7 @@ def as_ascii(folded: str) -> str:
     """
     if folded.isascii():
         return folded
-    return _FOREIGN.sub("~", folded.translate(_map_capitals()))
+    return _FOREIGN.sub("~", folded.translate(_CYRILLIC))
 
 
 def find_reversed(text: str) -> Iterator[str]:
@@ -85,16 +87,6 @@ def read_tags(text: str) -> str:
 def _list_dropped() -> dict[int, None]:
     every = chain(range(_LAST_LETTER), _TAGS)
     return {at: None for at in every if unicodedata.category(chr(at)) in _DROPPED}
-
-
-@cache
-def _map_capitals() -> dict[int, str]:
-    return {ord(one): capital for one, capital in _CYRILLIC.items()}
-
-
-@cache
-def _map_latin() -> dict[int, str]:
-    return {ord(one): latin for one, latin in _LOOK_ALIKES.items()}
 
 
 def _replace_digits(found: re.Match[str]) -> str:

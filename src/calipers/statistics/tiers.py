@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import inf, sqrt
 
 import numpy as np
@@ -119,21 +120,9 @@ def independent_ratio_bounds(
 def range_bounds(bounds: Sequence[Bounds]) -> Bounds:
     """Return the least and the greatest range (max − min) of values within these bounds."""
     lows, highs = zip(*bounds, strict=True)
-    return max(0.0, max(lows) - min(highs)), _find_widest(bounds)
-
-
-def _find_widest(bounds: Sequence[Bounds]) -> float:
-    """Return the greatest difference of two values: one at its upper, one at its lower bound."""
-    if len(bounds) == 1:
-        return 0.0
-    by_top = sorted(range(len(bounds)), key=lambda place: -bounds[place][1])[:2]
-    by_bottom = sorted(range(len(bounds)), key=lambda place: bounds[place][0])[:2]
-    return max(
-        bounds[top][1] - bounds[bottom][0]
-        for top in by_top
-        for bottom in by_bottom
-        if top != bottom
-    )
+    # The greatest difference of two values: one at its upper, one at its lower bound.
+    widest = max((top[1] - bottom[0] for top, bottom in permutations(bounds, 2)), default=0.0)
+    return max(0.0, max(lows) - min(highs)), widest
 
 
 def variance_bounds(bounds: Sequence[Bounds]) -> Bounds:

@@ -128,20 +128,17 @@ def _find_script(letter: str) -> str:
     return _SCRIPT_OF.get(ord(letter) >> 7, "other") if letter > "ɏ" else "latin"
 
 
-def _list_blocks() -> Iterator[tuple[int, str]]:
-    """Yield the blocks of 128 code points that belong to a script."""
-    ranges = {
-        "latin": (0x1E00, 0x1F00), "greek": (0x0380, 0x0400), "cyrillic": (0x0400, 0x0580),
-        "hebrew": (0x0580, 0x0600), "arabic": (0x0600, 0x0780), "devanagari": (0x0900, 0x0980),
-        "bengali": (0x0980, 0x0A00), "tamil": (0x0B80, 0x0C00), "telugu": (0x0C00, 0x0C80),
-        "thai": (0x0E00, 0x0E80), "kana": (0x3000, 0x3100), "han": (0x3400, 0xA000),
-        "hangul": (0xAC00, 0xD800),
-    }  # fmt: skip
-    for script, (first, end) in ranges.items():
-        for block in range(first >> 7, end >> 7):
-            yield block, script
-
-
-_SCRIPT_OF = dict(_list_blocks())
+_RANGES = {
+    "latin": (0x1E00, 0x1F00), "greek": (0x0380, 0x0400), "cyrillic": (0x0400, 0x0580),
+    "hebrew": (0x0580, 0x0600), "arabic": (0x0600, 0x0780), "devanagari": (0x0900, 0x0980),
+    "bengali": (0x0980, 0x0A00), "tamil": (0x0B80, 0x0C00), "telugu": (0x0C00, 0x0C80),
+    "thai": (0x0E00, 0x0E80), "kana": (0x3000, 0x3100), "han": (0x3400, 0xA000),
+    "hangul": (0xAC00, 0xD800),
+}  # fmt: skip
+_SCRIPT_OF = {  # by blocks of 128 code points
+    block: script
+    for script, (first, end) in _RANGES.items()
+    for block in range(first >> 7, end >> 7)
+}
 
 KINDS = (Language,)

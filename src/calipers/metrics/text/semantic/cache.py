@@ -81,10 +81,7 @@ class ScoreCache:
         except ValueError:
             self._cache.drop(name)
             return
-        keys = rows["key"].tobytes()
-        numbers = (rows[name].tolist() for name in ("precision", "recall", "cut"))
-        for at, match in enumerate(zip(*numbers, strict=True)):
-            self._scores[keys[at * _KEY_BYTES : (at + 1) * _KEY_BYTES]] = Match(*match)
+        self._scores |= {key: Match(*match) for key, *match in rows.tolist()}
         self._files.append(name)
 
     def _write(self, scores: Mapping[bytes, Match]) -> None:

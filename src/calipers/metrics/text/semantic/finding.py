@@ -80,15 +80,10 @@ def _download(name: str) -> str:
                 name, revision=revision, allow_patterns=_FILES, ignore_patterns=["*/*"]
             )
         )
-    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
-        raise UsageError(
-            f"no folder, no installed package and no model of the hub is called {name}", fix=_WAYS
-        ) from error
-    except errors.OfflineModeIsEnabled as error:
-        raise UsageError(
-            f"the model {name} is not on this machine, and HF_HUB_OFFLINE is set", fix=_WAYS
-        ) from error
     except Exception as error:  # its HTTP library has errors of its own
-        raise UsageError(
-            f"the model {name} is not on this machine, and the hub cannot be reached", fix=_WAYS
-        ) from error
+        why = f"the model {name} is not on this machine, and the hub cannot be reached"
+        if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+            why = f"no folder, no installed package and no model of the hub is called {name}"
+        elif isinstance(error, errors.OfflineModeIsEnabled):
+            why = f"the model {name} is not on this machine, and HF_HUB_OFFLINE is set"
+        raise UsageError(why, fix=_WAYS) from error
