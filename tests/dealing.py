@@ -15,7 +15,7 @@ SPARK = "spark"
 SYSTEMS = "tests/systems/"  # which import what each provider and framework brings
 # Units of few and slow tests begin first, so that no process is left with one at the end.
 _SLOWEST = (
-    *(SPARK, SYSTEMS, "tests/dashboard/test_browser.py", "tests/reports/test_browser.py"),
+    *(SPARK, SYSTEMS, "tests/dashboard/test_browser", "tests/reports/test_browser"),
     *("tests/conformance/", "tests/runs/", "tests/judges/", "tests/reports/"),
 )
 

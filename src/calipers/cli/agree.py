@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calipers.cli.options import add_limits, add_option
-from calipers.cli.output import add_output_options, put
+from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
 
 
@@ -54,12 +53,12 @@ def _split_names(_: click.Context, __: click.Parameter, text: str | None) -> tup
 )
 @add_option("--seed", help="Recorded in the output; nothing is resampled.", default=0)
 @add_output_options
-def agree(files: tuple[str, ...], output_format: str, output: Path | None, **options: Any) -> None:
+def agree(files: tuple[str, ...], put: Put, **options: Any) -> None:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations."""
     from calipers.comparisons.api import agree as measure  # noqa: PLC0415 (loads Polars)
 
     result = measure(list(files), **options)
-    put(result, output_format, output)
+    put(result)
     if not result.units:
         say_empty(files)
     sys.exit(result.exit_code)

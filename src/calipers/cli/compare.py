@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,8 +13,7 @@ from calipers.cli.options import (
     add_option,
     add_path,
 )
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_notices
+from calipers.cli.output import Put, add_output_options
 
 
 @click.command(
@@ -47,13 +45,7 @@ from calipers.cli.shared import say_notices
     metavar="M",
 )
 @add_output_options
-def compare(
-    files: tuple[str, ...],
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-    **own: Any,
-) -> None:
+def compare(files: tuple[str, ...], put: Put, options: dict[str, Any], **own: Any) -> None:
     """Compare runs task by task: each metric's difference with its interval and p-value.
 
     Tasks are paired by id, several rows of one averaged first. More than two files: all pairs.
@@ -61,5 +53,4 @@ def compare(
     from calipers.comparisons.api import compare as compare_runs  # noqa: PLC0415 (loads Polars)
 
     result = compare_runs(*files, **own, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_flag
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_empty, say_notices
+from calipers.cli.output import Put, add_output_options
+from calipers.cli.shared import say_empty
 
 
 @click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))
@@ -18,14 +17,7 @@ from calipers.cli.shared import say_empty, say_notices
 @add_declared_options("doctor")
 @add_flag("--strict", "Exit with 1 where a problem or a warning was found.", "output")
 @add_output_options
-def doctor(
-    files: tuple[str, ...],
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-    *,
-    strict: bool,
-) -> None:
+def doctor(files: tuple[str, ...], put: Put, options: dict[str, Any], *, strict: bool) -> None:
     """Say what FILES hold and support, what looks wrong in them, and what to run next.
 
     Any file that `score` reads, a result folder, or a log of another tool. Exit codes: 0 also with
@@ -34,8 +26,7 @@ def doctor(
     from calipers.comparisons.doctor.api import doctor as examine  # noqa: PLC0415 (loads Polars)
 
     result = examine(list(files), strict=strict, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)
     if not result.records and not any(each.unreadable for each in result.files):
         say_empty(files)
     sys.exit(result.exit_code)

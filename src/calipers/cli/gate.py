@@ -15,8 +15,8 @@ from calipers.cli.options import (
     add_option,
     add_path,
 )
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_empty, say_notices, show_progress
+from calipers.cli.output import Put, add_output_options
+from calipers.cli.shared import say_empty, show_progress
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 
 
@@ -51,8 +51,7 @@ def gate(
     policy: Path,
     junit: Path | None,
     sarif: Path | None,
-    output_format: str,
-    output: Path | None,
+    put: Put,
     options: dict[str, Any],
     **own: Any,
 ) -> None:
@@ -65,9 +64,8 @@ def gate(
 
     with show_progress() as show:
         result = decide(list(files), policy=policy, progress=show, **own, **options)
-    say_notices(result.notices)
     write_verdict(result, decided_by=policy, junit=junit, sarif=sarif)
-    put(result, output_format, output)
+    put(result)
     if not result.records:
         say_empty(files)
     sys.exit(result.exit_code)

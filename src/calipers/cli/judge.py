@@ -12,8 +12,8 @@ import click
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_empty, say_notices
+from calipers.cli.output import Put, add_output_options
+from calipers.cli.shared import say_empty
 from calipers.support.errors import UsageError
 
 
@@ -66,13 +66,7 @@ judge.add_command(calibrate)
     metavar="FILE",
 )
 @add_output_options
-def audit(
-    files: tuple[str, ...],
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-    **own: Any,
-) -> None:
+def audit(files: tuple[str, ...], put: Put, options: dict[str, Any], **own: Any) -> None:
     """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items.
 
     Of answers to the same task: whether longer ones, or those of the judge's own model, score more.
@@ -82,8 +76,7 @@ def audit(
     from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **own, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)
     if not result.judged:
         say_empty(files, "judgments" if result.records else "records")
     sys.exit(result.exit_code)

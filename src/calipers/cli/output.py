@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from calipers.cli.options import F, add_option, add_path
-from calipers.cli.shared import open_console, write
+from calipers.cli.shared import open_console, say_notices, write
 from calipers.support.errors import UsageError, make_write_error
 
 _PARQUET = "parquet"
 _FORMATS = ("table", "json", "csv", "markdown", "latex", _PARQUET)
 
 
+Put = Callable[[Any], None]
+
+
 def add_output_options(command: F, further: tuple[str, ...] = ()) -> F:
-    """Add the options of every command whose result has several formats, and further formats."""
+    """Add the options of every command whose result has several formats, and further formats.
+
+    Its function gets them as `put`, which shows a result accordingly.
+    """
+
+    @wraps(command)
+    def call(output_format: str, output: Path | None, **values: Any) -> Any:
+        put = partial(_put_result, output_format=output_format, output=output)
+        return command(put=put, **values)
+
     text = "Write the result to FILE instead of standard output."
     to_file = add_path("-o", "--output", help=text, group="output")
-    return add_format_option(*_FORMATS, *further)(to_file(command))
+    return add_format_option(*_FORMATS, *further)(to_file(cast("F", call)))
 
 
 def add_format_option(*formats: str) -> Callable[[F], F]:
@@ -35,8 +48,9 @@ def add_format_option(*formats: str) -> Callable[[F], F]:
     )
 
 
-def put(result: Any, output_format: str, output: Path | None) -> None:
-    """Write the result to the file, or print it; only a printed table fits the terminal."""
+def _put_result(result: Any, output_format: str, output: Path | None) -> None:
+    """Say the notices, and write the result or print it; only a printed table fits the terminal."""
+    say_notices(getattr(result, "notices", ()))
     if output_format == _PARQUET:
         _write_parquet(result, output)
     elif output is not None:

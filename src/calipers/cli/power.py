@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_empty, say_notices
+from calipers.cli.output import Put, add_output_options
+from calipers.cli.shared import say_empty
 from calipers.support.errors import UsageError
 
 
@@ -75,14 +74,7 @@ def _parse_numbers(
 )
 @add_declared_options("power")
 @add_output_options
-def power(
-    base: str,
-    candidate: str | None,
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-    **own: Any,
-) -> None:
+def power(base: str, candidate: str | None, put: Put, options: dict[str, Any], **own: Any) -> None:
     """Compute how many tasks and runs detect a difference, and what the run BASE could detect.
 
     With CANDIDATE, a run of another system on the same tasks, the variance of their difference is
@@ -91,8 +83,7 @@ def power(
     from calipers.comparisons.api import power as analyse  # noqa: PLC0415 (loads Polars)
 
     result = analyse(base, candidate, **own, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)
     if not result.groups:
         say_empty(tuple(name for name in (base, candidate) if name is not None))
     sys.exit(result.exit_code)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_notices
+from calipers.cli.output import Put, add_output_options
 
 _AUTO = "auto"  # as calipers.rank(tasks="auto")
 
@@ -42,13 +40,7 @@ _AUTO = "auto"  # as calipers.rank(tasks="auto")
     "statistics",
 )
 @add_output_options
-def rank(
-    files: tuple[str, ...],
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-    **own: Any,
-) -> None:
+def rank(files: tuple[str, ...], put: Put, options: dict[str, Any], **own: Any) -> None:
     """Rank systems: value, rank and significance group of each, adjusted for all comparisons.
 
     Systems are told apart by --by; without it by model and tier, whichever has several values;
@@ -60,5 +52,4 @@ def rank(
 
     own["tasks"] = own["tasks"] or False
     result = rank_systems(*files, **own, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)

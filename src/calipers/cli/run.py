@@ -69,16 +69,13 @@ def run(
     *,
     fresh: bool,
     dry_run: bool,
-    until_decided: bool,
-    until_better: str | None,
-    evidence: str,
-    seed: int,
     shard: str | None,
     merge: bool,
     no_report: bool,
     checks: Path | None,
     junit: Path | None,
     sarif: Path | None,
+    **until: Any,  # when to stop
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
@@ -88,12 +85,6 @@ def run(
     Actions the verdict is in the step's summary too. `calipers run --merge FOLDERS… -o FOLDER`
     puts the shards of a run together, which --shard has made.
     """
-    until: dict[str, Any] = {
-        "until_decided": until_decided,
-        "until_better": until_better,
-        "evidence": evidence,
-        "seed": seed,
-    }
     file, folders = _split_arguments(suite, merge=merge)
     if dry_run:
         _estimate(file, until, shard)

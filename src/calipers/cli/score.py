@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option
-from calipers.cli.output import add_output_options, put
-from calipers.cli.shared import say_empty, say_notices, show_progress
+from calipers.cli.output import Put, add_output_options
+from calipers.cli.shared import say_empty, show_progress
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
@@ -26,13 +25,7 @@ from calipers.cli.shared import say_empty, say_notices, show_progress
     metavar="NAME[:WHERE]",
 )
 @partial(add_output_options, further=("csv-wide",))
-def score(
-    files: tuple[str, ...],
-    to: tuple[str, ...],
-    output_format: str,
-    output: Path | None,
-    options: dict[str, Any],
-) -> None:
+def score(files: tuple[str, ...], to: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
 
     Logs of Inspect, lm-eval, promptfoo, MLflow, Langfuse, OpenTelemetry and many more tools
@@ -44,8 +37,7 @@ def score(
     destinations = [read_destination(each) for each in to]  # before there is any work
     with show_progress() as show:
         result = measure(list(files), progress=show, **options)
-    say_notices(result.notices)
-    put(result, output_format, output)
+    put(result)
     if not result.records:
         say_empty(files)
     else:

@@ -49,21 +49,6 @@ _OF_PAIRS: dict[str, tuple[Level, _Measure]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgreeOptions:
-    """Everything a user can ask about agreement."""
-
-    where: Where
-    level: Level = "interval"
-    confidence: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.level not in _LEVELS:
-            raise UsageError(f"--level {self.level}: no such level", fix=" or ".join(_LEVELS))
-        check_confidence(self.confidence)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaterPair:
     """Two raters, and how far they agree on the units that both rated."""
@@ -115,11 +100,18 @@ class Agreement(Printed, Tabular):
             yield from list_metric_rows({"raters": ", ".join(raters)}, to_plain(measures))
 
 
-def agree_data(data: Any, options: AgreeOptions) -> Agreement:
-    """Return the agreement of the raters in `data`."""
-    found = read_ratings(data, options.where)
+def agree_data(data: Any, where: Where, *, level: Level, confidence: float, seed: int) -> Agreement:
+    """Return the agreement of the raters in `data`.
+
+    Raises:
+        UsageError: There is no such level of ratings or of confidence.
+    """
+    if level not in _LEVELS:
+        raise UsageError(f"--level {level}: no such level", fix=" or ".join(_LEVELS))
+    check_confidence(confidence)
+    found = read_ratings(data, where)
     raters = found.raters
-    measure = partial(_measure, found=found, options=options)
+    measure = partial(_measure, found=found, level=level, confidence=confidence)
     of_all = {n: m for n, m in _OF_ALL.items() if len(raters) > 2 or n != "cohen_kappa_mean"}  # noqa: PLR2004
     return Agreement(
         raters=raters,
@@ -134,9 +126,9 @@ def agree_data(data: Any, options: AgreeOptions) -> Agreement:
                 combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
             )
         ),
-        level=options.level,
-        confidence=options.confidence,
-        seed=options.seed,
+        level=level,
+        confidence=confidence,
+        seed=seed,
     )
 
 
@@ -144,15 +136,16 @@ def _measure(
     measures: Mapping[str, tuple[Level, _Measure]],
     table: Floats,
     found: Ratings,
-    options: AgreeOptions,
+    level: Level,
+    confidence: float,
 ) -> dict[str, Estimate]:
     """Return the measures that suit the level asked for; labels have no order and no distance."""
-    sampling = Sampling(clusters=found.clusters, confidence=options.confidence)
+    sampling = Sampling(clusters=found.clusters, confidence=confidence)
     no_numbers = Estimate(value=None, n=0, reason=f"ratings are labels, such as {found.label}")
     return {
         name: no_numbers
-        if found.label is not None and level != "nominal"
+        if found.label is not None and needed != "nominal"
         else measure(table, sampling)
-        for name, (level, measure) in measures.items()
-        if _LEVELS.index(level) <= _LEVELS.index(options.level)
+        for name, (needed, measure) in measures.items()
+        if _LEVELS.index(needed) <= _LEVELS.index(level)
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.comparisons.agree import Agreement, AgreeOptions, agree_data
+from calipers.comparisons.agree import Agreement, agree_data
 from calipers.comparisons.metric_power import REPEATS, Aim
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ranking import Better, RankOptions, rank_data
@@ -66,8 +66,7 @@ def agree(
         value=value,
         cluster=as_names(cluster),
     )
-    options = AgreeOptions(where=where, level=level, confidence=confidence, seed=seed)
-    return agree_data(data, options)
+    return agree_data(data, where, level=level, confidence=confidence, seed=seed)
 
 
 @declare_signature("compare")

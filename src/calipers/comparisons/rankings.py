@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
-from calipers.support.strict_json import to_finite, to_plain
+from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from calipers.reports.charts import Chart
 
 SCHEMA = "calipers.rank/1"
+_SYSTEM = (  # of its fields, in JSON
+    *("by", "name", "value", "low", "high", "rank", "rank_low", "rank_high", "group"),
+    *("n_tasks", "reason"),
+)
 _UNSAFE = re.compile(r"[^\w.-]+")  # in the name of a file
 
 
@@ -61,21 +65,11 @@ class RankedSystem(RankedValue):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one system."""
-        found = {
-            "by": dict(self.by),
-            "name": self.name,
-            **{name: to_finite(getattr(self, name)) for name in ("value", "low", "high")},
-            "rank": self.rank,
-            "rank_low": self.rank_low,
-            "rank_high": self.rank_high,
-            "group": self.group,
-            "n_tasks": self.n_tasks,
-            "reason": self.reason,
-        }
+        found = {name: to_plain(getattr(self, name)) for name in _SYSTEM}
         if self.strength is not None:
-            found["bradley_terry"] = asdict(self.strength)
+            found["bradley_terry"] = to_plain(self.strength)
         if self.tasks:
-            found["tasks"] = {name: asdict(each) for name, each in self.tasks.items()}
+            found["tasks"] = to_plain(self.tasks)
         return found
 
 

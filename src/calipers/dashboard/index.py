@@ -202,13 +202,10 @@ class Index:
     def read_one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a record's fields that have a value, and its measured values."""
         record, values = (
-            found.row(0, named=True)
+            {name: value for name, value in found.row(0, named=True).items() if value is not None}
             for found in (self.read_records([row]), self.read_values([row]))
         )
-        return (
-            {name: value for name, value in record.items() if value is not None},
-            {name: value for name, value in values.items() if value is not None},
-        )
+        return record, values
 
     def _read_rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
         if not rows or not names:

@@ -74,15 +74,12 @@ class Followed:
         with self._lock:
             self._read_on()
             tally = self._tally
+            counts = ("done", "errors", "truncated", "right", "decided")
             return Progress(
                 running=is_running(self._folder),
                 calls=count_planned(read_stored(self._folder / MANIFEST)),
-                done=tally.done,
-                errors=tally.errors,
-                truncated=tally.truncated,
-                right=tally.right,
-                decided=tally.decided,
                 cost_usd=tally.cost_usd if tally.priced else None,
+                **{name: getattr(tally, name) for name in counts},
             )
 
     def _read_on(self) -> None:

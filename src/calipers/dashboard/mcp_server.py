@@ -7,6 +7,7 @@ Every tool only reads, and only what the folder holds: runs and files have the n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +129,6 @@ def make_server(folder: Path) -> MCPServer:
 
 def _tell_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
     """Return the tool with errors that say what to do, and texts of bounded length."""
-    from functools import wraps  # noqa: PLC0415
-
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
 
     @wraps(tool)

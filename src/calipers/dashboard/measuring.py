@@ -104,14 +104,10 @@ class ComparedViews:
 
     def find_neighbours(self, id_: str, run: str | None) -> tuple[Flip | None, Flip | None]:
         """Return the flips before and after that of a task and run; None where there is none."""
-        places = (self.flipped["id"] == id_).arg_true() if self.flipped.height else ()
-        for at in places:
-            if _read_flip(self.flipped.row(at, named=True)).run == run:
-                beside = (self.flipped.slice(n, 1) if n >= 0 else None for n in (at - 1, at + 1))
-                return tuple(  # type: ignore[return-value]
-                    _read_flip(one.row(0, named=True)) if one is not None and one.height else None
-                    for one in beside
-                )
+        flips = list(map(_read_flip, self.flipped.iter_rows(named=True)))
+        for before, flip, behind in zip([None, *flips], flips, [*flips[1:], None], strict=False):
+            if (flip.id, flip.run) == (id_, run):
+                return before, behind
         return None, None
 
 

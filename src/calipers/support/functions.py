@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 from typing import Any
 
 from calipers.support.errors import UsageError, nearest
+from calipers.support.plugins import import_file
 from calipers.support.reloading import reload_modules
 
 Function = Callable[..., Any]
@@ -55,21 +56,16 @@ def _split_reference(reference: str, folder: Path) -> tuple[Path, str]:
 
 
 def _import_file(path: Path, folder: Path) -> Any:
-    name = f"calipers_system_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix not in SOURCE_SUFFIXES:
         raise UsageError(f"{path}: no Python file", fix="for example solver.py:answer")
-    module = importlib.util.module_from_spec(spec)
     if str(path.parent) in sys.path:  # another suite's folder may stand before it
         sys.path.remove(str(path.parent))
     sys.path.insert(0, str(path.parent))
     try:
         with reload_modules(path, folder):
-            sys.modules[name] = module  # dataclasses look their module up
-            spec.loader.exec_module(module)
+            return import_file(path, f"calipers_system_{path.stem}")
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{path}: it cannot be loaded: {type(error).__name__}: {error}",
             fix=f"see where: python {path.name}",
         ) from error
-    return module

@@ -42,21 +42,27 @@ def load_file(path: str | Path, *, fix: str) -> ModuleType:
     if file.suffix != ".py" or not file.is_file():
         what = "no such file" if not file.exists() else "no Python file"
         raise UsageError(f"{path}: {what}", fix="name a file that ends in .py")
-    name = f"calipers_file_{file.stem}_{crc32(str(file).encode()):08x}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
     try:
         with _allow_imports(file.parent):
-            spec.loader.exec_module(module)
+            _files[file] = import_file(
+                file, f"calipers_file_{file.stem}_{crc32(str(file).encode()):08x}"
+            )
     except CalipersError as error:
         raise UsageError(f"{_locate_error(file, error)}: {error.message}", fix=error.fix) from error
     except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}"
         raise UsageError(f"{_locate_error(file, error)}: {said}", fix=fix) from error
-    _files[file] = module
+    return _files[file]
+
+
+def import_file(file: Path, name: str) -> ModuleType:
+    """Run a Python file as the module of a name, whatever it raises."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
     return module
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
@@ -21,10 +21,8 @@ from calipers.dashboard.selection import PAGE_ROWS, Selected
 from calipers.dashboard.site import SiteHere, get_query
 from calipers.dashboard.timeline import make_timeline
 from calipers.dashboard.words import diff_words
-from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS
-from calipers.reports.traces.picture import draw_trace
-from calipers.support.errors import DataError
+from calipers.reports.api import trace_svg
 
 _FIRST = ("model", "tier", "run", "category", "capability")
 _VERDICTS = ("correct", "passed")
@@ -140,11 +138,7 @@ def send_trace(
     record, _ = _read_record(site.open(found).index, row)
     if not record.get("trace"):
         raise NotHere("the record has no trace")
-    chosen: Literal["agents", "tools"] = "agents" if graph == "agents" else "tools"
-    try:
-        picture = draw_trace(record["trace"], graph=chosen)
-    except BadValue as problem:
-        raise DataError(f"trace: {problem}", fix="fix the trace") from None
+    picture = trace_svg(record["trace"], graph="agents" if graph == "agents" else "tools")
     if dark:
         picture = picture.replace("<title", f"<style>{_DARK}</style><title", 1)
     headers = {"content-security-policy": _PICTURE_POLICY}

@@ -62,22 +62,9 @@ def make_environment(*others: BaseLoader) -> Environment:
         "shown": clean_text,
     }
     tables = (
-        *(
-            tabulate_audit,
-            tabulate_preferences,
-            tabulate_calibration,
-            tabulate_failures,
-            tabulate_hardest,
-            tabulate_recommendations,
-        ),
-        *(
-            tabulate_flaky,
-            tabulate_pair,
-            tabulate_pairs,
-            tabulate_score,
-            tabulate_systems,
-            tabulate_tiers,
-        ),
+        *(tabulate_audit, tabulate_preferences, tabulate_calibration, tabulate_failures),
+        *(tabulate_hardest, tabulate_recommendations, tabulate_flaky, tabulate_pair),
+        *(tabulate_pairs, tabulate_score, tabulate_systems, tabulate_tiers),
     )
     made.globals |= {table.__name__: table for table in tables}
     made.globals |= {
