@@ -13,9 +13,12 @@ from typing import Any
 import polars as pl
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.logs import Log
+from calipers.records.fields import FIELDS
+from calipers.records.logs import Log, list_readers
 from calipers.records.sources import open_sources
 from calipers.support.errors import DataError
 from tests.commands import run
@@ -110,6 +113,18 @@ def test_the_call_of_a_grader_is_none_of_the_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 def test_records_of_our_own_are_no_logs(tmp_path: Path, row: dict[str, Any], suffix: str) -> None:
     assert _format(written(tmp_path / f"a{suffix}", row, row)) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(list(FIELDS)), st.none() | st.booleans() | st.integers() | st.text()
+    )
+)
+def test_a_record_of_plain_fields_is_no_tools_log(row: dict[str, Any]) -> None:
+    """Which is why the readers are not even imported for a file that begins with one."""
+    assert not [reader.name for reader in list_readers() if reader.fits(row)]
+    for reader in list_readers():
+        reader.refuse(row, Path("records.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from calipers.metrics.declare.declaration import TASK, Aggregate
 from calipers.support.late import np
 
 _ODD = 0x1E3779B97F4A7C15  # times which numbers of tasks are spread over all numbers
+_FEW_ROWS = 10_000  # of which the repeated ones are found sooner than NumPy is loaded
 
 
 class TaskCounts:
@@ -19,7 +20,7 @@ class TaskCounts:
     def __init__(self, part: pl.DataFrame) -> None:
         self.part = part
         known = part.filter(pl.col(TASK).is_not_null()) if part[TASK].null_count() else part
-        if known[TASK].flags["SORTED_ASC"]:
+        if known[TASK].flags["SORTED_ASC"] and known.height > _FEW_ROWS:
             tasks = known[TASK].to_numpy()
             same = np.concatenate(([False], tasks[1:] == tasks[:-1], [False]))
             repeated = same[1:] | same[:-1]

@@ -214,8 +214,9 @@ def _open_file(path: Path) -> Source:
         return _open_pipe(open_pipe(path), str(path), is_ours=True)
     if not path.is_file():
         raise UsageError(f"{path}: not a file", fix="name a file, a glob, a folder, or - for stdin")
-    is_log = find_forced() is not None or find_suffix(path) in _log_suffixes()
-    reader = _READERS.get(find_suffix(path), JsonLines if is_log else None)
+    reader = _READERS.get(find_suffix(path))
+    if reader is None and (find_forced() is not None or find_suffix(path) in _log_suffixes()):
+        reader = JsonLines
     if reader is None:
         raise UsageError(
             f"{path}: unknown format {find_suffix(path) or '(no suffix)'}",
@@ -252,7 +253,8 @@ def _open_folder(path: Path) -> Source:
 def _open_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
     suffix = find_suffix(path)
-    if suffix in _log_suffixes() and not _is_plain() and (log := log_at(path, suffix)) is not None:
+    named = suffix not in _READERS and suffix in _log_suffixes()
+    if named and not _is_plain() and (log := log_at(path, suffix)) is not None:
         return log
     head = read_head(path)
     if _is_plain():

@@ -9,12 +9,6 @@ from contextlib import contextmanager
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from calipers.reports.figures import NOTHING, format_figure, strip_controls
 from calipers.reports.table import Document, Table, make_columns, make_lines, make_rows
 from calipers.statistics.intervals import wilson
@@ -39,14 +33,9 @@ _ESTIMATE = make_columns(
 def watch_run(tally: Tally) -> Iterator[None]:
     """Show a live view on a terminal, else a line now and then; both on stderr."""
     if sys.stderr.isatty():
-        console = Console(stderr=True)
-        with Live(
-            get_renderable=lambda: _draw_progress(tally),
-            console=console,
-            refresh_per_second=4,
-            transient=True,
-            redirect_stdout=False,
-        ):
+        from calipers.reports.live import show_live  # noqa: PLC0415 (only on a terminal)
+
+        with show_live(tally):
             yield
         return
     over = threading.Event()
@@ -63,13 +52,6 @@ def _say_lines(tally: Tally, over: threading.Event) -> None:
     while not over.wait(_LINE_EVERY):
         sys.stderr.write(f"{format_progress(tally)}\n")
         sys.stderr.flush()
-
-
-def _draw_progress(tally: Tally) -> RenderableType:
-    view = RichTable.grid()
-    view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
-    view.add_row(Text(format_progress(tally)))
-    return view
 
 
 def format_progress(tally: Tally) -> str:

@@ -6,6 +6,7 @@ import ast
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 
@@ -61,15 +62,23 @@ class LocalImports:
         return self._elsewhere[top]
 
 
-def _read_imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each imported name with its number of leading dots.
+def _read_imports(path: Path) -> tuple[tuple[int, str], ...]:
+    try:
+        return _list_imports(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()  # whoever calls it will hear of that
+
+
+@lru_cache(maxsize=256)  # a run looks at its systems' files several times
+def _list_imports(source: bytes) -> tuple[tuple[int, str], ...]:
+    """Return each imported name with its number of leading dots.
 
     `from a import b` gives `a.b`, whose files are those of `a` where `b` is no module.
     """
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # whoever calls it will hear of that
+    return tuple(_walk_imports(ast.parse(source)))
+
+
+def _walk_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((0, each.name) for each in node.names)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
 from copy import deepcopy
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -16,6 +20,8 @@ from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.signatures import takes_text
 from calipers.systems.spans import SpanCollector, Watched, add_spans
 
+_Work = Callable[[], None]
+_PATIENCE = 5.0  # seconds that a thread waits for its next call
 _BLOCKED = (
     "an async function blocks its event loop, and the calls beside it wait: "
     "await what takes time, or write it as a plain def, which gets a thread"
@@ -91,11 +97,47 @@ def make_fault(error: BaseException) -> Fault:
     return Fault("exception", said)
 
 
-async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
-    """Return the result of a thread; one that hangs is abandoned, and ends with the process.
+class _Threads:
+    """Threads that wait for the next call; one that hangs is abandoned, and ends with the process.
 
-    `Raised` with what it raised.
+    Each call has a context of its own, as in a new thread.
     """
+
+    def __init__(self) -> None:
+        self._idle: deque[SimpleQueue[_Work]] = deque()
+
+    def start(self, work: _Work) -> None:
+        """Do some work in a thread."""
+        try:
+            self._idle.pop().put(work)
+        except IndexError:
+            Thread(target=self._serve, args=(work,), daemon=True, name="calipers-system").start()
+
+    def _serve(self, first: _Work) -> None:
+        given: SimpleQueue[_Work] = SimpleQueue()
+        work: _Work | None = first
+        while work is not None:
+            Context().run(work)
+            work = None  # and with it the record
+            self._idle.append(given)
+            work = self._wait(given)
+
+    def _wait(self, given: SimpleQueue[_Work]) -> _Work | None:
+        """Return the next work; None where there is none for some time."""
+        try:
+            return given.get(timeout=_PATIENCE)
+        except Empty:
+            with contextlib.suppress(ValueError):
+                self._idle.remove(given)
+                return None
+            return given.get()  # it has just been given
+
+
+_threads = _Threads()
+
+
+async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> Any:
+    """Return what a function returns in a thread; raise `Raised` with what it raised."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 
@@ -116,5 +158,5 @@ async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> 
         with contextlib.suppress(RuntimeError):  # the run is over
             loop.call_soon_threadsafe(tell, result, raised)
 
-    Thread(target=work, daemon=True, name="calipers-system").start()
+    _threads.start(work)
     return await done

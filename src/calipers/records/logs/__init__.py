@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from calipers.records.bytestream import UNREADABLE
+from calipers.records.fields import FIELDS
 from calipers.records.heads import Head, read_head
 from calipers.records.json_places import read_outline
 from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
@@ -78,7 +79,7 @@ def open_table_log(path: Path, columns: Collection[str]) -> Log | None:
 
 def open_own_log(path: Path, suffix: str, head: Head | None = None) -> Log | None:
     """Return the log in a file if a user-added reader recognizes it, or None."""
-    own = [each for each in list_readers() if not _is_ours(each)]
+    own = [each for each in READERS.read_all().values() if not _is_ours(each)]
     return _log_at(path, suffix, own, head) if own else None
 
 
@@ -87,6 +88,8 @@ def log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
 
     Raises DataError for a file that belongs to a log and has no records in it.
     """
+    if head is not None and _is_plain_record(head.first):
+        return None  # the readers take a while to import
     return _log_at(path, suffix, list_readers(), head)
 
 
@@ -102,6 +105,15 @@ def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) 
         with suppress(DataError, *UNREADABLE):
             found = _find_reader(read_outline(path), known)
     return None if found is None else Log(path, found)
+
+
+def _is_plain_record(first: Any) -> bool:
+    """Say whether a JSON is made of a record's own fields, and of nothing with parts."""
+    return (
+        isinstance(first, dict)
+        and first.keys() <= FIELDS.keys()
+        and not any(isinstance(value, list | dict) for value in first.values())
+    )
 
 
 def _find_reader(first: Any, known: list[LogReader]) -> LogReader | None:

@@ -32,7 +32,9 @@ _KINDS = {
 class StrictModel(BaseModel):
     """Types as written, no unknown keys, frozen once read."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, defer_build=True
+    )
 
     @model_validator(mode="before")
     @classmethod
