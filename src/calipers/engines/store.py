@@ -17,7 +17,7 @@ import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
-from calipers.engines.group_files import GroupFiles, concat_rows
+from calipers.engines.group_files import GroupFiles, combine_rows
 from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
@@ -307,7 +307,7 @@ def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     last = max((int(each.max()) for each in codes if len(each)), default=0)
     if last >= _FEW_GROUPS or not all(map(_are_in_order, codes)):
         order = order_codes(np.concatenate(codes))
-        merged = concat_rows(tables)
+        merged = combine_rows(tables)
         merged = merged if order is None else merged[pl.Series(order, dtype=pl.UInt32)]
         return merged.with_columns(pl.col(GROUP).set_sorted())
     if len(tables) == 1:
@@ -320,5 +320,5 @@ def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         for start, end in [(bound[code], bound[code + 1])]
         if start < end
     ]
-    merged = concat_rows(pieces or tables)
+    merged = combine_rows(pieces or tables)
     return merged.with_columns(pl.col(GROUP).set_sorted())
