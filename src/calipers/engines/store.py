@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
 _FEW_GROUPS = 64  # so many pieces of each table are put together one by one
+_FEW_ROWS = 50_000  # whose order would take longer than it saves
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
 """Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
@@ -78,7 +79,8 @@ class GroupedRows(ABC):
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
         if self.is_held:
             [part] = self.parts()
-            yield HeldRows(part, self.codes) if has_repeated(part[TASK]) else self
+            is_worth_it = part.height > _FEW_ROWS and has_repeated(part[TASK])
+            yield HeldRows(part, self.codes) if is_worth_it else self
         else:
             yield self
 
