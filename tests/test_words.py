@@ -47,10 +47,8 @@ NOUN_FOLDERS = ("cli/", "statistics/")  # commands, and functions named after th
 # Where private functions may be nouns still: this list only shrinks.
 PRIVATE_NOUNS = (
     "engines/",
-    "metrics/cost/",
     "records/",
     "runs/",
-    "scores/",
     "systems/",
 )
 NOUNS = frozenset(

@@ -41,7 +41,7 @@ class GroupFiles:
             self._writing = None
 
     def _write(self, tables: list[pl.DataFrame]) -> None:
-        rows = concat_rows(tables)
+        rows = combine_rows(tables)
         tables.clear()
         shares = (rows[GROUP].to_numpy() % _SHARES).astype(np.uint8)
         rows = rows[pl.Series(np.argsort(shares, kind="stable"), dtype=pl.UInt32)]
@@ -81,17 +81,17 @@ def _read_files(together: Iterable[list[Path]]) -> Iterator[pl.DataFrame]:
     files: list[Path] = []
     for more in together:
         if files and _sum_bytes([*files, *more]) > spilling.SPILL_BYTES:
-            yield concat_rows(map(pl.read_ipc, files))
+            yield combine_rows(map(pl.read_ipc, files))
             files = []
         files += more
     if files:
-        yield concat_rows(map(pl.read_ipc, files))
+        yield combine_rows(map(pl.read_ipc, files))
 
 
 def _sum_bytes(files: Iterable[Path]) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def concat_rows(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def combine_rows(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return all rows in one piece, from which some are taken several times as fast."""
     return pl.concat(tables, how="diagonal").rechunk()

@@ -291,7 +291,7 @@ def _sum_clusters(
 
     def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
         coded = encode_groups(table, codes)
-        return look_up(rows, coded) if [*on] == [GROUP] else join_table(rows, coded, on)
+        return look_up(rows, coded, len(codes)) if [*on] == [GROUP] else join_table(rows, coded, on)
 
     def clusters_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         rows = TaskCounts(part).repeated if cluster == TASK else part

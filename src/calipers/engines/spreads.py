@@ -52,11 +52,9 @@ def join_table(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
     return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
 
 
-def look_up(rows: Frame, table: pl.DataFrame) -> Frame:
-    """Return the join on groups that small numbers stand for: a row of the table for each."""
-    places = pl.DataFrame(
-        {GROUP: range(table[GROUP].max() + 1)}, schema={GROUP: table.schema[GROUP]}
-    )
+def look_up(rows: Frame, table: pl.DataFrame, groups: int) -> Frame:
+    """Return the join on groups, so many, that small numbers stand for."""
+    places = pl.DataFrame({GROUP: range(groups)}, schema={GROUP: table.schema[GROUP]})
     by_number = places.join(table, on=GROUP, how="left", maintain_order="left").drop(GROUP)
     native: pl.LazyFrame = rows.to_native()
     found = (pl.lit(column).gather(pl.col(GROUP)).alias(column.name) for column in by_number)

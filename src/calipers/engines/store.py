@@ -17,7 +17,7 @@ import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
-from calipers.engines.group_files import GroupFiles, concat_rows
+from calipers.engines.group_files import GroupFiles, combine_rows
 from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
 _FEW_GROUPS = 64  # so many pieces of each table are put together one by one
+_FEW_ROWS = 50_000  # whose order would take longer than it saves
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
 """Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
@@ -78,7 +79,8 @@ class GroupedRows(ABC):
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
         if self.is_held:
             [part] = self.parts()
-            yield HeldRows(part, self.codes) if has_repeated(part[TASK]) else self
+            is_worth_it = part.height > _FEW_ROWS and has_repeated(part[TASK])
+            yield HeldRows(part, self.codes) if is_worth_it else self
         else:
             yield self
 
@@ -307,7 +309,7 @@ def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     last = max((int(each.max()) for each in codes if len(each)), default=0)
     if last >= _FEW_GROUPS or not all(map(_are_in_order, codes)):
         order = order_codes(np.concatenate(codes))
-        merged = concat_rows(tables)
+        merged = combine_rows(tables)
         merged = merged if order is None else merged[pl.Series(order, dtype=pl.UInt32)]
         return merged.with_columns(pl.col(GROUP).set_sorted())
     if len(tables) == 1:
@@ -320,5 +322,5 @@ def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         for start, end in [(bound[code], bound[code + 1])]
         if start < end
     ]
-    merged = concat_rows(pieces or tables)
+    merged = combine_rows(pieces or tables)
     return merged.with_columns(pl.col(GROUP).set_sorted())

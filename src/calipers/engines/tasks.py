@@ -51,7 +51,8 @@ class TaskCounts:
 
 def has_repeated(numbers: pl.Series) -> bool:
     """Say whether any number is there twice."""
-    return numbers.n_unique() < len(numbers)
+    known = numbers.drop_nulls()
+    return known.n_unique() < len(known)
 
 
 def has_few_values(aggregate: Aggregate) -> bool:

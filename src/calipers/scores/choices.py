@@ -68,7 +68,7 @@ def read_options(
     layers = run_layers(data)
     asked = plain.get("policy") or policy
     if asked is not None:
-        layers = [each for each in layers if each.source != _of_run(POLICY)]
+        layers = [each for each in layers if each.source != _name_source(POLICY)]
         layers.append(read_policy_layer(asked))
     for option in known.values():
         if option.read is not None and option.name in plain:
@@ -76,13 +76,13 @@ def read_options(
     found = merge_layers([*layers, Layer(None, explicit)], **plain, **more)
     if command in _SHOWS_ITS_RUN:
         return found
-    return replace(found, notices=(*found.notices, *_of_the_run(layers)))
+    return replace(found, notices=(*found.notices, *_note_run(layers)))
 
 
-def _of_the_run(layers: Iterable[Layer]) -> Iterator[str]:
+def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
     """Yield that metrics are measured as the run that the records are of measured them."""
     for layer in layers:
-        if layer.values and layer.source in (_of_run(SUITE), _of_run(POLICY)):
+        if layer.values and layer.source in (_name_source(SUITE), _name_source(POLICY)):
             said = (f"{list_metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
             yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
 
@@ -250,11 +250,11 @@ def _read_run_layers(folder: Path) -> list[Layer]:
     if not isinstance(stored, dict):
         return []
     return [
-        Layer(_of_run(kind), locate(read_metric_settings(values), folder))
+        Layer(_name_source(kind), locate(read_metric_settings(values), folder))
         for kind in (SUITE, POLICY)
         if isinstance(values := stored.get(kind), dict) and values
     ]
 
 
-def _of_run(kind: str) -> str:
+def _name_source(kind: str) -> str:
     return f"the {kind} of the run"

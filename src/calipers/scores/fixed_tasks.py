@@ -22,13 +22,13 @@ def add_fixed_intervals(
     """Return the group with intervals from the noise of runs alone, null where it is unknown."""
     of_metric = {metric.name: metric for metric in metrics}
     found = {
-        name: _fix_interval(each, of_metric[name], totals, confidence)
+        name: _replace_interval(each, of_metric[name], totals, confidence)
         for name, each in group.metrics.items()
     }
     return replace(group, metrics=found)
 
 
-def _fix_interval(
+def _replace_interval(
     measured: Measured, metric: Metric, totals: Totals, confidence: float
 ) -> Measured:
     influence = metric.influence

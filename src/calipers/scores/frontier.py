@@ -53,7 +53,7 @@ def find_frontier(
         solved=len(solved) + unknown,
         unknown_cost=unknown,
         cost_of_pass=_average_tasks(solved, unknown, bests.height),
-        solved_cost_of_pass=_mean(solved),
+        solved_cost_of_pass=_average(solved),
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
         groups=tuple(OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()),
@@ -77,14 +77,14 @@ def _average_tasks(solved: pl.Series, unknown: int, tasks: int) -> float | None:
     """Return the mean over all tasks: null if a cost is unknown, infinite if a task is unsolved."""
     if unknown:
         return None
-    return inf if len(solved) < tasks else _mean(solved)
+    return inf if len(solved) < tasks else _average(solved)
 
 
-def _mean(values: pl.Series) -> float | None:
+def _average(values: pl.Series) -> float | None:
     return float(values.mean()) if len(values) else None  # type: ignore[arg-type]
 
 
 def _estimate_interval(values: pl.Series, confidence: float) -> Interval:
     """Return the interval over tasks, which are the sampled units."""
     spread = float(values.var(ddof=0) or 0.0) / max(1, len(values))  # type: ignore[arg-type]
-    return t_interval(_mean(values) or 0.0, spread, len(values), confidence)
+    return t_interval(_average(values) or 0.0, spread, len(values), confidence)

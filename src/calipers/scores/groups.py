@@ -27,7 +27,7 @@ from calipers.statistics.intervals import NO_BOUND, Interval
 
 def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Return the groups with their values, by their texts, in the order to show them."""
-    metrics = _adapt_metrics(plan.restrict(outcome.present).metrics, outcome)
+    metrics = _settle_metrics(plan.restrict(outcome.present).metrics, outcome)
     keys = sort_keys(outcome.groups, plan.by)
     groups = {
         text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
@@ -63,7 +63,7 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
     return dict(zip(groups, map(_with_warning, shown), strict=True))
 
 
-def _adapt_metrics(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
+def _settle_metrics(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
     """Return the metrics adapted to these values: some are shares, or are not."""
     return [
         settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)

@@ -214,14 +214,14 @@ def _join(plans: Sequence[Plan]) -> Plan:
         first,
         metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
         whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
-        described=_unite_features(plan.described for plan in plans),
+        described=_merge_features(plan.described for plan in plans),
         medians=tuple(dict.fromkeys(each for plan in plans for each in plan.medians)),
-        binned=_unite_features(plan.binned for plan in plans),
-        widely_binned=_unite_features(plan.widely_binned for plan in plans),
-        tallied=_unite_features(plan.tallied for plan in plans),
+        binned=_merge_features(plan.binned for plan in plans),
+        widely_binned=_merge_features(plan.widely_binned for plan in plans),
+        tallied=_merge_features(plan.tallied for plan in plans),
     )
 
 
-def _unite_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
+def _merge_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
     """Return each feature once; the text of who judged is made for each plan."""
     return tuple({each.name: each for features in of_plans for each in features}.values())

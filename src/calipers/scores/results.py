@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.scores.group_results import (
+    ALL_FAILED,
+    Group,
+    Histogram,
+    JudgedBy,
+    Measured,
+    ReliabilityBin,
+)
 from calipers.scores.tier_results import (
     BoundedValue,
     FlakyTask,
@@ -15,16 +23,13 @@ from calipers.scores.tier_results import (
     PerTask,
     Tiers,
 )
-from calipers.statistics.estimates import Corrected
 from calipers.support.errors import (
     EXIT_INCOMPLETE,
     EXIT_PASS,
     NotFoundError,
-    nearest,
     require_extra,
 )
 from calipers.support.printing import Printed
-from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -53,175 +58,7 @@ __all__ = [
 ]
 
 SCHEMA = "calipers.score/1"
-ALL_FAILED = "every call failed"
 _NAMED_GROUPS = 6  # in a message
-
-Number = int | float  # a count that is read back stays whole
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A metric's value in a group, and how many rows stand behind it."""
-
-    value: float | None
-    n: int
-    missing: int
-    reason: str | None = None
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    interval: str | None = None
-    interval_reason: str | None = None  # why it lacks a bound
-    scope: str | None = None  # what alone the interval holds for, where not for further tasks
-    # Of a share: as many independent rows would say as much. It is not stored.
-    worth: float | None = field(default=None, compare=False)
-    extras: Mapping[str, Number | str | None] = field(default_factory=dict)
-    corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
-
-    def __post_init__(self) -> None:
-        if (self.value is None) != (self.reason is not None):
-            raise ValueError("a null needs a reason, and only a null has one")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the contract's JSON of one metric."""
-        return {
-            "value": to_finite(self.value),
-            "low": to_finite(self.low),
-            "high": to_finite(self.high),
-            "stderr": to_finite(self.stderr),
-            "interval": self.interval,
-            "n": self.n,
-            "missing": self.missing,
-            "reason": self.reason,
-            **({"interval_reason": self.interval_reason} if self.interval_reason else {}),
-            **({"scope": self.scope} if self.scope else {}),
-            **self.extras,
-            **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
-    """How many values lie between one edge and the next, the last edge itself counted in."""
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one histogram."""
-        return {"edges": list(self.edges), "counts": list(self.counts)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityBin:
-    """The answers whose confidence lies above one edge and up to the next."""
-
-    low: float
-    high: float
-    n: int
-    confidence: float  # the mean
-    accuracy: float
-    accuracy_low: float | None
-    accuracy_high: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one bin."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedBy:
-    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
-
-    value: str  # passed, impl_rate, or the rubric's name
-    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
-    rows: int
-    rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
-    flagged: int = 0  # of the rows, those whose text seems to address the judge
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one judge."""
-        members = [{"model": model, "rubric_hash": of or None} for model, of in self.members]
-        flagged = {"flagged": self.flagged} if self.flagged else {}
-        return {"value": self.value, "by": members, "rows": self.rows, **flagged}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The records that share a key, and what was measured on them."""
-
-    by: Mapping[str, Any]
-    records: int
-    errors: int
-    metrics: Mapping[str, Measured]
-    statistics: Mapping[str, Mapping[str, Number | None] | None] | None = None  # of profile tiers
-    grade: str | None = None
-    grade_interval: tuple[str, str] | None = None  # the grades of the median composite's bounds
-    median_composite: BoundedValue | None = None  # what the grade rests on
-    histograms: Mapping[str, Histogram | None] = field(default_factory=dict)  # with a profile
-    truncated: int = 0  # replies that were cut off; they are in the metrics
-    reliability: tuple[ReliabilityBin, ...] = ()  # with a profile, where confidence is stated
-    judges: tuple[JudgedBy, ...] = ()  # where that was asked for
-    flagged: int | None = None  # judged records whose text seems to address the judge
-    failures: int = 0  # failed calls that count as failures (--errors fail)
-
-    @property
-    def warning(self) -> str | None:
-        """What to know before relying on these values: how many calls failed; None if none did."""
-        if self.failures:
-            return f"{self.failures:,} of {self.records:,} calls failed and count as failures"
-        if self.errors:
-            return (
-                f"{self.errors:,} of {self.records:,} calls failed and are in no metric; "
-                "--errors fail counts them as failures"
-            )
-        return None
-
-    def __getitem__(self, metric: str) -> Measured:
-        """Return a metric's value in this group.
-
-        Raises:
-            NotFoundError: It was not measured.
-        """
-        if metric not in self.metrics:
-            raise NotFoundError(
-                f"no metric {metric!r} was measured", fix=nearest(str(metric), self.metrics)
-            )
-        return self.metrics[metric]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the contract's JSON of one group."""
-        tiers = {
-            "statistics": self._dump_statistics(),
-            "grade": self.grade,
-            "grade_interval": self.grade_interval and list(self.grade_interval),
-            "median_composite": self.median_composite and self.median_composite.to_dict(),
-        }
-        histograms = {
-            name: None if found is None else found.to_dict()
-            for name, found in self.histograms.items()
-        }
-        reliability = [each.to_dict() for each in self.reliability]
-        return {
-            "by": dict(self.by),
-            "records": self.records,
-            "errors": self.errors,
-            "truncated": self.truncated,
-            **({"failures": self.failures} if self.failures else {}),
-            **({} if self.warning is None else {"warning": self.warning}),
-            "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
-            **({} if self.statistics is None else tiers),
-            **({"histograms": histograms} if histograms else {}),
-            **({"reliability": reliability} if reliability else {}),
-            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
-            **({} if self.flagged is None else {"flagged": self.flagged}),
-        }
-
-    def _dump_statistics(self) -> dict[str, dict[str, Any] | None]:
-        return {
-            name: None if found is None else {key: to_finite(value) for key, value in found.items()}
-            for name, found in (self.statistics or {}).items()
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def add_evidence(
             all_at_once=level,
             seed=plan.seed,
         )
-        found.append(_of_family(each, family))
+        found.append(_complete_tiers(each, family))
     return found
 
 
@@ -70,7 +70,7 @@ def _make_key(by: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in by.items() if name != TIER})
 
 
-def _of_family(tiers: Tiers, family: Family) -> Tiers:
+def _complete_tiers(tiers: Tiers, family: Family) -> Tiers:
     medians = {
         name: group.median_composite
         for name, group in family.groups.items()

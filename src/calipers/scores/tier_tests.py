@@ -59,12 +59,12 @@ def _test_tiers(tiers: Tiers, family: Family) -> Iterator[tuple[str, TierTest]]:
         if base is None:
             yield name, TierTest(difference=None, reason=tiers.reasons["uplift"])
         elif family.runs is None:
-            yield name, _welch(tiers.baseline, name, family)
+            yield name, _test_totals(tiers.baseline, name, family)
         else:
-            yield name, _of_runs(family.runs[tiers.baseline], family.runs[name], family)
+            yield name, _test_runs(family.runs[tiers.baseline], family.runs[name], family)
 
 
-def _of_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTest:
+def _test_runs(base: pl.DataFrame, other: pl.DataFrame, family: Family) -> TierTest:
     if not base.height or not other.height:
         return TierTest(difference=None, reason=_NO_RUN)
     mean = pl.col(_COMPOSITE).mean()
@@ -128,7 +128,7 @@ def _test_unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: F
     )
 
 
-def _welch(base: str, other: str, family: Family) -> TierTest:
+def _test_totals(base: str, other: str, family: Family) -> TierTest:
     """Return Welch's test from totals, if the runs are too many to pair."""
     first, second = (family.groups[name].metrics[_COMPOSITE] for name in (base, other))
     if first.value is None or second.value is None:

@@ -37,7 +37,9 @@ def _drop_tier(by: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
     reasons: dict[str, str] = {}
-    composites = {str(tier.by[TIER]): _of(tier, "composite_score", "median") for tier in tiers}
+    composites = {
+        str(tier.by[TIER]): _get_statistic(tier, "composite_score", "median") for tier in tiers
+    }
     start = composites.get(baseline)
     if baseline not in composites:
         reasons["uplift"] = f"no tier is called {baseline}: name the baseline with --baseline"
@@ -72,13 +74,13 @@ def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
     )
 
 
-def _of(tier: Group, name: str, statistic: str) -> float | None:
+def _get_statistic(tier: Group, name: str, statistic: str) -> float | None:
     found = (tier.statistics or {}).get(name)
     return None if found is None else found[statistic]
 
 
 def _list_known(tiers: Sequence[Group], name: str, statistic: str) -> list[float]:
-    values = (_of(tier, name, statistic) for tier in tiers)
+    values = (_get_statistic(tier, name, statistic) for tier in tiers)
     return [value for value in values if value is not None and isfinite(value)]
 
 

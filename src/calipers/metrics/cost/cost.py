@@ -32,14 +32,14 @@ _PRICING = pl.Struct(_PARTS)
 _ROW = "_row"
 
 
-def _pricing(settings: Settings) -> pl.Expr:
+def _price_runs(settings: Settings) -> pl.Expr:
     def of_batch(runs: pl.Series) -> pl.Series:
         table = runs.struct.unnest()
         found = price_calls(table, settings.prices)
         several = table["cost_usd"].is_null() & table["usage"].is_not_null()
         if several.any():
             calls = (
-                (row, call if "model" in call else {**_of_record(table, row), **call})
+                (row, call if "model" in call else {**_list_used(table, row), **call})
                 for row in several.arg_true()
                 for call in read_usage(table["usage"][row])
             )
@@ -49,12 +49,12 @@ def _pricing(settings: Settings) -> pl.Expr:
     return pl.struct(*USED, "usage").map_batches(of_batch, return_dtype=_PRICING)
 
 
-def _of_record(table: pl.DataFrame, row: int) -> dict[str, Any]:
+def _list_used(table: pl.DataFrame, row: int) -> dict[str, Any]:
     used = table.select(USED).row(row, named=True)
     return {name: value for name, value in used.items() if value is not None}
 
 
-def _judge_pricing(settings: Settings) -> pl.Expr:
+def _price_judges(settings: Settings) -> pl.Expr:
     def of_batch(judgments: pl.Series) -> pl.Series:
         nothing = pl.DataFrame(schema=_PARTS).clear(len(judgments))
         calls = (
@@ -88,7 +88,7 @@ pricing = Feature(
     name="_pricing",
     reads=(*USED, "usage"),
     dtype=_PRICING,
-    expression=_pricing,
+    expression=_price_runs,
     stored=False,
     listed=False,
 )
@@ -97,23 +97,23 @@ judge_pricing = Feature(
     name="_judge_pricing",
     reads=("judgments",),
     dtype=_PRICING,
-    expression=_judge_pricing,
+    expression=_price_judges,
     stored=False,
     listed=False,
 )
 
 
-def _field(feature: Feature, name: str) -> pl.Expr:
+def _select_field(feature: Feature, name: str) -> pl.Expr:
     return pl.col(feature.name).struct.field(name)
 
 
-def _cost(settings: Settings) -> pl.Expr:
+def _express_cost(settings: Settings) -> pl.Expr:
     """Return the run's cost, with its judges' cost if that is included and they judged it."""
-    own = _field(pricing, "cost_usd")
+    own = _select_field(pricing, "cost_usd")
     if settings.judge_cost == "apart":
         return own
     none_judged = pl.col("judgments").is_null() | (pl.col("judgments").str.strip_chars("[ ]") == "")
-    of_judges = _field(judge_pricing, "cost_usd")
+    of_judges = _select_field(judge_pricing, "cost_usd")
     return own + pl.when(none_judged).then(0.0).otherwise(of_judges)
 
 
@@ -121,10 +121,10 @@ def _select_cost(name: str) -> Callable[[Settings], pl.Expr]:
     """Return the expression of the run's cost, or of its judges' if that is included."""
 
     def expression(settings: Settings) -> pl.Expr:
-        own = _field(pricing, name)
+        own = _select_field(pricing, name)
         if settings.judge_cost == "apart":
             return own
-        of_judges = _field(judge_pricing, name)
+        of_judges = _select_field(judge_pricing, name)
         if _PARTS[name] == pl.Boolean:
             return own | of_judges.fill_null(value=False)
         return pl.coalesce(own, of_judges)
@@ -142,7 +142,7 @@ def _declare_part(name: str, expression: Callable[[Settings], pl.Expr], of: str)
     )
 
 
-cost_usd = _declare_part("cost_usd", _cost, "cost_usd")
+cost_usd = _declare_part("cost_usd", _express_cost, "cost_usd")
 by_file = _declare_part("_cost_by_file", _select_cost("by_file"), "by_file")
 by_list = _declare_part("_cost_by_list", _select_cost("by_list"), "by_list")
 cache_unpriced = _declare_part("_cache_unpriced", _select_cost("cache_unpriced"), "cache_unpriced")
@@ -152,7 +152,7 @@ judge_cost_usd = Feature(
     name="judge_cost_usd",
     reads=(judge_pricing,),
     dtype=pl.Float64(),
-    expression=lambda _: _field(judge_pricing, "cost_usd"),
+    expression=lambda _: _select_field(judge_pricing, "cost_usd"),
 )
 
 SOURCES = Aggregate(

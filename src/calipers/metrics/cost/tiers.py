@@ -47,7 +47,7 @@ duration_seconds = Feature(
 )
 
 
-def _composite(settings: Settings) -> pl.Expr:
+def _express_composite(settings: Settings) -> pl.Expr:
     of_pass, of_rate = settings.pass_weight, settings.impl_weight
     rated = pl.col("passed").cast(pl.Float64) * of_pass + pl.col("impl_rate") * of_rate
     return rated / (of_pass + of_rate)
@@ -57,7 +57,7 @@ composite_score = Feature(
     name="composite_score",
     reads=(passed, impl_rate),
     dtype=pl.Float64(),
-    expression=_composite,
+    expression=_express_composite,
 )
 
 pass_rate_of_run = Feature(
@@ -139,7 +139,7 @@ composite_mean = replace(
 )
 
 
-def _ratio(totals: Totals) -> Any:
+def _compute_ratio(totals: Totals) -> Any:
     cost, passes = totals["cost_of_pass__cost"], totals["cost_of_pass__passes"]
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
@@ -167,13 +167,13 @@ _costs = Aggregate(
 )
 
 
-def _finite_ratio(totals: Totals) -> float:
-    return float(_ratio(totals)) if totals["cost_of_pass__passes"] else 0.0
+def _compute_finite_ratio(totals: Totals) -> float:
+    return float(_compute_ratio(totals)) if totals["cost_of_pass__passes"] else 0.0
 
 
-def _squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> float:
     """Return Σ (cost − ratio · passed)² over the runs."""
-    ratio = _finite_ratio(totals)
+    ratio = _compute_finite_ratio(totals)
     return max(
         0.0,
         totals["cost_of_pass__cost_squares"]
@@ -226,7 +226,7 @@ cost_of_pass_ratio = Metric(
     better="lower",
     aggregate=_costs,
     rows="cost_of_pass__n",
-    value=_ratio,
+    value=_compute_ratio,
     empty="no record has both a cost and passed, or judgments",
     version=VERSION,
     also=(UNPRICED,),
@@ -237,11 +237,11 @@ cost_of_pass_ratio = Metric(
     influence=Influence(
         name="cost_of_pass",
         rows="cost_of_pass__n",
-        centre=_finite_ratio,
+        centre=_compute_finite_ratio,
         effect=nw.when(~nw.col("cost_of_pass").is_null()).then(
             nw.col("cost_usd") - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
         ),
-        squares=_squares,
+        squares=_sum_squares,
         per="cost_of_pass__passes",
     ),
     weight=lambda _: pl.col("cost_usd"),

@@ -9,7 +9,7 @@ from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 
 
-def _time_score(_: Settings) -> pl.Expr:
+def _express_time_score(_: Settings) -> pl.Expr:
     """Return the score; at most 1, since P's formula has a pole at 1/e seconds."""
     seconds = pl.coalesce(pl.col("duration_seconds"), pl.col("latency_ms") / 1000)
     return pl.when(seconds < 1).then(1.0).otherwise(1 / (1 + seconds.log()))
@@ -19,7 +19,7 @@ time_score = Feature(
     name="time_score",
     reads=("duration_seconds", "latency_ms"),
     dtype=pl.Float64(),
-    expression=_time_score,
+    expression=_express_time_score,
 )
 
 time_score_mean = mean(

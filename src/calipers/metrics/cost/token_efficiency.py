@@ -113,17 +113,17 @@ _by_kinds = Aggregate(
 )
 
 
-def _ratio(totals: Totals) -> Any:
+def _compute_ratio(totals: Totals) -> Any:
     return np.divide(totals[_QUALITY], totals[_TOKENS])
 
 
-def _centre(totals: Totals) -> float:
-    return float(_ratio(totals)) if totals[_TOKENS] else 0.0
+def _compute_centre(totals: Totals) -> float:
+    return float(_compute_ratio(totals)) if totals[_TOKENS] else 0.0
 
 
-def _squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> float:
     """Return Σ (quality − ratio · tokens)² over the rows."""
-    ratio = _centre(totals)
+    ratio = _compute_centre(totals)
     squares = totals[_SQUARES] - 2 * ratio * totals[_CROSS] + ratio**2 * totals[_TOKEN_SQUARES]
     return max(0.0, squares)
 
@@ -169,7 +169,7 @@ class _EfficiencyDelta:
         return positive_interval(value, spread, clusters, confidence)
 
 
-def _effect() -> nw.Expr:
+def _express_effect() -> nw.Expr:
     """Return the effect of a row; null without quality of the group's kind or without tokens."""
     choices = {n: nw.col(kind.name).cast(nw.Float64) for n, kind in enumerate(KINDS, start=1)}
     return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
@@ -189,7 +189,7 @@ token_efficiency = Metric(
     better="higher",
     aggregate=_by_kinds,
     rows=_N,
-    value=_ratio,
+    value=_compute_ratio,
     empty=f"no record has {QUALITY}",
     refused=_refuse,
     work=f"{{{_QUALITY}}} / {{{_TOKENS}}}",
@@ -198,9 +198,9 @@ token_efficiency = Metric(
     influence=Influence(
         name=_NAME,
         rows=_N,
-        centre=_centre,
-        effect=_effect(),
-        squares=_squares,
+        centre=_compute_centre,
+        effect=_express_effect(),
+        squares=_sum_squares,
         per=_TOKENS,
         keyed=_by_kinds,
         keyed_step=_add_kind,

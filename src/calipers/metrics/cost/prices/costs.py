@@ -57,10 +57,10 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
     )
     by_file = pl.col("by_file")
     return calls.join(table, on="unpriced", how="left", maintain_order="left").select(
-        pl.coalesce("cost_usd", _cost(steps)).alias("cost_usd"),
+        pl.coalesce("cost_usd", _express_cost(steps)).alias("cost_usd"),
         by_file.fill_null(value=False),
         (~by_file).fill_null(value=False).alias("by_list"),
-        _lacks_cache_price(steps).alias("cache_unpriced"),
+        _is_cache_unpriced(steps).alias("cache_unpriced"),
         pl.when(by_file.is_null()).then("unpriced").alias("unpriced"),
     )
 
@@ -84,7 +84,7 @@ def _spread_tariff(tariff: Tariff) -> dict[str, float | None]:
     }
 
 
-def _lacks_cache_price(steps: int) -> pl.Expr:
+def _is_cache_unpriced(steps: int) -> pl.Expr:
     """Say whether a priced call has cache tokens for which there is no price."""
     if not steps:
         return pl.lit(value=False)
@@ -97,7 +97,7 @@ def _lacks_cache_price(steps: int) -> pl.Expr:
     return (priced_here & pl.any_horizontal(free)).fill_null(value=False)
 
 
-def _cost(steps: int) -> pl.Expr:
+def _express_cost(steps: int) -> pl.Expr:
     """Return the cost at the last step that the call's whole input exceeds, for all its tokens."""
     whole_input = pl.sum_horizontal("prompt_tokens", *_CACHED)
     cost = pl.lit(None, pl.Float64)
