@@ -13,8 +13,9 @@ import pytest
 import calipers as cal
 from calipers.engines import polars
 from calipers.engines.plan import Plan
-from calipers.engines.polars import sum_store
-from calipers.engines.store import GroupedRows, Store
+from calipers.engines.polars import measure
+from calipers.engines.reading import MeasuredRows
+from calipers.engines.store import Store
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted
 from tests.files import write_lines
@@ -102,11 +103,11 @@ def test_a_run_adds_its_records_up_once(
 ) -> None:
     added_up: list[tuple[str, ...]] = []
 
-    def sum_counted(store: GroupedRows, plan: Plan) -> Any:
+    def measure_counted(rows: MeasuredRows, plan: Plan) -> Any:
         added_up.append(plan.by)
-        return sum_store(store, plan)
+        return measure(rows, plan)
 
-    monkeypatch.setattr(polars, "sum_store", sum_counted)
+    monkeypatch.setattr(polars, "measure", measure_counted)
     (tmp_path / "sut.py").write_text(SYSTEM, encoding="utf-8")
     (tmp_path / "policy.yaml").write_text('thresholds: {blocking: {accuracy: "≥ 90%"}}')
     named = [{"name": name, "python": "sut.py:answer"} for name in systems]

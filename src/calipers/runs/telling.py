@@ -14,6 +14,7 @@ import polars as pl
 _OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
 _SURE, _AGAIN, _RANK, _ROW = "_sure", "_again", "_rank", "_row"
 _LEAST = "_least"
+_FIRST = 5_000  # rows that are looked at before the rest of the first batch
 
 
 class TellingRows:
@@ -32,6 +33,9 @@ class TellingRows:
 
     def take(self, rows: pl.DataFrame) -> None:
         """Look at some more rows; they have an id."""
+        if self.rows is None and rows.height > _FIRST:  # then few of the others have to be looked at
+            self.take(rows[:_FIRST])
+            rows = rows[_FIRST:]
         new = self._leave_out(rows)
         if self.rows is None:
             self.rows = new
