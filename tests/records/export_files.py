@@ -290,7 +290,7 @@ BATCH = {
 }
 
 
-def ragas_row(**fields: Any) -> dict[str, Any]:
+def make_ragas_row(**fields: Any) -> dict[str, Any]:
     return {
         "user_input": "2 + 2?",
         "retrieved_contexts": ["four"],
