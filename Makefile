@@ -37,7 +37,7 @@ test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real we
 test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.installed  ## Suites against model servers as people run them, in environments of their own; llama.cpp is compiled
 	$(BIN)/pytest tests/systems/test_real_servers.py -m long
 
-test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (5 GB in all)
+test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (8 GB in all)
 	$(BIN)/pytest tests/records/real -m long
 
 test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length

@@ -204,10 +204,10 @@ def log() -> Work:
 
 def log_parsed() -> Work:
     """Unpack and parse every sample of a log in plain Python, and count what is right."""
-    from benchmarks.eval_log import SCORER, zipfile  # noqa: PLC0415
+    from benchmarks.eval_log import SCORER, open_log  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
-        with zipfile.ZipFile(path) as packed:
+        with open_log(path) as packed:
             names = [name for name in packed.namelist() if name.startswith("samples/")]
             right = 0
             for name in names:

@@ -58,7 +58,7 @@ def measure_large_logs(setup: Setup) -> Iterator[Figure]:
         log = setup.folder.resolve() / f"{kind}-{records.stem}.eval"
         if not log.exists():
             print(f"  generating {log.name}", file=sys.stderr)
-            command = [sys.executable, "-m", "benchmarks.eval_log", kind, records, log]
+            command = [sys.executable, "-m", "benchmarks.eval_log", kind, str(records), str(log)]
             subprocess.run(command, cwd=ROOT, check=True)
         runs = by_turns(
             setup.rounds,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from calipers.records.reading import ReadingChoices
 from tests.dashboard.dashboards import Dashboard
-from tests.records.log_files import inspect_log, promptfoo_row, sample, written
+from tests.records.log_files import make_promptfoo_row, sample, write_inspect_log, write_texts
 
 
 def test_logs_are_listed_and_shown_and_other_documents_are_not(
     tmp_path: Path, serving: Callable[..., Dashboard]
 ) -> None:
-    inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")])
-    written(tmp_path / "out.json", {"results": [promptfoo_row(0, "Say")]}, indent=2)
+    write_inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")])
+    write_texts(tmp_path / "out.json", {"results": [make_promptfoo_row(0, "Say")]}, indent=2)
     (tmp_path / "notes.json").write_text(json.dumps({"some": "notes"}, indent=2), encoding="utf-8")
     (tmp_path / "results.json").write_text(
         json.dumps({"results": {}, "lm_eval_version": "0.4"}, indent=2), encoding="utf-8"
@@ -32,8 +32,10 @@ def test_logs_are_listed_and_shown_and_other_documents_are_not(
 def test_a_file_is_shown_as_the_log_that_its_reader_is_named_for(
     tmp_path: Path, serving: Callable[..., Dashboard]
 ) -> None:
-    file = written(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "four", "n": "t1"})
-    tasks = written(tmp_path / "tasks.jsonl", {"id": "t1", "category": "sums of two"})
+    file = write_texts(
+        tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "four", "n": "t1"}
+    )
+    tasks = write_texts(tmp_path / "tasks.jsonl", {"id": "t1", "category": "sums of two"})
     for reading, shown in (
         (ReadingChoices(), False),
         (ReadingChoices("ragas", tasks, "n=id"), True),

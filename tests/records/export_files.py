@@ -116,7 +116,7 @@ PHOENIX = {
     "attributes.output.value": "4",
     "eval.Hallucination.score": 0.5,
 }
-HELM = {
+HELM: dict[str, Any] = {
     "adapter_spec": {"method": "generation", "model": "m"},
     "request_states": [
         {
@@ -140,7 +140,7 @@ HELM = {
         }
     ],
 }
-HELM_STATS = [
+HELM_STATS: list[dict[str, Any]] = [
     {
         "instance_id": "id1",
         "train_trial_index": 0,
@@ -290,7 +290,7 @@ BATCH = {
 }
 
 
-def ragas_row(**fields: Any) -> dict[str, Any]:
+def make_ragas_row(**fields: Any) -> dict[str, Any]:
     return {
         "user_input": "2 + 2?",
         "retrieved_contexts": ["four"],

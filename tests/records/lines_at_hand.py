@@ -14,7 +14,7 @@ FIELDS = (
 )
 
 
-def fast(block: JsonLinesChunk) -> pl.DataFrame | None:
+def read_fast(block: JsonLinesChunk) -> pl.DataFrame | None:
     """What the fast reader gives, None where it leaves the block to the exact one."""
     try:
         frame = block.lazy().collect()
@@ -61,7 +61,7 @@ _BROKEN = ("", "   ", "\r", "5", "null", "[1]", '"x"', "{", '{"answer": "a"', '{
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> str:
+def draw_lines(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from(_BROKEN))
     pairs = draw(st.lists(st.tuples(st.sampled_from(_KEYS), st.sampled_from(_VALUES)), max_size=4))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-def written(path: Path, *lines: Any, indent: int | None = None) -> Path:
+def write_texts(path: Path, *lines: Any, indent: int | None = None) -> Path:
     """A file of JSON texts."""
     path.write_text("\n".join(json.dumps(line, indent=indent) for line in lines), encoding="utf-8")
     return path
@@ -74,7 +74,7 @@ def sample(number: int, value: Any = "C", **fields: Any) -> dict[str, Any]:
     }
 
 
-def inspect_log(path: Path, samples: Sequence[Any], header: str = "header.json") -> Path:
+def write_inspect_log(path: Path, samples: Sequence[Any], header: str = "header.json") -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as log:
         log.writestr(header, json.dumps(HEADER))
         for each in samples:
@@ -83,7 +83,7 @@ def inspect_log(path: Path, samples: Sequence[Any], header: str = "header.json")
     return path
 
 
-def lm_eval_line(
+def make_lm_eval_line(
     number: int, of: str = "strict", right: float = 1.0, **fields: Any
 ) -> dict[str, Any]:
     return {
@@ -100,7 +100,7 @@ def lm_eval_line(
     }
 
 
-def promptfoo_row(test: int, prompt: str, **fields: Any) -> dict[str, Any]:
+def make_promptfoo_row(test: int, prompt: str, **fields: Any) -> dict[str, Any]:
     return {
         "prompt": {"raw": f"{prompt} {test}", "label": prompt},
         "vars": {"language": "French"},
@@ -120,7 +120,7 @@ def promptfoo_row(test: int, prompt: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def deepeval_case(name: str, **fields: Any) -> dict[str, Any]:
+def make_deepeval_case(name: str, **fields: Any) -> dict[str, Any]:
     """A case as DeepEval 4.3 writes it."""
     metric = {"name": "Exact Match", "threshold": 1.0, "success": True, "score": 1.0}
     judged = {"name": "Correctness [GEval]", "threshold": 0.5, "success": False, "score": 0.25}
@@ -144,8 +144,8 @@ def deepeval_case(name: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def otlp_span(number: int, parent: int | None, name: str, **attributes: Any) -> dict[str, Any]:
-    def typed(value: Any) -> dict[str, Any]:
+def make_otlp_span(number: int, parent: int | None, name: str, **attributes: Any) -> dict[str, Any]:
+    def add_type(value: Any) -> dict[str, Any]:
         if isinstance(value, bool):
             return {"boolValue": value}
         return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}
@@ -158,7 +158,7 @@ def otlp_span(number: int, parent: int | None, name: str, **attributes: Any) -> 
         "startTimeUnixNano": str(1_000_000_000 * (number + 1)),
         "endTimeUnixNano": str(20_000_000_000 - number),
         "attributes": [
-            {"key": key.replace("__", "."), "value": typed(value)}
+            {"key": key.replace("__", "."), "value": add_type(value)}
             for key, value in attributes.items()
         ],
         "events": [],
@@ -166,10 +166,10 @@ def otlp_span(number: int, parent: int | None, name: str, **attributes: Any) -> 
     }
 
 
-def agent_spans() -> list[dict[str, Any]]:
+def make_agent_spans() -> list[dict[str, Any]]:
     operation = "gen_ai__operation__name"
     return [
-        otlp_span(
+        make_otlp_span(
             0,
             None,
             "lead",
@@ -179,7 +179,7 @@ def agent_spans() -> list[dict[str, Any]]:
                 "gen_ai__usage__input_tokens": 999,
             },
         ),
-        otlp_span(
+        make_otlp_span(
             1,
             0,
             "chat",
@@ -191,9 +191,11 @@ def agent_spans() -> list[dict[str, Any]]:
                 "gen_ai__usage__cache_read__input_tokens": 40,
             },
         ),
-        otlp_span(2, 0, "coder", **{operation: "invoke_agent", "gen_ai__agent__name": "coder"}),
-        otlp_span(3, 2, "run", **{operation: "execute_tool", "gen_ai__tool__name": "python"}),
-        otlp_span(
+        make_otlp_span(
+            2, 0, "coder", **{operation: "invoke_agent", "gen_ai__agent__name": "coder"}
+        ),
+        make_otlp_span(3, 2, "run", **{operation: "execute_tool", "gen_ai__tool__name": "python"}),
+        make_otlp_span(
             4,
             2,
             "chat",

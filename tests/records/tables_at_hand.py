@@ -12,17 +12,17 @@ import calipers as cal
 HEADER = "id,answer,target,prob_correct,correct,latency_ms\n"
 
 
-def csv(path: Path, body: str, header: str = HEADER) -> Path:
+def write_csv(path: Path, body: str, header: str = HEADER) -> Path:
     path.write_text(header + body, encoding="utf-8", newline="")
     return path
 
 
-def message(data: Any, **options: Any) -> str:
+def read_message(data: Any, **options: Any) -> str:
     with pytest.raises(cal.DataError) as refused:
         cal.score(data, **options)
     assert refused.value.fix
     return refused.value.message
 
 
-def keys(score: cal.Score, name: str) -> list[Any]:
+def list_keys(score: cal.Score, name: str) -> list[Any]:
     return [group.by[name] for group in score.groups]

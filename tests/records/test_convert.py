@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import calipers as cal
 from calipers.cli import app
 from calipers.support.errors import DataError
-from tests.records.log_files import inspect_log, lm_eval_line, sample, written
+from tests.records.log_files import make_lm_eval_line, sample, write_inspect_log, write_texts
 
 
 def _invoke(*arguments: str | Path) -> Result:
@@ -21,7 +21,9 @@ def _invoke(*arguments: str | Path) -> Result:
 
 
 def test_convert_writes_what_scores_alike(tmp_path: Path) -> None:
-    log = inspect_log(tmp_path / "a.eval", [sample(n, "C" if n % 3 else "I") for n in range(1, 20)])
+    log = write_inspect_log(
+        tmp_path / "a.eval", [sample(n, "C" if n % 3 else "I") for n in range(1, 20)]
+    )
     for name in ("out.parquet", "out.jsonl"):
         result = _invoke("convert", log, "-o", tmp_path / name)
         assert result.exit_code == 0, result.output
@@ -32,9 +34,11 @@ def test_convert_writes_what_scores_alike(tmp_path: Path) -> None:
 
 def test_convert_joins_logs_of_several_tools(tmp_path: Path) -> None:
     logs = [
-        inspect_log(tmp_path / "a.eval", [sample(1)]),
-        written(tmp_path / "samples.jsonl", lm_eval_line(1)),
-        written(tmp_path / "own.jsonl", {"id": "x", "answer": "1", "target": "2", "level": "hard"}),
+        write_inspect_log(tmp_path / "a.eval", [sample(1)]),
+        write_texts(tmp_path / "samples.jsonl", make_lm_eval_line(1)),
+        write_texts(
+            tmp_path / "own.jsonl", {"id": "x", "answer": "1", "target": "2", "level": "hard"}
+        ),
     ]
     made = cal.convert(logs, tmp_path / "all.parquet")
     table = pl.read_parquet(tmp_path / "all.parquet")
@@ -45,7 +49,7 @@ def test_convert_joins_logs_of_several_tools(tmp_path: Path) -> None:
 
 def test_convert_keeps_what_it_replaces_until_it_is_whole(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    written(good, {"id": "1", "answer": "1"})
+    write_texts(good, {"id": "1", "answer": "1"})
     bad.write_text('{"id": "1", "prob_correct": 3}\n', encoding="utf-8")
     out = tmp_path / "out.parquet"
     assert _invoke("convert", good, "-o", out).exit_code == 0
@@ -60,7 +64,7 @@ def test_convert_keeps_what_it_replaces_until_it_is_whole(tmp_path: Path) -> Non
 
 
 def test_convert_refuses_formats_it_does_not_write(tmp_path: Path) -> None:
-    good = written(tmp_path / "good.jsonl", {"id": "1"})
+    good = write_texts(tmp_path / "good.jsonl", {"id": "1"})
     assert _invoke("convert", good, "-o", tmp_path / "out.xlsx").exit_code == 2
     assert _invoke("convert", good, "-o", tmp_path / "no" / "out.parquet").exit_code == 2
     assert _invoke("convert", good).exit_code == 2
@@ -82,7 +86,7 @@ LATE: list[dict[str, Any]] = [
 
 
 def test_what_only_late_rows_have_is_kept(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", *LATE)
+    path = write_texts(tmp_path / "a.jsonl", *LATE)
     for data in (path, LATE):
         table = cal.read(data)
         assert table.row(-1, named=True) == {**LATE[-1], "answer": None, "target": None}
@@ -94,14 +98,14 @@ def test_what_only_late_rows_have_is_kept(tmp_path: Path) -> None:
 def test_what_only_late_samples_of_a_log_have_is_kept(tmp_path: Path) -> None:
     samples = [sample(number, metadata={"level": number}) for number in range(1_200)]
     samples.append(sample(1_200, metadata={"level": "hard"}, error={"message": "boom"}))
-    table = cal.read(inspect_log(tmp_path / "a.eval", samples))
+    table = cal.read(write_inspect_log(tmp_path / "a.eval", samples))
     assert table.row(-1, named=True)["error"] == "boom"
     assert table["level"].to_list()[-2:] == ["1199", "hard"]
 
 
 def test_bad_rows_are_left_out_and_written_down(tmp_path: Path) -> None:
-    lines = [lm_eval_line(1), lm_eval_line(2, doc_id=[1]), lm_eval_line(3)]
-    path = written(tmp_path / "samples.jsonl", *lines)
+    lines = [make_lm_eval_line(1), make_lm_eval_line(2, doc_id=[1]), make_lm_eval_line(3)]
+    path = write_texts(tmp_path / "samples.jsonl", *lines)
     output, bad = tmp_path / "a.parquet", tmp_path / "bad.jsonl"
     result = _invoke("convert", path, "-o", output, "--on-bad", "skip", "--bad-rows", bad)
     assert result.exit_code == 0, result.output

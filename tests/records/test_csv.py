@@ -12,11 +12,13 @@ import pytest
 import zstandard
 
 import calipers as cal
-from tests.records.tables_at_hand import HEADER, csv, message
+from tests.records.tables_at_hand import HEADER, read_message, write_csv
 
 
 def test_cells_take_the_records_types(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", "1,18.50,18.5,0.5,,10\n2,007,8, 1 ,TRUE,NaN\n3,a,a,,0,1e3\n")
+    path = write_csv(
+        tmp_path / "a.csv", "1,18.50,18.5,0.5,,10\n2,007,8, 1 ,TRUE,NaN\n3,a,a,,0,1e3\n"
+    )
     read = cal.read(path)
     assert read["id"].to_list() == ["1", "2", "3"]
     assert read["answer"].to_list() == ["18.50", "007", "a"]
@@ -26,7 +28,7 @@ def test_cells_take_the_records_types(tmp_path: Path) -> None:
 
 
 def test_quoted_cells_hold_line_breaks_commas_and_quotes(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", '1,"a\nb","say ""x"", y",,,\n2,"","",,,\n')
+    path = write_csv(tmp_path / "a.csv", '1,"a\nb","say ""x"", y",,,\n2,"","",,,\n')
     read = cal.read(path)
     assert read["answer"].to_list() == ["a\nb", ""]
     assert read["target"].to_list() == ['say "x", y', ""]
@@ -62,8 +64,8 @@ def test_what_stands_around_the_cells_does_not_matter(content: str, tmp_path: Pa
     ],
 )
 def test_a_bad_cell_names_file_row_and_field(row: str, problem: str, tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", f'0,"a\nb",a,,,\n{row}\n2,4,4,,,\n')
-    assert message(path) == f"{path}:2: {problem}"
+    path = write_csv(tmp_path / "a.csv", f'0,"a\nb",a,,,\n{row}\n2,4,4,,,\n')
+    assert read_message(path) == f"{path}:2: {problem}"
     score = cal.score(path, on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
     assert (score.records, score.inputs[0].skipped) == (2, 1)
     bad = json.loads((tmp_path / "bad.jsonl").read_text())
@@ -83,13 +85,13 @@ def test_a_bad_cell_names_file_row_and_field(row: str, problem: str, tmp_path: P
 def test_a_broken_row_is_named(body: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(HEADER.encode() + body)
-    assert message(path) == f"{path}:{problem}"
+    assert read_message(path) == f"{path}:{problem}"
     path.write_bytes(gzip.compress(HEADER.encode() + body))
-    assert message(path) == f"{path}:{problem}"
+    assert read_message(path) == f"{path}:{problem}"
 
 
 def test_cells_missing_at_the_end_of_a_row_are_null(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", "1,2,2,0.5,,1\n2,3,3\n")
+    path = write_csv(tmp_path / "a.csv", "1,2,2,0.5,,1\n2,3,3\n")
     metrics = cal.score(path).groups[0].metrics
     assert (metrics["accuracy"].n, metrics["accuracy"].value) == (2, 1.0)
     assert (metrics["latency_mean_ms"].n, metrics["latency_mean_ms"].missing) == (1, 1)
@@ -97,7 +99,7 @@ def test_cells_missing_at_the_end_of_a_row_are_null(tmp_path: Path) -> None:
 
 def test_an_empty_cell_in_quotes_is_null_where_no_text_can_be(tmp_path: Path) -> None:
     header = "id,answer,target,latency_ms,correct,violations,tags\n"
-    path = csv(
+    path = write_csv(
         tmp_path / "a.csv", '"1","","4","","","",""\n"2","4","4"," ","true","[]"," "\n', header
     )
     metrics = cal.score(path, metrics=["accuracy", "latency_mean_ms", "sce"]).groups[0].metrics
@@ -108,7 +110,7 @@ def test_an_empty_cell_in_quotes_is_null_where_no_text_can_be(tmp_path: Path) ->
 
 @pytest.mark.parametrize("content", ["", "\n\n", HEADER])
 def test_a_csv_without_records_has_none(content: str, tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", content, header="")
+    path = write_csv(tmp_path / "a.csv", content, header="")
     score = cal.score(path, by="model")
     assert (score.records, score.exit_code) == (0, 3)
 
@@ -120,7 +122,7 @@ def test_packed_csv(pack: Any, tmp_path: Path) -> None:
     path.write_bytes(pack(body.encode()))
     assert cal.score(path).records == 2000
     path.write_bytes(pack(body.encode())[:-20])
-    assert message(path).startswith(f"{path}: the compressed data is damaged or cut short")
+    assert read_message(path).startswith(f"{path}: the compressed data is damaged or cut short")
 
 
 @pytest.mark.parametrize("name", ["a[1].csv", "a[1].parquet", "a*.csv", "lake[x]/p.parquet"])

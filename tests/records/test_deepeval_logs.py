@@ -9,8 +9,8 @@ import pytest
 
 import calipers as cal
 from tests.records.log_files import (
-    deepeval_case,
-    written,
+    make_deepeval_case,
+    write_texts,
 )
 
 
@@ -23,8 +23,8 @@ def _deepeval_run(*cases: Any, **fields: Any) -> dict[str, Any]:
 def test_the_scores_of_deepeval_are_measured_under_their_names(tmp_path: Path, shape: str) -> None:
     calls = [{"name": "look_up", "type": "FUNCTION", "inputParameters": {"order": 17}}]
     run = _deepeval_run(
-        deepeval_case("a", toolsCalled=calls),
-        deepeval_case("b", success=True, metricsData=[{"name": "Exact Match", "score": 0.5}]),
+        make_deepeval_case("a", toolsCalled=calls),
+        make_deepeval_case("b", success=True, metricsData=[{"name": "Exact Match", "score": 0.5}]),
         hyperparameters={"model": "mini"},
     )
     if shape == "latest":
@@ -33,7 +33,7 @@ def test_the_scores_of_deepeval_are_measured_under_their_names(tmp_path: Path, s
         names = {"actualOutput": "actual_output", "metricsData": "metrics_data"}
         cases = [{names.get(key, key): case[key] for key in case} for case in run["testCases"]]
         run = {"test_results": cases, "confident_link": None, "test_run_id": None}
-    path = written(tmp_path / "run.json", run, indent=2)
+    path = write_texts(tmp_path / "run.json", run, indent=2)
     score = cal.score(path)
     assert score["score_exact_match"].value == 0.75
     assert score["score_correctness_geval"].value == 0.25
@@ -53,27 +53,27 @@ def test_a_metric_of_deepeval_that_broke_fails_no_case(tmp_path: Path) -> None:
     failed = {"name": "Bias", "success": False, "score": 0.1}
     flaky = {"name": "Tone", "success": False, "score": 0.1, "flaky": True}
     cases = [
-        deepeval_case("a", metricsData=[broken]),
-        deepeval_case("b", metricsData=[broken, failed]),
-        deepeval_case("c", metricsData=[broken, flaky]),
+        make_deepeval_case("a", metricsData=[broken]),
+        make_deepeval_case("b", metricsData=[broken, failed]),
+        make_deepeval_case("c", metricsData=[broken, flaky]),
     ]
-    table = cal.read(written(tmp_path / "run.json", _deepeval_run(*cases)))
+    table = cal.read(write_texts(tmp_path / "run.json", _deepeval_run(*cases)))
     assert table["passed"].to_list() == [None, False, None]
 
 
 def test_cases_of_deepeval_are_runs_where_name_and_input_are_the_same(tmp_path: Path) -> None:
     cases = [
-        deepeval_case("a"),
-        deepeval_case("a"),
-        deepeval_case("b"),
-        deepeval_case("b", input="?"),
+        make_deepeval_case("a"),
+        make_deepeval_case("a"),
+        make_deepeval_case("b"),
+        make_deepeval_case("b", input="?"),
     ]
     for order, case in enumerate(cases):
         case["order"] = order
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     talk = {"name": "talk", "success": True, "turns": turns, "expectedOutcome": "is greeted"}
     run = _deepeval_run(*cases, conversationalTestCases=[{**talk, "metricsData": []}])
-    table = cal.read(written(tmp_path / "run.json", run))
+    table = cal.read(write_texts(tmp_path / "run.json", run))
     assert table["id"].to_list() == ["a", "a", "b/2", "b/3", "talk"]
     assert table["run"].to_list() == [1, 2, 1, 1, 1]
     assert table.row(4, named=True)["answer"] == "Hello"

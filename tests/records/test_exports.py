@@ -19,7 +19,7 @@ from calipers.records.logs import Log
 from calipers.records.sources import open_sources
 from calipers.support.errors import DataError, UsageError
 from tests.records import export_files as files
-from tests.records.log_files import inspect_log, sample, written
+from tests.records.log_files import sample, write_inspect_log, write_texts
 
 
 def _invoke(*arguments: str | Path) -> Result:
@@ -42,7 +42,7 @@ _CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "Ragas": (
         "ragas.jsonl",
-        files.ragas_row(),
+        files.make_ragas_row(),
         {**_TEXTS, "reference": "4", "score_faithfulness": 0.5},
     ),
     "Langfuse": (
@@ -125,7 +125,7 @@ def test_an_export_is_told_by_its_content_and_keeps_its_scores(
     tmp_path: Path, name: str, indent: int | None
 ) -> None:
     file, content, expected = _CASES[name]
-    path = written(tmp_path / file, content, indent=indent)
+    path = write_texts(tmp_path / file, content, indent=indent)
     assert _format(path) == name
     record = cal.read(path).to_dicts()[0]
     assert {field: record.get(field) for field in expected} == expected
@@ -137,21 +137,21 @@ def test_odd_values_in_an_export_are_read_or_named(tmp_path: Path, name: str, va
     file, content, _ = _CASES[name]
     row = content[0] if isinstance(content, list) else content
     for number, field in enumerate(row):
-        path = written(tmp_path / f"{number}{file}", {**row, field: value})
+        path = write_texts(tmp_path / f"{number}{file}", {**row, field: value})
         with suppress(DataError):
             cal.read(path, source=name)
 
 
 def test_the_scores_of_an_export_are_measured(tmp_path: Path) -> None:
-    rows = [files.ragas_row(faithfulness=value, id=str(value)) for value in (0.5, 1.0)]
-    path = written(tmp_path / "ragas.jsonl", *rows)
+    rows = [files.make_ragas_row(faithfulness=value, id=str(value)) for value in (0.5, 1.0)]
+    path = write_texts(tmp_path / "ragas.jsonl", *rows)
     result = json.loads(_invoke("score", path, "--format", "json").stdout)
     assert result["groups"][0]["metrics"]["score_faithfulness"]["value"] == 0.75
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_table_of_another_tool_is_told_by_its_columns(tmp_path: Path, suffix: str) -> None:
-    frame = pl.DataFrame([files.ragas_row(retrieved_contexts="['four']")] * 2)
+    frame = pl.DataFrame([files.make_ragas_row(retrieved_contexts="['four']")] * 2)
     path = tmp_path / f"ragas{suffix}"
     frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
     assert _format(path) == "Ragas"
@@ -179,7 +179,7 @@ def test_the_flat_columns_of_langsmith_are_put_together(tmp_path: Path) -> None:
 
 def test_what_is_inside_another_call_is_left_out_and_counted(tmp_path: Path) -> None:
     inner = {**files.LANGSMITH, "id": "r2", "parent_run_id": "r1"}
-    path = written(tmp_path / "runs.jsonl", files.LANGSMITH, inner)
+    path = write_texts(tmp_path / "runs.jsonl", files.LANGSMITH, inner)
     result = cal.score(path)
     assert result.records == 1
     assert any("1 runs inside others were left out" in each for each in result.notices)
@@ -188,8 +188,8 @@ def test_what_is_inside_another_call_is_left_out_and_counted(tmp_path: Path) -> 
 def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     folder = tmp_path / "sums:model=m"
     folder.mkdir()
-    written(folder / "scenario_state.json", files.HELM, indent=2)
-    written(folder / "per_instance_stats.json", files.HELM_STATS, indent=2)
+    write_texts(folder / "scenario_state.json", files.HELM, indent=2)
+    write_texts(folder / "per_instance_stats.json", files.HELM_STATS, indent=2)
     record = cal.read(folder).to_dicts()[0]
     told = {name: record[name] for name in ("id", "task", "model", "input", "target", "answer")}
     assert told == {
@@ -206,7 +206,7 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
 def test_an_observation_of_langfuse_need_not_have_nulls(tmp_path: Path) -> None:
     row = {"id": "o1", "traceId": "t1", "type": "GENERATION", "model": "m", "output": "4"}
     used = {"usageDetails": {"input": 10, "output": 3}, "usage": {"input": 10, "unit": "TOKENS"}}
-    path = written(
+    path = write_texts(
         tmp_path / "observations.json", {"data": [{**row, **used}], "meta": {}}, indent=2
     )
     assert _format(path) == "Langfuse"
@@ -227,7 +227,7 @@ def test_cases_of_weave_are_told_by_the_row_of_their_dataset(tmp_path: Path) -> 
         }
         for n, example in enumerate((expanded, expanded, row))
     ]
-    records = cal.read(written(tmp_path / "calls.jsonl", *calls)).to_dicts()
+    records = cal.read(write_texts(tmp_path / "calls.jsonl", *calls)).to_dicts()
     assert [each["id"] for each in records] == [row] * 3
     assert [each["input"] for each in records] == ["2 + 2?", "2 + 2?", row]
     assert {each["model"] for each in records} == {"adder:def"}
@@ -239,8 +239,10 @@ def test_perturbed_instances_of_helm_have_their_own_statistics(tmp_path: Path) -
     name = {"name": "exact_match", "split": "test", **about}
     wrong = {**stats, **about, "stats": [{"name": name, "count": 1, "mean": 0.0}]}
     states = [state, {**state, "instance": {**state["instance"], **about}}]
-    written(tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2)
-    written(tmp_path / "per_instance_stats.json", [stats, wrong], indent=2)
+    write_texts(
+        tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2
+    )
+    write_texts(tmp_path / "per_instance_stats.json", [stats, wrong], indent=2)
     result = cal.score(tmp_path, metrics=["accuracy"])
     assert (result.records, result.groups[0].metrics["accuracy"].value) == (1, 1)
     assert any("1 requests about perturbed instances" in each for each in result.notices)
@@ -256,8 +258,10 @@ def test_an_instance_of_helm_is_one_record_though_each_reference_was_a_request(
     states = [
         {**state, "reference_index": at, "request_mode": kind} for at in (0, 1) for kind in kinds
     ]
-    written(tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2)
-    written(tmp_path / "per_instance_stats.json", files.HELM_STATS, indent=2)
+    write_texts(
+        tmp_path / "scenario_state.json", {**files.HELM, "request_states": states}, indent=2
+    )
+    write_texts(tmp_path / "per_instance_stats.json", files.HELM_STATS, indent=2)
     [record] = cal.read(tmp_path).to_dicts()
     assert record["correct"] is True
     assert "answer" not in record
@@ -270,7 +274,7 @@ def test_tables_of_phoenix_are_read_as_pandas_writes_them(tmp_path: Path) -> Non
     }
     times = {"start_time": 1_767_225_600_000, "end_time": 1_767_225_601_500}
     row = {**files.PHOENIX, **counts, **times}
-    lines = written(tmp_path / "spans.jsonl", row)
+    lines = write_texts(tmp_path / "spans.jsonl", row)
     table = tmp_path / "spans.csv"
     pl.DataFrame([{**row, **{name: str(value) for name, value in counts.items()}}]).write_csv(table)
     for path in (lines, table):
@@ -280,7 +284,7 @@ def test_tables_of_phoenix_are_read_as_pandas_writes_them(tmp_path: Path) -> Non
 
 
 def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
-    path = written(tmp_path / "results.json", files.TAU2_BENCH, indent=2)
+    path = write_texts(tmp_path / "results.json", files.TAU2_BENCH, indent=2)
     assert _format(path) == "tau-bench"
     record = cal.read(path).to_dicts()[0]
     assert (record["id"], record["run"], record["passed"], record["cost_usd"]) == (
@@ -292,10 +296,10 @@ def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
 
 
 def test_swe_bench_tells_errors_of_its_harness_from_failures(tmp_path: Path) -> None:
-    table = cal.read(written(tmp_path / "m.run.json", files.SWE_BENCH))
+    table = cal.read(write_texts(tmp_path / "m.run.json", files.SWE_BENCH))
     assert table["passed"].to_list() == [True, False, False]
     assert table["error"].is_null().to_list() == [True, True, False]
-    one = cal.read(written(tmp_path / "report.json", files.SWE_BENCH_INSTANCE)).to_dicts()[0]
+    one = cal.read(write_texts(tmp_path / "report.json", files.SWE_BENCH_INSTANCE)).to_dicts()[0]
     assert (one["passed"], one["score_FAIL_TO_PASS"], one["score_PASS_TO_PASS"]) == (False, 0.5, 1)
 
 
@@ -303,8 +307,8 @@ def test_runs_in_folders_have_their_tier_and_their_judges(tmp_path: Path) -> Non
     for tier in ("T0", "T1"):
         run = tmp_path / tier / "00" / "run_01"
         (run / "judge" / "judge_01").mkdir(parents=True)
-        written(run / "run_result.json", files.TIER_RUN, indent=2)
-        written(run / "judge" / "judge_01" / "judgment.json", files.JUDGMENT, indent=2)
+        write_texts(run / "run_result.json", files.TIER_RUN, indent=2)
+        write_texts(run / "judge" / "judge_01" / "judgment.json", files.JUDGMENT, indent=2)
     table = cal.read(tmp_path)
     assert table["tier"].to_list() == ["T0", "T1"]
     record = table.to_dicts()[0]
@@ -320,10 +324,10 @@ def test_agent_traces_have_their_review_beside(tmp_path: Path) -> None:
     for name in ("a", "b"):
         folder = tmp_path / name
         folder.mkdir()
-        written(folder / "trace.json", files.AGENT_TRACE)
-        written(folder / "metadata.json", {"paper_id": name, "engine_type": "mas"}, indent=2)
-        written(folder / "review.json", {"review": {"comments": "Good"}}, indent=2)
-        written(folder / "evaluation.json", {"composite_score": 0.5, "metric_scores": {"x": 1}})
+        write_texts(folder / "trace.json", files.AGENT_TRACE)
+        write_texts(folder / "metadata.json", {"paper_id": name, "engine_type": "mas"}, indent=2)
+        write_texts(folder / "review.json", {"review": {"comments": "Good"}}, indent=2)
+        write_texts(folder / "evaluation.json", {"composite_score": 0.5, "metric_scores": {"x": 1}})
     table = cal.read(tmp_path)
     assert table["id"].to_list() == ["a", "b"]
     record = table.to_dicts()[0]
@@ -337,7 +341,7 @@ def test_agent_traces_have_their_review_beside(tmp_path: Path) -> None:
 
 def test_lines_of_the_batch_api_are_answers(tmp_path: Path) -> None:
     failed = {"custom_id": "q8", "response": {"status_code": 500, "body": {}}, "error": None}
-    table = cal.read(written(tmp_path / "batch.jsonl", files.BATCH, failed))
+    table = cal.read(write_texts(tmp_path / "batch.jsonl", files.BATCH, failed))
     assert table["id"].to_list() == ["q7", "q8"]
     assert table["answer"].to_list() == ["4", None]
     assert table["error"].to_list() == [None, "status 500"]
@@ -362,11 +366,11 @@ def test_the_csv_of_promptfoo_has_a_record_per_row_and_prompt(tmp_path: Path) ->
 
 
 def test_a_source_can_be_forced(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "4"})
+    path = write_texts(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "4"})
     assert cal.read(path, source="ragas").columns[:2] == ["input", "answer"]
     result = _invoke("score", path, "--source", "RAGAS", "--format", "json")
     assert "a log of Ragas" in result.output
-    log = inspect_log(tmp_path / "odd.name", [sample(1)])
+    log = write_inspect_log(tmp_path / "odd.name", [sample(1)])
     assert cal.read(log, source="Inspect")["id"].to_list() == ["sums/1"]
 
 
@@ -374,9 +378,11 @@ def test_a_source_can_be_forced(tmp_path: Path) -> None:
 def test_a_forced_source_is_read_from_standard_input(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    lines = written(tmp_path / "a.jsonl", files.ragas_row(), files.ragas_row()).read_bytes()
+    lines = write_texts(
+        tmp_path / "a.jsonl", files.make_ragas_row(), files.make_ragas_row()
+    ).read_bytes()
     table = b"user_input,response,faithfulness\n2 + 2?,4,0.5\n"
-    zipped = inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")]).read_bytes()
+    zipped = write_inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")]).read_bytes()
     for name, data, rows in (("Ragas", lines, 2), ("Ragas", table, 1), ("Inspect", zipped, 2)):
         arguments = ["score", "-", "--source", name, "--format", "json"]
         result = CliRunner().invoke(app, arguments, input=pack(data))
@@ -393,14 +399,14 @@ def test_a_log_on_standard_input_that_is_damaged_is_told_as_such() -> None:
 
 
 def test_a_source_of_records_is_no_log(tmp_path: Path) -> None:
-    path = written(tmp_path / "ragas.jsonl", files.ragas_row())
+    path = write_texts(tmp_path / "ragas.jsonl", files.make_ragas_row())
     assert "input" not in cal.read(path, source="records").columns
     asked = cal.read(path, source="records", map={"answer": "response"})
     assert asked["answer"].to_list() == ["4"]
 
 
 def test_a_source_that_is_unknown_names_the_nearest(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", {"id": "1"})
+    path = write_texts(tmp_path / "a.jsonl", {"id": "1"})
     with pytest.raises(UsageError, match="no such log reader") as caught:
         cal.read(path, source="Langfuze")
     assert "Langfuse" in caught.value.fix
@@ -408,7 +414,7 @@ def test_a_source_that_is_unknown_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_tools_own_can_still_be_mapped(tmp_path: Path) -> None:
-    path = written(tmp_path / "ragas.jsonl", files.ragas_row(note={"gold": "5"}))
+    path = write_texts(tmp_path / "ragas.jsonl", files.make_ragas_row(note={"gold": "5"}))
     assert cal.read(path, map={"target": "note.gold"})["target"].to_list() == ["5"]
 
 

@@ -10,10 +10,10 @@ import pytest
 import calipers as cal
 from tests.records.log_files import (
     HEADER,
-    otlp_span,
-    promptfoo_row,
+    make_otlp_span,
+    make_promptfoo_row,
     sample,
-    written,
+    write_texts,
 )
 
 
@@ -21,18 +21,18 @@ def inspect(path: Path) -> Path:
     message = {"message": {"content": "It is"}, "stop_reason": "max_tokens"}
     usage = {"openai/gpt-4o-mini": {"input_tokens": 9, "output_tokens": 7, "reasoning_tokens": 5}}
     found = sample(1, output={"choices": [message]}, model_usage=usage)
-    return written(path / "a.json", {**HEADER, "samples": [found]}, indent=1)
+    return write_texts(path / "a.json", {**HEADER, "samples": [found]}, indent=1)
 
 
 def promptfoo(path: Path) -> Path:
     used = {"prompt": 9, "completion": 7, "total": 16, "completionDetails": {"reasoning": 5}}
     response = {"output": "It is", "tokenUsage": used, "finishReason": "length"}
-    row = promptfoo_row(1, "Say", response=response)
-    return written(path / "a.json", {"version": 3, "results": {"version": 3, "results": [row]}})
+    row = make_promptfoo_row(1, "Say", response=response)
+    return write_texts(path / "a.json", {"version": 3, "results": {"version": 3, "results": [row]}})
 
 
 def otel(path: Path) -> Path:
-    span = otlp_span(
+    span = make_otlp_span(
         0,
         None,
         "chat",
@@ -44,7 +44,7 @@ def otel(path: Path) -> Path:
     reasons = {"arrayValue": {"values": [{"stringValue": "max_tokens"}]}}
     span["attributes"].append({"key": "gen_ai.response.finish_reasons", "value": reasons})
     spans: dict[str, Any] = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
-    return written(path / "a.json", spans)
+    return write_texts(path / "a.json", spans)
 
 
 @pytest.mark.parametrize("tool", [inspect, promptfoo, otel])

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 import calipers as cal
-from tests.records.tables_at_hand import message
+from tests.records.tables_at_hand import read_message
 
 
 def test_folders_of_key_and_value_become_columns(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_what_writers_hide_in_a_folder_is_no_part(tmp_path: Path) -> None:
 def test_a_bad_row_in_a_folder_names_its_part(tmp_path: Path) -> None:
     for number, latencies in enumerate([[1.0, 2.0], [3.0, -1.0, -2.0], [4.0]]):
         pl.DataFrame({"latency_ms": latencies}).write_parquet(tmp_path / f"{number}.parquet")
-    assert message(tmp_path) == f"{tmp_path / '1.parquet'}:2: latency_ms: -1.0 is negative"
+    assert read_message(tmp_path) == f"{tmp_path / '1.parquet'}:2: latency_ms: -1.0 is negative"
     score = cal.score(tmp_path, on_bad="skip", bad_rows=tmp_path / "bad.jsonl")
     bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [row["row"] for row in bad] == [2, 3]
@@ -61,4 +61,4 @@ def test_a_bad_row_in_a_folder_names_its_part(tmp_path: Path) -> None:
 
 def test_a_folder_without_parts_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{}\n")
-    assert message(tmp_path) == f"{tmp_path}: a folder without Parquet parts"
+    assert read_message(tmp_path) == f"{tmp_path}: a folder without Parquet parts"

@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.records.sources import Wanted, open_sources
-from tests.records.tables_at_hand import keys, message
+from tests.records.tables_at_hand import list_keys, read_message
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -37,7 +37,7 @@ def test_nested_values_in_a_list_of_dicts() -> None:
     assert json.loads(read["tags"]) == ["a"]
     assert json.loads(read["trace"]) == {"tool_calls": []}
     assert json.loads(read["mine"]) == {"x": 1}
-    assert keys(cal.score(rows, by="tags"), "tags") == ['["a"]']
+    assert list_keys(cal.score(rows, by="tags"), "tags") == ['["a"]']
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_nested_values_in_a_list_of_dicts() -> None:
     ],
 )
 def test_what_is_no_row_is_named(rows: Any, problem: str) -> None:
-    assert message(rows) == problem
+    assert read_message(rows) == problem
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_no_row_is_named(rows: Any, problem: str) -> None:
     ids=["types mixed", "pandas, a name twice", "Arrow, a name twice"],
 )
 def test_a_table_that_cannot_be_read_is_a_clear_error(table: Any) -> None:
-    assert message(table).startswith("<table>: cannot be read: ")
+    assert read_message(table).startswith("<table>: cannot be read: ")
 
 
 @pytest.mark.parametrize("data", [None, 5, {"answer": "a"}])
@@ -82,7 +82,7 @@ def test_pandas_types_of_its_own() -> None:
         index=[7, 8, 9],
     )
     score = cal.score(frame, by="model")
-    assert keys(score, "model") == ["a", "b", None]
+    assert list_keys(score, "model") == ["a", "b", None]
     assert [group.metrics["accuracy"].value for group in score.groups] == [1.0, None, 0.0]
     assert [group.metrics["prompt_tokens_mean"].n for group in score.groups] == [1, 0, 1]
 

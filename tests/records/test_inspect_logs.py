@@ -18,7 +18,7 @@ import calipers as cal
 from calipers.cli import app
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES
-from tests.records.log_files import HEADER, inspect_log, sample
+from tests.records.log_files import HEADER, sample, write_inspect_log
 
 
 def _invoke(*arguments: str | Path) -> Result:
@@ -26,7 +26,7 @@ def _invoke(*arguments: str | Path) -> Result:
 
 
 def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
-    [record] = cal.read(inspect_log(tmp_path / "a.eval", [sample(1)])).to_dicts()
+    [record] = cal.read(write_inspect_log(tmp_path / "a.eval", [sample(1)])).to_dicts()
     assert record == {
         "id": "sums/1",
         "model": "openai/gpt-4o-mini",
@@ -64,14 +64,14 @@ def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
     [("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0.0, False), (0.3, None)],
 )
 def test_what_a_score_says_of_right_and_wrong(tmp_path: Path, value: Any, correct: Any) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1, value)])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1, value)])
     table = cal.read(path)
     assert (table["correct"][0] if "correct" in table.columns else None) is correct
 
 
 def test_what_the_scorer_left_open_is_not_decided_by_comparing_texts(tmp_path: Path) -> None:
     samples = [sample(1, "C"), sample(2, "P"), sample(3, None), sample(4, scores={})]
-    path = inspect_log(tmp_path / "a.eval", samples)
+    path = write_inspect_log(tmp_path / "a.eval", samples)
     accuracy = cal.score(path).groups[0].metrics["accuracy"]
     assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, 3)
     assert cal.read(path)["expected"].to_list() == [None, "4", "4", "4"]
@@ -98,12 +98,14 @@ def test_each_part_of_an_input_may_be_attached(tmp_path: Path) -> None:
     asked = sample(
         1, input=[{"role": "user", "content": parts}], attachments={"a": "one", "b": "two"}
     )
-    assert cal.read(inspect_log(tmp_path / "a.eval", [asked]))["input"].to_list() == ["one\ntwo"]
+    assert cal.read(write_inspect_log(tmp_path / "a.eval", [asked]))["input"].to_list() == [
+        "one\ntwo"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_sample_that_was_written_twice_counts_once_as_it_was_last(tmp_path: Path) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1, "I"), sample(2, "C"), sample(1, "C")])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1, "I"), sample(2, "C"), sample(1, "C")])
     assert cal.read(path).select("id", "correct").rows() == [("sums/1", True), ("sums/2", True)]
 
 
@@ -113,7 +115,7 @@ METRICS = ["accuracy", "total_tokens_mean"]
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_reads_a_log(tmp_path: Path, engine: str) -> None:
     samples = [sample(number, "C" if number % 3 else "I") for number in range(1, 8)]
-    path = inspect_log(tmp_path / "a.eval", samples)
+    path = write_inspect_log(tmp_path / "a.eval", samples)
     [group] = cal.score(path, by="task", metrics=METRICS, engine=engine).groups
     assert group.by == {"task": "sums"}
     assert group.metrics["accuracy"].value == 5 / 7
@@ -126,7 +128,7 @@ def test_failed_and_invalidated_samples_are_errors(tmp_path: Path) -> None:
         sample(2, invalidation={"reason": "wrong key"}),
         sample(3),
     ]
-    result = cal.score(inspect_log(tmp_path / "a.eval", samples))
+    result = cal.score(write_inspect_log(tmp_path / "a.eval", samples))
     assert (result.groups[0].records, result.groups[0].errors) == (3, 2)
 
 
@@ -138,7 +140,9 @@ def test_bare_nan_is_a_null(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_log_is_read_by_its_journal(tmp_path: Path) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1), sample(2)], header="_journal/start.json")
+    path = write_inspect_log(
+        tmp_path / "a.eval", [sample(1), sample(2)], header="_journal/start.json"
+    )
     assert cal.read(path)["model"].to_list() == ["openai/gpt-4o-mini"] * 2
 
 
@@ -178,7 +182,7 @@ def test_a_changed_member_in_zstd_is_one_clear_message(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_log_is_one_clear_message(tmp_path: Path) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1)])
     data = bytearray(path.read_bytes())
     at = data.index(b"PK\x01\x02")
     data[at + 8] |= 1
@@ -208,7 +212,7 @@ def _zip_in_zstd(members: Mapping[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("kept", [0, 4, 30, 500, -30])
 def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1)])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1)])
     path.write_bytes(path.read_bytes()[:kept])
     result = _invoke("score", path)
     assert result.exit_code in (2, 3), result.output
@@ -217,7 +221,7 @@ def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
 
 
 def test_a_sample_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    path = inspect_log(tmp_path / "a.eval", [sample(1, note="x" * 10_000)])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1, note="x" * 10_000)])
     with (
         cal.limit_reading(max_record_mb=0.005),
         pytest.raises(DataError, match=r"more than 0\.005 MB") as caught,
@@ -250,7 +254,7 @@ def test_tokens_of_a_scorer_are_none_of_the_systems(tmp_path: Path, shape: str) 
         {**call, "span_id": "solver"},
         *(spans if shape == "spans" else steps),
     ]
-    log = inspect_log(
+    log = write_inspect_log(
         tmp_path / "a.eval", [sample(1, events=events, model_usage=usage, role_usage={})]
     )
     record = cal.read(log).to_dicts()[0]
@@ -260,7 +264,9 @@ def test_tokens_of_a_scorer_are_none_of_the_systems(tmp_path: Path, shape: str) 
 
 def test_metadata_named_as_a_field_are_kept_under_another_name(tmp_path: Path) -> None:
     told = {"answer": "theirs", "target": ["x"], "category": "easy", "level": 1}
-    record = cal.read(inspect_log(tmp_path / "a.eval", [sample(1, metadata=told)])).to_dicts()[0]
+    record = cal.read(
+        write_inspect_log(tmp_path / "a.eval", [sample(1, metadata=told)])
+    ).to_dicts()[0]
     assert (record["answer"], record["metadata_answer"]) == ("4", "theirs")
     assert record["metadata_target"] == '["x"]'
     assert (record["category"], "metadata_category" in record) == ("easy", False)

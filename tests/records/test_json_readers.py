@@ -16,7 +16,7 @@ from calipers.records.bytestream import Block
 from calipers.records.jsonl import JsonLinesChunk
 from calipers.records.sources import Wanted
 from tests.examples import examples
-from tests.records.lines_at_hand import _VALUES, FIELDS, fast, lines
+from tests.records.lines_at_hand import _VALUES, FIELDS, draw_lines, read_fast
 
 SCALARS: dict[str, pl.DataType] = {"run": pl.Float64(), "tag": pl.String()}
 
@@ -33,7 +33,7 @@ def columns(frame: pl.DataFrame) -> dict[str, list[Any]]:
     )
 
 
-@given(st.lists(lines(), max_size=3), st.sampled_from(["\n", "\r\n"]), st.integers(0, 1))
+@given(st.lists(draw_lines(), max_size=3), st.sampled_from(["\n", "\r\n"]), st.integers(0, 1))
 @examples(250, deadline=None)
 def test_the_fast_reader_agrees_or_leaves_it_to_the_exact_one(
     rows: list[str], end: str, ends: int
@@ -42,7 +42,7 @@ def test_the_fast_reader_agrees_or_leaves_it_to_the_exact_one(
     for strings in ((), ("answer", "target")):
         block = chunk(data, strings)
         exact = block.exact()
-        quick = fast(block)
+        quick = read_fast(block)
         if quick is not None:
             assert exact.bad == ()
             assert columns(quick) == columns(exact.frame)
@@ -52,7 +52,7 @@ def test_the_fast_reader_agrees_or_leaves_it_to_the_exact_one(
 def test_the_readers_agree_on_every_kind_of_value(field: str) -> None:
     for value in _VALUES:
         block = chunk(f'{{"{field}": {value}}}\n'.encode())
-        quick = fast(block)
+        quick = read_fast(block)
         if quick is not None:
             assert block.exact().bad == (), value
             assert columns(quick) == columns(block.exact().frame), value
@@ -62,7 +62,7 @@ def test_the_fast_reader_reads_what_is_ordinary() -> None:
     row = {"id": "1", "answer": "18.50", "cot": "[1] é \u2028", "latency_ms": 1.5, "run": 2}
     data = f"{json.dumps(row)}\n\n{json.dumps({'correct': True})}\r\n".encode()
     for strings in ((), ("answer", "target")):
-        quick = fast(chunk(data, strings))
+        quick = read_fast(chunk(data, strings))
         assert quick is not None
         assert quick["answer"].to_list() == ["18.50", None]
         assert quick["cot"].to_list() == ["[1] é \u2028", None]
@@ -74,7 +74,7 @@ def test_the_fast_reader_reads_what_is_ordinary() -> None:
 def test_a_renamed_field_keeps_its_spelling(key: str) -> None:
     for name in {json.dumps(key), json.dumps(key, ensure_ascii=False)}:
         block = chunk(f"{{{name}: 1.50}}\n".encode(), answer=key)
-        assert fast(block) is None
+        assert read_fast(block) is None
         assert block.exact().frame["answer"].to_list() == ["1.50"]
 
 
@@ -87,7 +87,7 @@ def test_texts_in_nested_fields_come_through(judgments: list[dict[str, str]]) ->
     block = JsonLinesChunk(
         Block(json.dumps(row).encode(), 0), "data", Wanted(("judgments", "cot")), {}
     )
-    quick = fast(block)
+    quick = read_fast(block)
     found = block.exact().frame if quick is None else quick
     expected = json.dumps(judgments).encode("utf-8", "replace").decode()
     assert json.loads(found["judgments"][0]) == json.loads(expected)
@@ -97,9 +97,11 @@ def test_nested_fields_with_ordinary_texts_take_the_fast_way() -> None:
     row = {"judgments": [{"reason": 'two\nlines, "quoted"'}], "cot": "\\alpha\t"}
     data = json.dumps(row).encode()
     block = JsonLinesChunk(Block(data, 0), "data", Wanted(("judgments",)), {})
-    assert fast(block) is None  # the backslash might be in the nested field
+    assert read_fast(block) is None  # the backslash might be in the nested field
     plain = json.dumps(row | {"cot": "alpha"}).encode()
-    assert fast(JsonLinesChunk(Block(plain, 0), "data", Wanted(("judgments",)), {})) is not None
+    assert (
+        read_fast(JsonLinesChunk(Block(plain, 0), "data", Wanted(("judgments",)), {})) is not None
+    )
 
 
 @pytest.mark.parametrize("error", ['"x"', "1.0", "0", "true", '{"code": 429}', "[]"])

@@ -15,7 +15,7 @@ from calipers.records.bytestream import Block
 from calipers.records.jsonl import JsonLinesChunk
 from calipers.records.sources import Wanted
 from tests.examples import examples
-from tests.records.lines_at_hand import fast
+from tests.records.lines_at_hand import read_fast
 
 _parts = st.text(alphabet=[*'ab"/\\\n\r\t\b\f\0\x1f\x7fé🙂:', "\u2028"], max_size=4)
 
@@ -33,7 +33,7 @@ def test_lists_and_objects_stay_what_they_are(value: list[Any], *, ascii_only: b
     data = json.dumps({"judgments": value}, ensure_ascii=ascii_only).encode()
     wanted = Wanted(("judgments",), as_is=("judgments",))
     block = JsonLinesChunk(Block(data, 0), "data", wanted, {})
-    for frame in (fast(block), block.exact().frame):
+    for frame in (read_fast(block), block.exact().frame):
         assert frame is None or json.loads(frame["judgments"][0]) == value
 
 

@@ -14,7 +14,7 @@ import pytest
 from calipers.records.json_places import parse_places, read_outline, stream_places
 from calipers.support.errors import DataError
 from tests.records import export_files as files
-from tests.records.log_files import deepeval_case
+from tests.records.log_files import make_deepeval_case
 
 MB = 1 << 20
 SIZE = 200 * MB
@@ -52,7 +52,7 @@ def _number() -> Iterator[int]:
 
 
 def _deepeval(folder: Path) -> Path:
-    cases = (deepeval_case(f"case {n}", actualOutput=TEXT) for n in _number())
+    cases = (make_deepeval_case(f"case {n}", actualOutput=TEXT) for n in _number())
     return _write(
         folder / "run.json", '{"testFile": null, "testCases": [', cases, '], "testPassed": 1}'
     )

@@ -10,19 +10,19 @@ import pytest
 import calipers as cal
 from tests.commands import run
 from tests.records.log_files import (
-    lm_eval_line,
-    written,
+    make_lm_eval_line,
+    write_texts,
 )
 
 
 def test_a_document_counts_once_however_many_filters_there_are(tmp_path: Path) -> None:
     lines = [
-        lm_eval_line(n, of, float(n == of_right))
+        make_lm_eval_line(n, of, float(n == of_right))
         for n in (1, 2, 3)
         for of, of_right in (("strict", 1), ("flexible", 2))
     ]
-    path = written(tmp_path / "samples_sums_2025-09-09T13-31-53.431753.jsonl", *lines)
-    written(
+    path = write_texts(tmp_path / "samples_sums_2025-09-09T13-31-53.431753.jsonl", *lines)
+    write_texts(
         tmp_path / "results_2025-09-09T13-31-53.431753.json",
         {"model_name": "tiny", "results": {}, "lm_eval_version": "0.4.9"},
     )
@@ -39,7 +39,7 @@ def test_a_document_counts_once_however_many_filters_there_are(tmp_path: Path) -
 
 def test_likelihoods_give_the_answer_and_its_confidence(tmp_path: Path) -> None:
     replies = [[-1.0, False], [0.0, True], [-1.0, False]]
-    line = lm_eval_line(
+    line = make_lm_eval_line(
         1,
         filtered_resps=replies,
         resps=[[each] for each in replies],
@@ -47,21 +47,21 @@ def test_likelihoods_give_the_answer_and_its_confidence(tmp_path: Path) -> None:
         metrics=["acc"],
         acc=1.0,
     )
-    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    [record] = cal.read(write_texts(tmp_path / "samples.jsonl", line)).to_dicts()
     assert (record["answer"], record["target"], record["correct"]) == ("1", "1", True)
     assert record["prob_correct"] == pytest.approx(1 / (1 + 2 * 2.718281828459045**-1))
 
 
 def test_the_likelihood_of_a_single_text_is_no_answer(tmp_path: Path) -> None:
     replies = [["-1.5", "True"]]
-    line = lm_eval_line(1, filtered_resps=replies, resps=[replies], metrics=["acc"], acc=1.0)
-    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    line = make_lm_eval_line(1, filtered_resps=replies, resps=[replies], metrics=["acc"], acc=1.0)
+    [record] = cal.read(write_texts(tmp_path / "samples.jsonl", line)).to_dicts()
     assert record["correct"] is True
     assert not {"answer", "cot", "prob_correct"} & record.keys()
 
 
 def test_the_likelihood_of_a_whole_document_is_no_answer(tmp_path: Path) -> None:
-    line = lm_eval_line(
+    line = make_lm_eval_line(
         1,
         arguments={"gen_args_0": {"arg_0": "Once"}},
         resps=[["-9.5"]],
@@ -69,7 +69,7 @@ def test_the_likelihood_of_a_whole_document_is_no_answer(tmp_path: Path) -> None
         metrics=["word_perplexity"],
         word_perplexity=[-9.5, 3],
     )
-    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    [record] = cal.read(write_texts(tmp_path / "samples.jsonl", line)).to_dicts()
     assert not {"answer", "correct", "target"} & record.keys()
     assert record["expected"] == "4"
 
@@ -78,14 +78,14 @@ def test_choices_asked_with_and_without_their_question_are_as_many_as_they_are(
     tmp_path: Path,
 ) -> None:
     replies = [[-2.0, False], [-1.0, False], [0.0, True], [-3.0, False]]
-    line = lm_eval_line(
+    line = make_lm_eval_line(
         1,
         filtered_resps=replies,
         metrics=["acc", "acc_mutual_info"],
         acc=1.0,
         acc_mutual_info=0.0,
     )
-    [record] = cal.read(written(tmp_path / "samples.jsonl", line)).to_dicts()
+    [record] = cal.read(write_texts(tmp_path / "samples.jsonl", line)).to_dicts()
     assert record["answer"] == "1"
     assert record["prob_correct"] == pytest.approx(1 / (1 + 2.718281828459045**-1))
 
@@ -93,43 +93,45 @@ def test_choices_asked_with_and_without_their_question_are_as_many_as_they_are(
 def test_one_metric_decides_in_a_whole_file_of_lm_eval(tmp_path: Path) -> None:
     metrics = ["bleu", "strict"]
     lines = [
-        lm_eval_line(number, metrics=metrics, bleu=bleu, strict=strict)
+        make_lm_eval_line(number, metrics=metrics, bleu=bleu, strict=strict)
         for number, (bleu, strict) in enumerate([(0.0, True), (0.3, False), (0.0, None)])
     ]
-    table = cal.read(written(tmp_path / "samples.jsonl", *lines))
+    table = cal.read(write_texts(tmp_path / "samples.jsonl", *lines))
     assert table["correct"].to_list() == [True, False, None]
     assert table["score_strict"].to_list() == [True, False, None]
 
 
 def test_texts_that_lm_eval_measured_otherwise_are_not_compared(tmp_path: Path) -> None:
-    lines = [lm_eval_line(n, metrics=["bleu"], bleu=bleu) for n, bleu in enumerate((0.0, 0.3))]
-    result = cal.score(written(tmp_path / "samples.jsonl", *lines))
+    lines = [make_lm_eval_line(n, metrics=["bleu"], bleu=bleu) for n, bleu in enumerate((0.0, 0.3))]
+    result = cal.score(write_texts(tmp_path / "samples.jsonl", *lines))
     assert "accuracy" not in result.groups[0].metrics
 
 
 def test_answers_that_lm_eval_only_predicted_are_compared(tmp_path: Path) -> None:
-    line = lm_eval_line(1, metrics=["bypass"], bypass=999)
-    path = written(tmp_path / "samples.jsonl", line)
+    line = make_lm_eval_line(1, metrics=["bypass"], bypass=999)
+    path = write_texts(tmp_path / "samples.jsonl", line)
     assert "score_bypass" not in cal.read(path).columns
     assert cal.score(path).groups[0].metrics["accuracy"].value == 1
 
 
 def test_samples_of_old_versions_do_not_list_their_metrics(tmp_path: Path) -> None:
-    line = lm_eval_line(1, right=0.0)
+    line = make_lm_eval_line(1, right=0.0)
     del line["metrics"]
-    table = cal.read(written(tmp_path / "samples.jsonl", line))
+    table = cal.read(write_texts(tmp_path / "samples.jsonl", line))
     assert (table["correct"][0], table["score_exact_match"][0]) == (False, 0)
 
 
 def test_results_may_have_any_name_of_the_same_time(tmp_path: Path) -> None:
     time = "2025-09-09T13-31-53.431753"
-    path = written(tmp_path / f"samples_sums_{time}.jsonl", lm_eval_line(1))
-    written(tmp_path / f"mine_{time}.json", {"model_name": "tiny"})
+    path = write_texts(tmp_path / f"samples_sums_{time}.jsonl", make_lm_eval_line(1))
+    write_texts(tmp_path / f"mine_{time}.json", {"model_name": "tiny"})
     assert cal.read(path)["model"].to_list() == ["tiny"]
 
 
 def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
-    path = written(tmp_path / "results.json", {"results": {}, "lm_eval_version": "0.4"}, indent=1)
+    path = write_texts(
+        tmp_path / "results.json", {"results": {}, "lm_eval_version": "0.4"}, indent=1
+    )
     result = run("score", path)
     assert result.exit_code == 2
     assert "--log_samples" in result.output
@@ -148,6 +150,6 @@ def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
 def test_the_question_of_lm_eval_may_be_only_in_its_arguments(
     tmp_path: Path, arguments: Any
 ) -> None:
-    line = {**lm_eval_line(1), "doc": {"passage": "…"}, "arguments": arguments}
-    table = cal.read(written(tmp_path / "samples_x_2025-01-01T00-00-00.0.jsonl", line))
+    line = {**make_lm_eval_line(1), "doc": {"passage": "…"}, "arguments": arguments}
+    table = cal.read(write_texts(tmp_path / "samples_x_2025-01-01T00-00-00.0.jsonl", line))
     assert table["input"].to_list() == ["Q: 2 + 2?"]

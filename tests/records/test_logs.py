@@ -23,12 +23,12 @@ from calipers.records.sources import open_sources
 from calipers.support.errors import DataError
 from tests.commands import run
 from tests.records.log_files import (
-    agent_spans,
-    inspect_log,
-    lm_eval_line,
-    promptfoo_row,
+    make_agent_spans,
+    make_lm_eval_line,
+    make_promptfoo_row,
     sample,
-    written,
+    write_inspect_log,
+    write_texts,
 )
 
 
@@ -48,7 +48,7 @@ def test_garak_runs_pass_where_no_detector_found_anything(tmp_path: Path) -> Non
         "outputs": [{"text": "no"}, {"text": "yes"}, {"text": "?"}, None],
         "detector_results": {"mit.Mit": [0.0, 1.0, None, None], "other.X": [0.2, 0.0, None, None]},
     }
-    path = written(
+    path = write_texts(
         tmp_path / "x.report.jsonl",
         {"entry_type": "start_run setup", "plugins.target_name": "qwen2"},
         {**attempt, "status": 1},
@@ -66,7 +66,7 @@ def test_events_of_a_sample_are_put_together(tmp_path: Path) -> None:
     def event(sample: str, kind: str, **data: Any) -> dict[str, Any]:
         return {"run_id": "r", "event_id": 0, "sample_id": sample, "type": kind, "data": data}
 
-    path = written(
+    path = write_texts(
         tmp_path / "log.jsonl",
         {"spec": {"completion_fns": ["gpt-4"], "eval_name": "sums"}},
         {"final_report": {"accuracy": 0.5}},
@@ -93,7 +93,7 @@ def test_the_call_of_a_grader_is_none_of_the_models(tmp_path: Path) -> None:
     own = [call("2 + 2?", "three"), call("Sure?", "four")]
     graded = [call("Is it right?", "Y"), event("metrics", choice="Y", score=1.0)]
     for events, calls in ((own, 2), ([*own, *graded], 2)):
-        [record] = cal.read(written(tmp_path / "log.jsonl", *events)).to_dicts()
+        [record] = cal.read(write_texts(tmp_path / "log.jsonl", *events)).to_dicts()
         assert (record["input"], record["answer"]) == ("Sure?", "four")
         assert record["prompt_tokens"] == 10 * calls
 
@@ -112,7 +112,7 @@ def test_the_call_of_a_grader_is_none_of_the_models(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 def test_records_of_our_own_are_no_logs(tmp_path: Path, row: dict[str, Any], suffix: str) -> None:
-    assert _format(written(tmp_path / f"a{suffix}", row, row)) is None
+    assert _format(write_texts(tmp_path / f"a{suffix}", row, row)) is None
 
 
 @given(
@@ -140,14 +140,14 @@ def test_what_is_no_log_is_no_traceback(tmp_path: Path, content: bytes, suffix: 
 
 
 def test_a_folder_of_logs_is_all_of_them(tmp_path: Path) -> None:
-    inspect_log(tmp_path / "b.eval", [sample(1)])
-    inspect_log(tmp_path / "a.eval", [sample(2)])
+    write_inspect_log(tmp_path / "b.eval", [sample(1)])
+    write_inspect_log(tmp_path / "a.eval", [sample(2)])
     (tmp_path / "logs.json").write_text("{}", encoding="utf-8")
     assert cal.read(tmp_path)["id"].to_list() == ["sums/2", "sums/1"]
 
 
 def test_a_folder_of_other_files_says_how_to_name_them(tmp_path: Path) -> None:
-    written(tmp_path / "a.csv", "id")
+    write_texts(tmp_path / "a.csv", "id")
     result = run("score", tmp_path)
     assert result.exit_code == 2
     assert "*.csv'" in result.output
@@ -155,7 +155,7 @@ def test_a_folder_of_other_files_says_how_to_name_them(tmp_path: Path) -> None:
 
 def test_logs_are_read_packed_too(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl.zst"
-    path.write_bytes(zstandard.compress(json.dumps(lm_eval_line(1)).encode()))
+    path.write_bytes(zstandard.compress(json.dumps(make_lm_eval_line(1)).encode()))
     assert _format(path) == "lm-eval"
     assert cal.read(path)["correct"].to_list() == [True]
 
@@ -165,8 +165,8 @@ def test_a_packed_log_that_was_cut_is_one_clear_message(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / "samples.jsonl"
-    lines = (lm_eval_line(number, note=os.urandom(20).hex()) for number in range(9_000))
-    packed = pack(written(path, *lines).read_bytes())
+    lines = (make_lm_eval_line(number, note=os.urandom(20).hex()) for number in range(9_000))
+    packed = pack(write_texts(path, *lines).read_bytes())
     path.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(DataError, match="damaged or cut short"):
         cal.read(path)
@@ -178,13 +178,13 @@ def test_a_packed_log_that_was_cut_is_one_clear_message(
     ids=repr,
 )
 def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
-    line, row, span = lm_eval_line(1), promptfoo_row(0, "Say"), agent_spans()[0]
+    line, row, span = make_lm_eval_line(1), make_promptfoo_row(0, "Say"), make_agent_spans()[0]
     odd = {name: value for name in sample(1) if name not in ("id", "epoch")}
     logs = [
-        inspect_log(tmp_path / "a.eval", [{**sample(1), **odd}]),
-        written(tmp_path / "l.jsonl", line, dict.fromkeys(line, value) | {"filter": "strict"}),
-        written(tmp_path / "p.json", {"results": [row, dict.fromkeys(row, value)]}),
-        written(
+        write_inspect_log(tmp_path / "a.eval", [{**sample(1), **odd}]),
+        write_texts(tmp_path / "l.jsonl", line, dict.fromkeys(line, value) | {"filter": "strict"}),
+        write_texts(tmp_path / "p.json", {"results": [row, dict.fromkeys(row, value)]}),
+        write_texts(
             tmp_path / "o.json",
             {"resourceSpans": [{"scopeSpans": [{"spans": [span, dict.fromkeys(span, value)]}]}]},
         ),
@@ -196,8 +196,10 @@ def test_odd_values_are_read_or_named(tmp_path: Path, value: Any) -> None:
 
 def test_what_is_nested_too_deeply_is_one_clear_message(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    nested = json.dumps(lm_eval_line(1)).replace('"sums"', "[" * 100_000 + "NaN" + "]" * 100_000)
-    path.write_text(json.dumps(lm_eval_line(0)) + "\n" + nested, encoding="utf-8")
+    nested = json.dumps(make_lm_eval_line(1)).replace(
+        '"sums"', "[" * 100_000 + "NaN" + "]" * 100_000
+    )
+    path.write_text(json.dumps(make_lm_eval_line(0)) + "\n" + nested, encoding="utf-8")
     with pytest.raises(DataError, match=r"nested|not JSON"):
         cal.read(path)
 
@@ -207,7 +209,7 @@ def test_odd_names_of_tool_calls_are_read(tmp_path: Path) -> None:
         {"tool_calls": [{"id": {}, "function": "add"}]},
         {"tool_call_id": [], "error": {"message": "no"}},
     ]
-    path = inspect_log(tmp_path / "a.eval", [sample(1, messages=messages)])
+    path = write_inspect_log(tmp_path / "a.eval", [sample(1, messages=messages)])
     assert json.loads(cal.read(path)["trace"][0])["tool_calls"][0]["tool_name"] == "add"
 
 
@@ -225,7 +227,7 @@ def test_records_are_joined_with_their_tasks(tmp_path: Path, suffix: str) -> Non
         frame.write_parquet(path)
     else:
         frame.write_ndjson(path)
-    tasks = written(
+    tasks = write_texts(
         tmp_path / "tasks.jsonl",
         {"name": 7, "target": "4", "category": "easy", "level": 1},
         {"name": 8, "target": "4", "category": "hard", "level": 2},
@@ -238,8 +240,8 @@ def test_records_are_joined_with_their_tasks(tmp_path: Path, suffix: str) -> Non
 
 
 def test_traces_are_joined_with_their_tasks_and_say_which_have_none(tmp_path: Path) -> None:
-    path = written(tmp_path / "spans.jsonl", *agent_spans())
-    tasks = written(tmp_path / "tasks.jsonl", {"id": "nobody", "target": "4"})
+    path = write_texts(tmp_path / "spans.jsonl", *make_agent_spans())
+    tasks = write_texts(tmp_path / "tasks.jsonl", {"id": "nobody", "target": "4"})
     result = run("score", path, "--join", tasks, "--on", "id")
     assert "none of 1 records found a task with the same id" in result.output
     assert "a log of OpenTelemetry" in result.output
@@ -256,7 +258,7 @@ def test_traces_are_joined_with_their_tasks_and_say_which_have_none(tmp_path: Pa
 def test_tasks_that_cannot_be_joined_are_named(
     tmp_path: Path, tasks: list[dict[str, str]], on: str, said: str
 ) -> None:
-    path = written(tmp_path / "a.jsonl", {"id": "1", "answer": "4"})
+    path = write_texts(tmp_path / "a.jsonl", {"id": "1", "answer": "4"})
     with pytest.raises(DataError, match=said):
-        cal.read(path, join=written(tmp_path / "tasks.jsonl", *tasks), on=on)
+        cal.read(path, join=write_texts(tmp_path / "tasks.jsonl", *tasks), on=on)
     assert run("score", path, "--on", "id").exit_code == 2

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from tests.records.log_files import agent_spans, written
+from tests.records.log_files import make_agent_spans, write_texts
 
 
 @pytest.mark.parametrize("shape", ["envelope", "pretty", "lines of envelopes", "pretty spans"])
 def test_a_trace_is_a_record_whose_tokens_count_once(tmp_path: Path, shape: str) -> None:
-    spans = agent_spans()
+    spans = make_agent_spans()
 
     def enveloped(some: list[dict[str, Any]]) -> dict[str, Any]:
         return {"resourceSpans": [{"scopeSpans": [{"spans": some}]}]}
 
     path = tmp_path / ("t.jsonl" if shape == "lines of envelopes" else "t.json")
     if shape == "lines of envelopes":
-        written(path, *(enveloped([span]) for span in reversed(spans)))
+        write_texts(path, *(enveloped([span]) for span in reversed(spans)))
     elif shape == "pretty spans":  # as ConsoleSpanExporter writes them
-        written(path, *reversed(spans), indent=4)
+        write_texts(path, *reversed(spans), indent=4)
     else:
-        written(path, enveloped(spans), indent=2 if shape == "pretty" else None)
+        write_texts(path, enveloped(spans), indent=2 if shape == "pretty" else None)
     [record] = cal.read(path).to_dicts()
     assert record["id"] == "t1"
     assert (record["prompt_tokens"], record["completion_tokens"]) == (67, 13)
@@ -78,15 +78,15 @@ def test_spans_of_python_and_of_openinference_trees_are_read(tmp_path: Path) -> 
             }
         ],
     }
-    [one] = cal.read(written(tmp_path / "a.json", python, indent=1)).to_dicts()
+    [one] = cal.read(write_texts(tmp_path / "a.json", python, indent=1)).to_dicts()
     assert (one["id"], one["error"], one["latency_ms"]) == ("ab", "too slow", 2000)
-    [other] = cal.read(written(tmp_path / "b.json", tree, indent=1)).to_dicts()
+    [other] = cal.read(write_texts(tmp_path / "b.json", tree, indent=1)).to_dicts()
     assert (other["id"], other["model"], other["prompt_tokens"]) == ("cd", "o3", 5)
     assert other["duration_seconds"] == 61.5
 
 
 def test_evaluations_in_a_trace_are_scores(tmp_path: Path) -> None:
-    [span] = agent_spans()[1:2]
+    [span] = make_agent_spans()[1:2]
     span["events"] = [
         {
             "name": "gen_ai.evaluation.result",
@@ -98,21 +98,21 @@ def test_evaluations_in_a_trace_are_scores(tmp_path: Path) -> None:
         }
     ]
     document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
-    [record] = cal.read(written(tmp_path / "a.json", document)).to_dicts()
+    [record] = cal.read(write_texts(tmp_path / "a.json", document)).to_dicts()
     assert (record["passed"], record["score_relevance"]) == (True, 0.8)
 
 
 def test_an_agent_that_alone_counts_tokens_is_counted(tmp_path: Path) -> None:
-    [root] = agent_spans()[:1]
+    [root] = make_agent_spans()[:1]
     document = {"resourceSpans": [{"scopeSpans": [{"spans": [root]}]}]}
-    assert cal.read(written(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [999]
+    assert cal.read(write_texts(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [999]
 
 
 def test_spans_that_are_each_others_parents_are_read(tmp_path: Path) -> None:
-    one, other = agent_spans()[1:3]
+    one, other = make_agent_spans()[1:3]
     one["parentSpanId"], other["parentSpanId"] = other["spanId"], one["spanId"]
     document = {"resourceSpans": [{"scopeSpans": [{"spans": [one, other]}]}]}
-    assert cal.read(written(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [60]
+    assert cal.read(write_texts(tmp_path / "a.json", document))["prompt_tokens"].to_list() == [60]
 
 
 def test_spans_of_a_run_of_ours_keep_the_names_of_its_records(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_spans_of_a_run_of_ours_keep_the_names_of_its_records(tmp_path: Path) ->
         "context": {"trace_id": "0xab", "span_id": "0x1"},
         "attributes": {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 3, **tracing},
     }
-    [record] = cal.read(written(tmp_path / "a.json", span, indent=4)).to_dicts()
+    [record] = cal.read(write_texts(tmp_path / "a.json", span, indent=4)).to_dicts()
     assert (record["id"], record["model"], record["run"]) == ("sums/1", "small", 2)
 
 
@@ -164,10 +164,10 @@ def test_a_trace_of_langgraph_has_its_texts_and_its_agent(tmp_path: Path) -> Non
         ),
         _span(4, 1, "add", "TOOL", tool__name="add", input__value='{"a": 2}', metadata=told),
     ]
-    without = cal.read(written(tmp_path / "a.jsonl", *spans)).to_dicts()[0]
+    without = cal.read(write_texts(tmp_path / "a.jsonl", *spans)).to_dicts()[0]
     assert (without["input"], without["answer"]) == ("2 + 2?", "It is 4")  # of the last call
     spans[0]["attributes"]["output.value"] = json.dumps(said)
-    record = cal.read(written(tmp_path / "b.jsonl", *spans)).to_dicts()[0]
+    record = cal.read(write_texts(tmp_path / "b.jsonl", *spans)).to_dicts()[0]
     assert (record["input"], record["answer"], record["prompt_tokens"]) == ("2 + 2?", "It is 4", 10)
     trace = json.loads(record["trace"])
     assert trace["agent_tasks"] == {"adder": 1}
@@ -183,7 +183,7 @@ def test_the_workflow_around_agents_is_no_agent(tmp_path: Path) -> None:
         _span(4, 1, "solver", "AGENT", agent__name="solver"),
         _span(5, 4, "plus", "TOOL", tool__name="plus", input__value='{"a": 2}'),
     ]
-    trace = json.loads(cal.read(written(tmp_path / "a.jsonl", *spans))["trace"][0])
+    trace = json.loads(cal.read(write_texts(tmp_path / "a.jsonl", *spans))["trace"][0])
     assert trace["agent_tasks"] == {"triage": 1, "solver": 1}
     assert trace["agent_interactions"] == [{"from": "triage", "to": "solver", "type": "handoff"}]
     assert [call["tool_name"] for call in trace["tool_calls"]] == ["plus"]
@@ -191,19 +191,21 @@ def test_the_workflow_around_agents_is_no_agent(tmp_path: Path) -> None:
 
 def test_attributes_of_the_root_are_kept_to_join_on(tmp_path: Path) -> None:
     spans = [_span(1, None, "run", "CHAIN", task_id="q7", metadata='{"dataset": "d"}')]
-    path = written(tmp_path / "a.jsonl", *spans)
+    path = write_texts(tmp_path / "a.jsonl", *spans)
     record = cal.read(path).to_dicts()[0]
     assert (record["task_id"], record["dataset"]) == ("q7", "d")
-    tasks = written(tmp_path / "tasks.jsonl", {"task_id": "q7", "target": "4"})
+    tasks = write_texts(tmp_path / "tasks.jsonl", {"task_id": "q7", "target": "4"})
     assert cal.read(path, join=tasks, on="task_id")["target"].to_list() == ["4"]
 
 
 def test_spans_of_a_large_log_wait_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spans = [{**each, "traceId": f"t{number}"} for number in range(20) for each in agent_spans()]
+    spans = [
+        {**each, "traceId": f"t{number}"} for number in range(20) for each in make_agent_spans()
+    ]
     spans = [*spans[::2], *spans[1::2]]  # those of a trace apart
-    path = written(tmp_path / "a.jsonl", *spans)
+    path = write_texts(tmp_path / "a.jsonl", *spans)
     held = cal.read(path).sort("id")
     monkeypatch.setattr("calipers.records.logs.trace_store.HELD", 1_000)
     assert cal.read(path).sort("id").equals(held)

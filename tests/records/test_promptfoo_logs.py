@@ -8,8 +8,8 @@ import pytest
 
 import calipers as cal
 from tests.records.log_files import (
-    promptfoo_row,
-    written,
+    make_promptfoo_row,
+    write_texts,
 )
 
 
@@ -18,12 +18,14 @@ def test_promptfoo_has_a_tier_per_prompt_and_tells_errors_from_failures(
     tmp_path: Path, version: int
 ) -> None:
     rows = [
-        promptfoo_row(0, "Say"),
-        promptfoo_row(0, "Tell", success=False, failureReason=1, error="not equal"),
-        promptfoo_row(1, "Say", success=False, failureReason=2, error="timeout", response=None),
+        make_promptfoo_row(0, "Say"),
+        make_promptfoo_row(0, "Tell", success=False, failureReason=1, error="not equal"),
+        make_promptfoo_row(
+            1, "Say", success=False, failureReason=2, error="timeout", response=None
+        ),
     ]
     document = {"results": {"results": rows} if version > 2 else rows}
-    table = cal.read(written(tmp_path / "out.json", document, indent=2))
+    table = cal.read(write_texts(tmp_path / "out.json", document, indent=2))
     assert table["tier"].to_list() == ["Say", "Tell", "Say"]
     assert table["passed"].to_list() == [True, False, False]
     assert table["error"].to_list() == [None, None, "timeout"]
@@ -39,10 +41,10 @@ def test_promptfoo_has_a_tier_per_prompt_and_tells_errors_from_failures(
 def test_a_repeated_test_of_promptfoo_is_a_task_of_several_runs(
     tmp_path: Path, suffix: str
 ) -> None:
-    rows = [promptfoo_row(test, "Say", promptIdx=0) for test in (1, 0)]
-    rows += [promptfoo_row(2, "Say", promptIdx=0, vars={"language": "Greek"})]
+    rows = [make_promptfoo_row(test, "Say", promptIdx=0) for test in (1, 0)]
+    rows += [make_promptfoo_row(2, "Say", promptIdx=0, vars={"language": "Greek"})]
     path = tmp_path / f"out{suffix}"
-    written(path, *(rows if suffix == ".jsonl" else [{"results": {"results": rows}}]))
+    write_texts(path, *(rows if suffix == ".jsonl" else [{"results": {"results": rows}}]))
     table = cal.read(path).sort("id", "run")
     assert table.select("id", "run").rows() == [("0", 1), ("0", 2), ("2", 1)]
     assert table["input"].to_list() == ["Say 0", "Say 1", "Say 2"]
@@ -52,16 +54,16 @@ def test_what_promptfoo_compares_with_has_its_variables_filled_in(tmp_path: Path
     template = {"type": "equals", "value": "{{greeting}}"}
     known = {"assertion": template, "metadata": {"renderedAssertionValue": "Bonjour"}}
     rows = [
-        promptfoo_row(0, "Say", testCase={"assert": [template]}, gradingResult=grading)
+        make_promptfoo_row(0, "Say", testCase={"assert": [template]}, gradingResult=grading)
         for grading in ({"componentResults": [known]}, None)
     ]
-    table = cal.read(written(tmp_path / "out.json", {"results": rows}))
+    table = cal.read(write_texts(tmp_path / "out.json", {"results": rows}))
     assert table["target"].to_list() == ["Bonjour", None]
 
 
 def test_an_answer_of_promptfoo_may_be_any_json(tmp_path: Path) -> None:
-    row = promptfoo_row(0, "Say", response={"output": {"a": [1, "é"]}})
-    table = cal.read(written(tmp_path / "out.json", {"results": [row]}))
+    row = make_promptfoo_row(0, "Say", response={"output": {"a": [1, "é"]}})
+    table = cal.read(write_texts(tmp_path / "out.json", {"results": [row]}))
     assert table["answer"].to_list() == ['{"a": [1, "é"]}']
 
 
@@ -70,10 +72,10 @@ def test_the_tokens_of_promptfoos_cache_are_kept_apart(tmp_path: Path) -> None:
     told = {"total": 15, "prompt": 10, "completion": 5}
     fresh = {**told, "completionDetails": {"cacheReadInputTokens": 7, "reasoning": 2}}
     rows = [
-        promptfoo_row(0, "Say", response=cached),
-        promptfoo_row(1, "Say", response={"output": "4", "tokenUsage": fresh}),
+        make_promptfoo_row(0, "Say", response=cached),
+        make_promptfoo_row(1, "Say", response={"output": "4", "tokenUsage": fresh}),
     ]
-    table = cal.read(written(tmp_path / "out.json", {"results": rows}))
+    table = cal.read(write_texts(tmp_path / "out.json", {"results": rows}))
     assert table["cached_tokens"].to_list() == [30, None]
     assert table["prompt_tokens"].to_list() == [None, 10]
     assert table["cache_read_tokens"].to_list() == [None, 7]

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from tests.records.tables_at_hand import keys, message
+from tests.records.tables_at_hand import list_keys, read_message
 
 pd = pytest.importorskip("pandas")
 
@@ -110,9 +110,12 @@ def test_a_wrong_type_or_value_names_row_and_field(
 ) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame({field: values}).write_parquet(path)
-    assert message(path, metrics=["accuracy", "brier", "latency_mean_ms"]) == f"{path}:2: {problem}"
+    assert (
+        read_message(path, metrics=["accuracy", "brier", "latency_mean_ms"])
+        == f"{path}:2: {problem}"
+    )
     rows = [{field: value} for value in values]
-    told = message(rows, metrics=["accuracy", "brier", "latency_mean_ms"])
+    told = read_message(rows, metrics=["accuracy", "brier", "latency_mean_ms"])
     assert told == f"<records>:2: {problem}"
 
 
@@ -131,21 +134,21 @@ def test_rows_far_down_have_their_number(suffix: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"latency_ms": [1.0] * (count - 1) + [-1.0]})
     path = tmp_path / f"a{suffix}"
     frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
-    assert message(path).startswith(f"{path}:{count}: latency_ms: -1")
+    assert read_message(path).startswith(f"{path}:{count}: latency_ms: -1")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1xxxxPAR1", b'{"answer": "a"}\n'])
 def test_what_is_no_parquet_is_an_error(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(content)
-    assert message(path).startswith(f"{path}: cannot be read: ")
+    assert read_message(path).startswith(f"{path}: cannot be read: ")
 
 
 def test_a_parquet_file_cut_short_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame({"answer": ["a"] * 1000}).write_parquet(path)
     path.write_bytes(path.read_bytes()[:-10])
-    assert message(path).startswith(f"{path}: cannot be read: ")
+    assert read_message(path).startswith(f"{path}: cannot be read: ")
 
 
 def test_a_table_with_none_of_the_fields_still_has_its_records() -> None:
@@ -178,7 +181,7 @@ def test_any_column_can_be_grouped_by(
 ) -> None:
     path = tmp_path / "a.parquet"
     pl.DataFrame({"mine": column}).write_parquet(path)
-    assert keys(cal.score(path, by="mine", metrics=["accuracy"]), "mine") == expected
+    assert list_keys(cal.score(path, by="mine", metrics=["accuracy"]), "mine") == expected
 
 
 def test_numbers_of_different_files_fall_into_the_same_groups(tmp_path: Path) -> None:
@@ -196,4 +199,4 @@ def test_numbers_of_different_files_fall_into_the_same_groups(tmp_path: Path) ->
 
 @pytest.mark.parametrize("value", [math.inf, dt.timedelta(days=1), b"x"])
 def test_what_cannot_be_a_group_is_refused(value: object) -> None:
-    assert message(pl.DataFrame({"mine": [value]}), by="mine").startswith("<table>:1: mine: ")
+    assert read_message(pl.DataFrame({"mine": [value]}), by="mine").startswith("<table>:1: mine: ")

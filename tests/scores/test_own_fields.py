@@ -15,7 +15,7 @@ from calipers.scores.reading import read_score
 from calipers.support.errors import DataError, UsageError
 from tests.commands import refused, run
 from tests.files import write_lines
-from tests.records.log_files import inspect_log, sample
+from tests.records.log_files import sample, write_inspect_log
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -115,13 +115,13 @@ def test_failed_calls_are_in_no_field_either() -> None:
 
 
 def test_scores_of_logs_are_measured_without_being_asked_for(tmp_path: Path) -> None:
-    log = inspect_log(tmp_path / "a.eval", [sample(n, n / 4) for n in range(1, 5)])
+    log = write_inspect_log(tmp_path / "a.eval", [sample(n, n / 4) for n in range(1, 5)])
     name = next(name for name in cal.score(log).groups[0].metrics if name.startswith("score_"))
     assert cal.score(log).groups[0].metrics[name].value == 0.625
     assert value_of(name, log) == value_of(f"mean({name})", log) == 0.625
     assert name in run("score", log).stdout
     assert name not in cal.score(log, profile="reasoning").groups[0].metrics
-    letters = inspect_log(tmp_path / "b.eval", [sample(1, "C"), sample(2, "I")])
+    letters = write_inspect_log(tmp_path / "b.eval", [sample(1, "C"), sample(2, "I")])
     assert name not in cal.score(letters).groups[0].metrics
 
 

@@ -160,14 +160,14 @@ def parse_seconds_in(text: pl.Expr) -> pl.Expr:
     number = pl.when(text.str.contains(_NUMBER)).then(text).cast(pl.Float64, strict=False)
     parts = text.str.extract_groups(_ISO)
 
-    def whole(name: str) -> pl.Expr:
+    def read_whole(name: str) -> pl.Expr:
         return parts.struct.field(name).cast(pl.Int64, strict=False)
 
     day = parts.struct.field("date").str.to_date("%Y-%m-%d", strict=False)
     days = pl.when(day.dt.year() > 0).then(day.dt.epoch("d"))  # Python has no year 0
-    shift = (whole("off_hours") * 60 + whole("off_minutes")).fill_null(0)
+    shift = (read_whole("off_hours") * 60 + read_whole("off_minutes")).fill_null(0)
     shift = pl.when(parts.struct.field("sign") == "-").then(-shift).otherwise(shift)
-    minutes = whole("hours") * 60 + whole("minutes") - shift
+    minutes = read_whole("hours") * 60 + read_whole("minutes") - shift
     seconds = parts.struct.field("seconds").cast(pl.Float64, strict=False).fill_null(0.0)
     told = (days.cast(pl.Int64) * 86400 + minutes * 60).cast(pl.Float64) + seconds
     return pl.when(number.abs() <= _LATEST).then(number).otherwise(told)

@@ -47,7 +47,7 @@ class Csv:
 
     def columns(self) -> list[str]:
         """Return the names in the header; a name that is there twice gets a suffix."""
-        return self._table(b"", 1).columns
+        return self._parse(b"", 1).columns
 
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """Yield the rows in slices, blank ones left out."""
@@ -62,7 +62,7 @@ class Csv:
         blocks = self._blocks()
         first = ((data.lstrip(b"\r\n")[len(self._header) :], done) for data, done in [next(blocks)])
         for data, done in chain(first, blocks):
-            for part in _drop_blank_rows(self._table(data, row)).iter_slices(_CHUNK_ROWS):
+            for part in _drop_blank_rows(self._parse(data, row)).iter_slices(_CHUNK_ROWS):
                 yield part, done
                 row += part.height
 
@@ -107,7 +107,7 @@ class Csv:
                 raise cut_short(self.name, error) from error
         yield held, 1.0
 
-    def _table(self, rows: bytes, first_row: int) -> pl.DataFrame:
+    def _parse(self, rows: bytes, first_row: int) -> pl.DataFrame:
         header = self._header
         data = header + rows if header.endswith(b"\n") else header + b"\n" + rows
         if not data.strip():

@@ -68,12 +68,16 @@ class Field:
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return None
         if self.kind is Kind.NUMBER:
-            return self._read_several(value) if self.may_have_names(value) else self._number(value)
+            return (
+                self._read_several(value)
+                if self.may_have_names(value)
+                else self._read_number(value)
+            )
         if self.kind is Kind.BOOLEAN:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shorten(value)} is not true or false")
-        return _read_names(value) if self.kind is Kind.NAMES else self._text(value)
+        return _read_names(value) if self.kind is Kind.NAMES else self._spell(value)
 
     def may_have_names(self, value: Any) -> bool:
         """Say whether a value holds several numbers with names, each a field of its own."""
@@ -87,16 +91,16 @@ class Field:
             except BadValue as problem:
                 raise BadValue(f"{name}: {problem}") from None
 
-    def _text(self, value: Any) -> str:
+    def _spell(self, value: Any) -> str:
         if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
             return str(value) if self.kind is Kind.ANY else _check_json(value)
         if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
-            return _list_of_texts(value)
+            return _write_texts(value)
         if self.kind in (Kind.ANY, Kind.NESTED):
             return _dump(value)
-        return _text(value, self.kind)
+        return _write_text(value, self.kind)
 
-    def _number(self, value: Any) -> float:
+    def _read_number(self, value: Any) -> float:
         if isinstance(value, Number) or (
             isinstance(value, int | float) and not isinstance(value, bool)
         ):
@@ -128,7 +132,7 @@ class Field:
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 
-def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
+def _write_text(value: Any, kind: Kind = Kind.TEXT) -> str:
     if isinstance(value, Number | bool | int | float):
         text = _dump(value)
         if text in ("Infinity", "-Infinity"):
@@ -140,7 +144,7 @@ def _text(value: Any, kind: Kind = Kind.TEXT) -> str:
     raise BadValue(f"{_shorten(value)} is {_name_type(value)}, not {wanted}")
 
 
-def _list_of_texts(values: Sequence[Any]) -> str:
+def _write_texts(values: Sequence[Any]) -> str:
     if not values:
         raise BadValue("an empty list, not a text or a list of texts")
     for value in values:

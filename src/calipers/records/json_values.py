@@ -41,12 +41,14 @@ class JsonArray(MadeLines):
         first = 0
         with path.open("rb") as file:
             stream = decompress(file, self.name, self.limits)
-            for lines in _batch(self._values(Text(stream, self.name, self.limits, self._kind))):
+            for lines in _batch(
+                self._read_values(Text(stream, self.name, self.limits, self._kind))
+            ):
                 block = Block("".join(lines).encode("utf-8", "replace"), first)
                 yield block, min(1.0, file.tell() / total)
                 first += len(lines)
 
-    def _values(self, text: Text) -> Iterator[str]:
+    def _read_values(self, text: Text) -> Iterator[str]:
         """Yield each element as it is written."""
         for _ in text.walk_elements():
             yield text.take()
@@ -59,7 +61,7 @@ class JsonObjects(JsonArray):
 
     _kind = "JSON"
 
-    def _values(self, text: Text) -> Iterator[str]:
+    def _read_values(self, text: Text) -> Iterator[str]:
         while text.peek():
             yield text.take()
 
@@ -75,7 +77,7 @@ class WrappedRecords(JsonArray):
         left = f"; left out: {', '.join(others)}" if others else ""
         self.notice = f"{path}: one JSON object, the records are its list {key!r}{left}"
 
-    def _values(self, text: Text) -> Iterator[str]:
+    def _read_values(self, text: Text) -> Iterator[str]:
         for _ in text.enter_list((self._key,), {}):
             yield text.take()
 

@@ -69,7 +69,7 @@ class _AlikeParts(SourceTable):
         self._parts = parts
         super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
 
-    def _files(self) -> list[Path]:
+    def _list_files(self) -> list[Path]:
         return self._parts
 
     def locate(self, chunk: Decoded, *, thorough: bool = False) -> Batch:

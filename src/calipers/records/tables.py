@@ -54,7 +54,7 @@ class SourceTable:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
         some = max(1, min(CHUNK_ROWS, FREE_EXPANSION // max(row_bytes, 1)))
-        yield from self._slice_rows(self._rows().select(present), total, some, wanted)
+        yield from self._slice_rows(self._get_rows().select(present), total, some, wanted)
 
     def frames(self, rows: int) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield the table, all its columns, some rows at a time, and the share behind each."""
@@ -62,10 +62,10 @@ class SourceTable:
         row_bytes = self._check_size(total, len(self.columns()))
         some = max(1, min(rows, FREE_EXPANSION // max(row_bytes, 1)))
         for start in range(0, total, some):
-            part = self._guard(self._rows().slice(start, some).collect)
+            part = self._guard(self._get_rows().slice(start, some).collect)
             yield part, min(1.0, (start + some) / total)
 
-    def _files(self) -> list[Path]:
+    def _list_files(self) -> list[Path]:
         """Return the Parquet files that the table is read from."""
         return [] if self.path is None else [Path(self.path)]
 
@@ -76,7 +76,7 @@ class SourceTable:
             DataError: A small file claims very much: what is all alike packs well.
         """
         packed = unpacked = 0
-        for path in self._files():
+        for path in self._list_files():
             size, said = path.stat().st_size, self._guard(partial(read_unpacked_size, path)) or 0
             self._limits.check_expansion(size, said, str(path))
             packed, unpacked = packed + size, unpacked + said
@@ -103,7 +103,7 @@ class SourceTable:
         """Return the whole table."""
         return self._guard(self._frame.collect)
 
-    def _rows(self) -> pl.LazyFrame:
+    def _get_rows(self) -> pl.LazyFrame:
         """Return the rows that are records."""
         return self._frame
 

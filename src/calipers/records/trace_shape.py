@@ -58,15 +58,15 @@ def read_trace(value: Any) -> Trace | None:
     try:
         if isinstance(value, str) and not isinstance(value, Number):
             value = _parse(value)
-        return None if _is_null(value) else _trace(_check_object(value, ""))
+        return None if _is_null(value) else _read_trace(_check_object(value, ""))
     except RecursionError:
         raise BadValue("nested too deep") from None
 
 
-def _trace(found: Mapping[str, Any]) -> Trace:
+def _read_trace(found: Mapping[str, Any]) -> Trace:
     calls, messages = _list_objects(found, "tool_calls"), _list_objects(found, "agent_interactions")
     return Trace(
-        None if calls is None else tuple(_call(*each) for each in calls),
+        None if calls is None else tuple(_read_call(*each) for each in calls),
         None if messages is None else tuple(_read_message(*each) for each in messages),
         _read_tasks(found.get("agent_tasks")),
     )
@@ -86,7 +86,7 @@ def _parse(text: str) -> Any:
         raise BadValue(f"not JSON: {problem or error}") from None
 
 
-def _call(call: Mapping[str, Any], place: str) -> TracedCall:
+def _read_call(call: Mapping[str, Any], place: str) -> TracedCall:
     if "tool_name" not in call and isinstance(call.get("function"), Mapping):  # as OpenAI's
         function = call["function"]
         call = {"tool_name": function.get("name"), "context": function.get("arguments")}
@@ -113,14 +113,14 @@ def _read_tasks(tasks: Any) -> dict[str, float] | None:
     if _is_null(tasks):
         return None
     return {
-        str(agent): _count(count, f"agent_tasks[{_cut(json.dumps(str(agent)))}]")
+        str(agent): _read_count(count, f"agent_tasks[{_shorten(json.dumps(str(agent)))}]")
         for agent, count in _check_object(tasks, "agent_tasks").items()
         if count is not None  # tables of objects fill up with nulls what other rows have
     }
 
 
-def _count(value: Any, place: str) -> float:
-    number = _number(value)
+def _read_count(value: Any, place: str) -> float:
+    number = _read_number(value)
     if number is None:
         raise BadValue(f"{place} is {_describe_kind(value)}, not a number")
     if not math.isfinite(number):
@@ -157,14 +157,14 @@ def _read_text(value: Any, place: str) -> str | None:
         return value
     if isinstance(value, bool):
         return json.dumps(value)
-    number = _number(value)
+    number = _read_number(value)
     if number is None or not math.isfinite(number):
         raise BadValue(f"{place} is {_describe_kind(value)}, not a text")
     whole = number.is_integer() and abs(number) < _EXACT_WHOLE
     return str(int(value)) if isinstance(value, int) else str(int(number) if whole else number)
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, Number | int | float):
         return None
     try:
@@ -179,13 +179,13 @@ def _is_null(value: Any) -> bool:
 
 def _describe_kind(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
-        return _cut(json.dumps(value))
+        return _shorten(json.dumps(value))
     if isinstance(value, Number):
-        return _cut(value)
+        return _shorten(value)
     if isinstance(value, str):
         return "a text"
     return "a list" if isinstance(value, list | tuple) else "an object"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -49,7 +49,7 @@ def _read_call(row: Row) -> Record:
         "reasoning_tokens": read_number(
             look(reply, "usage.completion_tokens_details.reasoning_tokens")
         ),
-        "trace": _trace([*messages, said]),
+        "trace": _make_trace([*messages, said]),
         "error": _describe_error(row, reply),
     }
 
@@ -61,7 +61,7 @@ def _read_answer(said: Row, reply: Row) -> str | None:
     return read_said(content, ASSISTANT) if content else None
 
 
-def _trace(messages: list[Any]) -> Record | None:
+def _make_trace(messages: list[Any]) -> Record | None:
     calls = list_calls(messages)
     return {"tool_calls": calls} if calls else None
 

@@ -42,19 +42,19 @@ _PLACES = parse_places(
 
 def _fits(document: Any) -> bool:
     found = as_mapping(document)
-    run = _spelled_alike(as_mapping(found.get(_NEWEST, found)))
-    cases = [_spelled_alike(case) for name in _CASES for case in list_objects(run.get(name))]
+    run = _respell(as_mapping(found.get(_NEWEST, found)))
+    cases = [_respell(case) for name in _CASES for case in list_objects(run.get(name))]
     if "test_cases" in run and not _RUN.isdisjoint(run):
         return True
     return bool(cases) and cases[0].keys() >= {"metrics_data", "success"}
 
 
-def _spelled_alike(found: Mapping[str, Any]) -> dict[str, Any]:
+def _respell(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object with the names that Python gives its fields; files have `actualOutput`."""
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): found[name] for name in found}
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     run, names = _look_through(path)
     runs: Counter[bytes] = Counter()
     shared = {
@@ -70,7 +70,7 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
             "id": name if is_one_task else f"{name}/{case.get('order', place)}",
             "run": runs[task] if is_one_task else 1,
             **shared,
-            **_record(case),
+            **_make_record(case),
         }
         yield record, done
 
@@ -92,24 +92,24 @@ def _stream(path: Path) -> Iterator[tuple[str | None, Any, float]]:
     """Yield the test cases one by one, and what else is said of the run, under its key."""
     for place, value, done in stream_places(path, _PLACES):
         if place in _PLACES and isinstance(value, dict):
-            yield None, _spelled_alike(value), done
+            yield None, _respell(value), done
         elif place and place not in _PLACES:
-            yield next(iter(_spelled_alike({place[-1]: None}))), value, done
+            yield next(iter(_respell({place[-1]: None}))), value, done
 
 
 def _digest(case: Mapping[str, Any]) -> bytes:
     """Return what cases of one task share: their name and input."""
-    told = json.dumps([read_text(case.get("name")), _input(case)])
+    told = json.dumps([read_text(case.get("name")), _read_input(case)])
     return blake2b(told.encode(), digest_size=16).digest()
 
 
-def _record(case: Mapping[str, Any]) -> Record:
+def _make_record(case: Mapping[str, Any]) -> Record:
     metadata = case.get("metadata")
     measured = [
         each for each in list_objects(case.get("metrics_data")) if read_text(each.get("name"))
     ]
     reasons = [
-        read_text(each.get("error") or each.get("reason")) for each in measured if _fails(each)
+        read_text(each.get("error") or each.get("reason")) for each in measured if _has_failed(each)
     ]
     turns = [
         {"role": each.get("role"), "content": read_text(each.get("content"))}
@@ -119,21 +119,23 @@ def _record(case: Mapping[str, Any]) -> Record:
         **keep_extra(metadata),
         "category": read_text(as_mapping(metadata).get("category")),
         "tags": [each for each in as_list(case.get("tags")) if isinstance(each, str)] or None,
-        "input": _input(case),
+        "input": _read_input(case),
         "messages": turns or None,
         "answer": find_last_text(turns, "assistant") if turns else spell(case.get("actual_output")),
         "reference": spell(case.get("expected_output") or case.get("expected_outcome")),
         "retrieval_context": spell(case.get("retrieval_context")),
-        "passed": _passed(case, measured),
+        "passed": _decide(case, measured),
         "reason": "; ".join(each for each in reasons if each) or None,
         "cost_usd": as_number(case.get("token_cost")),
         "duration_seconds": as_number(case.get("completion_time")),
-        "trace": _trace(case),
-        **spread_scores({_field(each["name"]): as_number(each.get("score")) for each in measured}),
+        "trace": _make_trace(case),
+        **spread_scores(
+            {_name_field(each["name"]): as_number(each.get("score")) for each in measured}
+        ),
     }
 
 
-def _input(case: Mapping[str, Any]) -> str | None:
+def _read_input(case: Mapping[str, Any]) -> str | None:
     if case.get("input") is not None or "turns" not in case:
         return spell(case.get("input"))
     asked = (each for each in list_objects(case.get("turns")) if each.get("role") == "user")
@@ -142,37 +144,37 @@ def _input(case: Mapping[str, Any]) -> str | None:
     )
 
 
-def _field(name: str) -> str:
+def _name_field(name: str) -> str:
     """Return a metric's name as a field: `Correctness [GEval]` is `correctness_geval`."""
     return re.sub(r"\W+", "_", name.lower()).strip("_")
 
 
-def _fails(metric: Mapping[str, Any]) -> bool:
+def _has_failed(metric: Mapping[str, Any]) -> bool:
     return metric.get("success") is False and metric.get("flaky") is not True
 
 
-def _passed(case: Mapping[str, Any], measured: list[Mapping[str, Any]]) -> bool | None:
+def _decide(case: Mapping[str, Any], measured: list[Mapping[str, Any]]) -> bool | None:
     """Return whether the case passed; None where only metrics that broke say that it did not."""
     success = case.get("success")
-    failed = [each for each in measured if _fails(each)]
+    failed = [each for each in measured if _has_failed(each)]
     if success is False and failed and all(each.get("error") is not None for each in failed):
         return None
     return success if isinstance(success, bool) else None
 
 
-def _trace(case: Mapping[str, Any]) -> dict[str, Any] | None:
+def _make_trace(case: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the tools that were called, in their order; None where nothing is said of any."""
-    turns = [case, *map(_spelled_alike, list_objects(case.get("turns")))]
+    turns = [case, *map(_respell, list_objects(case.get("turns")))]
     calls = [call for each in turns for call in list_objects(each.get("tools_called"))]
     if all(each.get("tools_called") is None for each in turns):
         return None
     return {
         "tool_calls": [
             {"tool_name": call["name"], "args": as_mapping(call.get("input_parameters"))}
-            for call in map(_spelled_alike, calls)
+            for call in map(_respell, calls)
             if isinstance(call.get("name"), str)
         ]
     }
 
 
-register(LogReader(name="DeepEval", fits=_fits, records=_records))
+register(LogReader(name="DeepEval", fits=_fits, records=_read_records))

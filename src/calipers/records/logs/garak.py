@@ -30,7 +30,7 @@ def _fits(line: Any) -> bool:
     return as_mapping(line).get("entry_type") in _TYPES
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     model: str | None = None
     threshold = _THRESHOLD
     for _number, line, done in read_numbered_lines(path):
@@ -82,4 +82,4 @@ def _find_prompt(prompt: Any) -> str | None:
     return read_text(turns[-1].get("content")) if turns else read_text(prompt)
 
 
-register(LogReader(name="garak", fits=_fits, records=_records))
+register(LogReader(name="garak", fits=_fits, records=_read_records))

@@ -33,7 +33,7 @@ def _fits(document: Any) -> bool:
     return isinstance(found.get("eval"), Mapping) and "status" in found and "version" in found
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     return _read_fields(path, None)
 
 
@@ -41,10 +41,10 @@ def _read_fields(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
     """Yield the samples, as far as the wanted fields need it."""
     with path.open("rb") as file:
         packed = file.read(4) == _ZIP
-    return _of_zip(path, wanted) if packed else _of_json(path, wanted)
+    return _read_zip(path, wanted) if packed else _read_json(path, wanted)
 
 
-def _of_json(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
+def _read_json(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
     log: dict[str, Any] = {}
     reader: SampleReader | None = None
     for sample, done in stream_list(path, ("samples",), log):
@@ -52,7 +52,7 @@ def _of_json(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
         yield reader.read(as_mapping(sample)), done
 
 
-def _of_zip(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
+def _read_zip(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
     try:
         directory = read_directory(path)
         get_limits().check_expansion(path.stat().st_size, directory.expanded, str(path))
@@ -87,7 +87,7 @@ register(
     LogReader(
         name="Inspect",
         fits=_fits,
-        records=_records,
+        records=_read_records,
         some_fields=_read_fields,
         unfinished=_is_unfinished,
         suffixes=(".eval",),

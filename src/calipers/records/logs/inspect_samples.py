@@ -72,9 +72,9 @@ class SampleReader:
             _ask: ("input",),
             self._decide: ("target", "expected", "correct", "error"),
             self._answer: ("answer", "cot"),
-            _end: ("finish_reason", "limit"),
+            _read_end: ("finish_reason", "limit"),
             _measure: ("latency_ms", "duration_seconds"),
-            _trace: ("trace",),
+            _make_trace: ("trace",),
             self._sum_usage: (*_COUNTS, "usage"),
             _read_scores: (_SCORE,),
         }
@@ -119,7 +119,7 @@ class SampleReader:
         attached = as_mapping(sample.get("attachments"))
         completion, reasoning = _read_completion(sample, attached)
         first = self._find_main(as_mapping(sample.get("scores")))
-        answer = _text(first.get("answer"), attached) or completion
+        answer = _resolve(first.get("answer"), attached) or completion
         said = "\n".join(filter(None, (reasoning, completion)))
         return {"answer": answer, "cot": said if said.strip() != (answer or "").strip() else None}
 
@@ -165,7 +165,7 @@ def _ask(sample: Sample) -> Record:
     return {"input": _read_input(sample.get("input"), attached)}
 
 
-def _end(sample: Sample) -> Record:
+def _read_end(sample: Sample) -> Record:
     choices = as_list(as_mapping(sample.get("output")).get("choices"))
     reason = as_mapping(choices[0]).get("stop_reason") if choices else None
     limit = as_mapping(sample.get("limit")).get("type")
@@ -193,26 +193,26 @@ def _read_completion(
     content = as_mapping(as_mapping(choices[0]).get("message")).get("content") if choices else None
     parts = list(list_objects(content))
     if not parts:
-        said = _text(output.get("completion") if content is None else content, attached)
+        said = _resolve(output.get("completion") if content is None else content, attached)
         return said or None, None
     return _join(parts, "text", attached), _join(parts, "reasoning", attached)
 
 
 def _join(parts: Iterable[Mapping[str, Any]], name: str, attached: Mapping[str, Any]) -> str | None:
-    texts = (_text(part.get(name), attached) for part in parts)
+    texts = (_resolve(part.get(name), attached) for part in parts)
     return "\n".join(filter(None, texts)) or None
 
 
 def _read_input(given: Any, attached: Mapping[str, Any]) -> str | None:
     if not isinstance(given, list):
-        return _text(given, attached)
+        return _resolve(given, attached)
     asked = [each for each in list_objects(given) if each.get("role") == "user"]
     content = asked[-1].get("content") if asked else None
-    parts = [_text(part, attached) for part in (as_list(content) or [content])]
+    parts = [_resolve(part, attached) for part in (as_list(content) or [content])]
     return "\n".join(filter(None, parts)) or None
 
 
-def _text(value: Any, attached: Mapping[str, Any]) -> str | None:
+def _resolve(value: Any, attached: Mapping[str, Any]) -> str | None:
     found = read_text(value)
     if found is not None and found.startswith(_ATTACHMENT):
         return read_text(attached.get(found.removeprefix(_ATTACHMENT), found))
@@ -235,7 +235,7 @@ def _read_counts(used: Any) -> dict[str, float | None]:
     return {ours: as_number(found.get(theirs)) for ours, theirs in _COUNTS.items()}
 
 
-def _trace(sample: Sample) -> Record:
+def _make_trace(sample: Sample) -> Record:
     """Return the tools that were called, and whether each call succeeded; None without any."""
     calls = list_calls(as_list(sample.get("messages")))
     return {"trace": {"tool_calls": calls} if calls else None}

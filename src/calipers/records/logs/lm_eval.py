@@ -49,7 +49,7 @@ def _refuse_results(document: Any, path: Path) -> None:
         )
 
 
-def _records(path: Path, keys: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, keys: Collection[str]) -> Iterator[Found]:
     named = _NAME.match(path.name)
     task = named["task"] if named else None
     model = _find_model(path, named["time"]) if named else None
@@ -59,7 +59,9 @@ def _records(path: Path, keys: Collection[str]) -> Iterator[Found]:
     decisive = _find_decisive([line for line, _ in first])
     for line, done in chain(first, lines):
         counts = "filter" in keys or line.get("filter") == counted
-        record = {"model": model, "task": task, **_record(line, task, decisive)} if counts else None
+        record = (
+            {"model": model, "task": task, **_make_record(line, task, decisive)} if counts else None
+        )
         yield record, done
 
 
@@ -90,7 +92,7 @@ def _find_decisive(lines: Sequence[Mapping[str, Any]]) -> str | None:
     return next((name for name, each in said.items() if None not in each), None)
 
 
-def _record(line: Mapping[str, Any], task: str | None, decisive: str | None) -> Record:
+def _make_record(line: Mapping[str, Any], task: str | None, decisive: str | None) -> Record:
     doc = as_mapping(line.get("doc"))
     scores = _read_scores(line)
     replies = _read_likelihoods(line)
@@ -186,7 +188,7 @@ register(
     LogReader(
         name="lm-eval",
         fits=_fits,
-        records=_records,
+        records=_read_records,
         refuse=_refuse_results,
         in_folders=("samples_*.jsonl",),
         left_out="lines of other filters than the first were left out; --by filter shows each",

@@ -35,7 +35,7 @@ def _read_trace(row: Row) -> Record:
             "success": "ERROR" not in str(look(span, "status.code | status.status_code | status")),
         }
         for span in spans
-        if _kind(span) == "TOOL" and (name := read_text(span.get("name")))
+        if _get_kind(span) == "TOOL" and (name := read_text(span.get("name")))
     ]
     models = [read_text(look(span, "attributes.mlflow.llm.model")) for span in spans]
     failed = str(look(row, "state | info.state | status") or "").upper() == "ERROR"
@@ -58,7 +58,7 @@ def _unquote(text: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _kind(span: Row) -> str:
+def _get_kind(span: Row) -> str:
     return str(look(span, "attributes.mlflow.spanType | span_type | type") or "").strip('"')
 
 

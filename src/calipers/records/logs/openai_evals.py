@@ -30,7 +30,7 @@ def _fits(line: Any) -> bool:
     return "completion_fns" in spec or {"run_id", "event_id", "sample_id", "type"} <= found.keys()
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     spec: Mapping[str, Any] = {}
     samples: dict[str, Record] = {}
     calls: dict[str, list[Mapping[str, Any]]] = {}
@@ -97,4 +97,4 @@ def _ignore(record: Record, data: Mapping[str, Any]) -> None:
 
 _READ = {"match": _match, "metrics": _add_metrics, "error": _add_error}
 
-register(LogReader(name="OpenAI evals", fits=_fits, records=_records))
+register(LogReader(name="OpenAI evals", fits=_fits, records=_read_records))

@@ -61,7 +61,7 @@ _PLACES = parse_places(
 )
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     return read_traces(_read_spans(path))
 
 
@@ -71,12 +71,12 @@ def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
         for span in spans:
             store.add(span)
         for (trace, its), done in store.list_traces():
-            yield _Trace(trace, its).record(), done
+            yield _Trace(trace, its).make_record(), done
 
 
 def record_of(spans: Sequence[Span]) -> Record:
     """Return the record that spans tell of, all of one call."""
-    return _Trace("", spans).record()
+    return _Trace("", spans).make_record()
 
 
 def _read_spans(path: Path) -> Iterator[Span]:
@@ -104,7 +104,7 @@ class _Trace:
         self._spans = sorted(spans, key=lambda span: span.start or 0.0)
         self._by_id = {span.id: span for span in spans}
 
-    def record(self) -> Record:
+    def make_record(self) -> Record:
         # Where spans are each other's parents there is no root: the first is taken for it.
         roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
         root = roots[0]
@@ -123,7 +123,7 @@ class _Trace:
             **self._sum_usage(calls),
             "latency_ms": None if seconds is None else seconds * 1000,
             "duration_seconds": seconds,
-            "trace": self._trace(),
+            "trace": self._make_trace(),
             **self._read_evaluations(),
             "error": next((span.message or "error" for span in roots if span.failed), None),
             "name": root.name,
@@ -173,7 +173,7 @@ class _Trace:
                     used[name] = (used.get(name) or 0) + value
         return sum_usage(counts)
 
-    def _trace(self) -> dict[str, Any] | None:
+    def _make_trace(self) -> dict[str, Any] | None:
         """Return the tools called, who called whom, and how often each agent worked, or None."""
         tools = [span for span in self._spans if is_tool(span) and not is_handoff(span)]
         agents = self._find_agents()
@@ -244,4 +244,4 @@ class _Trace:
         return {"passed": passed, **spread_scores(scores)}
 
 
-register(LogReader(name="OpenTelemetry", fits=is_spans, records=_records))
+register(LogReader(name="OpenTelemetry", fits=is_spans, records=_read_records))

@@ -18,8 +18,8 @@ def _fits(document: Any) -> bool:
     return is_split(found) and bool(rows) and isinstance(rows, list) and isinstance(rows[0], list)
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     return ((dict(row), done) for row, done in read_rows(path, "", lambda _: True))
 
 
-register(LogReader(name="pandas", fits=_fits, records=_records))
+register(LogReader(name="pandas", fits=_fits, records=_read_records))

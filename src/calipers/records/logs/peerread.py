@@ -18,7 +18,7 @@ def _fits(document: Any) -> bool:
     return as_mapping(document).keys() >= _TRACE
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     found = as_mapping(read_whole(path))
     about, review, scored = (
         _read_beside(path, name) for name in ("metadata", "review", "evaluation")
@@ -60,7 +60,7 @@ register(
     LogReader(
         name="agent traces",
         fits=_fits,
-        records=_records,
+        records=_read_records,
         in_folders=("trace.json", "*/trace.json"),
     )
 )

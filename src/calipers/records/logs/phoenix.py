@@ -65,9 +65,9 @@ def _spell_time(value: Any) -> str:
     return str(int(number))
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     rows = read_rows(path, "", _matches)
     return read_traces(span for row, _ in rows for span in _read_span(row))
 
 
-register(LogReader(name="Phoenix", fits=_fits, records=_records, tables=_matches))
+register(LogReader(name="Phoenix", fits=_fits, records=_read_records, tables=_matches))

@@ -57,7 +57,7 @@ def _list_rows(document: Mapping[str, Any]) -> list[Any]:
     return as_list(results if isinstance(results, list) else as_mapping(results).get("results"))
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     """Yield the rows as they were completed, after a first look at which tests they are of."""
     places: dict[_Same, list[float]] = defaultdict(list)
     for place, (row, _done) in enumerate(_read(path)):
@@ -70,12 +70,12 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
     for place, (row, done) in enumerate(_read(path)):
         same = _find_same(row)
         run = places[same].index(_find_place(row, place)) + 1
-        yield {"id": tests[same[0]], "run": run, **_record(row, several=several)}, done
+        yield {"id": tests[same[0]], "run": run, **_make_record(row, several=several)}, done
 
 
 def _find_same(row: Mapping[str, Any]) -> _Same:
     """Return what the runs of a test by one model with one prompt have in common."""
-    return _test(row), _find_model(row), _name_prompt(row)
+    return _hash_test(row), _find_model(row), _name_prompt(row)
 
 
 def _find_place(row: Mapping[str, Any], place: int) -> float:
@@ -94,7 +94,7 @@ def _read(path: Path) -> Iterator[tuple[Mapping[str, Any], float]]:
         yield as_mapping(row), done
 
 
-def _test(row: Mapping[str, Any]) -> bytes:
+def _hash_test(row: Mapping[str, Any]) -> bytes:
     """Return what tells tests apart: a hash of what they ask and expect."""
     told = json.dumps([row.get("vars"), row.get("testCase")], sort_keys=True)
     return sha256(told.encode("utf-8", "replace")).digest()
@@ -112,7 +112,7 @@ def _name_prompt(row: Mapping[str, Any]) -> str | None:
     return read_text(prompt.get("label") or prompt.get("display") or prompt.get("raw"))
 
 
-def _record(row: Mapping[str, Any], *, several: bool) -> Record:
+def _make_record(row: Mapping[str, Any], *, several: bool) -> Record:
     case, response = as_mapping(row.get("testCase")), as_mapping(row.get("response"))
     tier = _name_prompt(row) if several else None
     grading = as_mapping(row.get("gradingResult"))
@@ -177,4 +177,4 @@ def _find_target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | N
     return None
 
 
-register(LogReader(name="promptfoo", fits=_fits, records=_records))
+register(LogReader(name="promptfoo", fits=_fits, records=_read_records))

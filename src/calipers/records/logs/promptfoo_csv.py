@@ -59,7 +59,7 @@ def _strip(column: str) -> str:
     return _REPEATED.sub("", column)
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     table = Csv(path)
     variables, prompts = _find_prompts(table.columns())
     several = len({each.prompt for each in prompts}) > 1
@@ -68,10 +68,10 @@ def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
             if row.get(each.parts.get("Status", "")):
                 given = keep_extra({name: row[name] for name in variables})
                 tier = {"tier": each.prompt[:_LABEL]} if several else {}
-                yield {"id": str(place), **given, **tier, **_record(row, each)}, done
+                yield {"id": str(place), **given, **tier, **_make_record(row, each)}, done
 
 
-def _record(row: Any, prompt: _Prompt) -> Record:
+def _make_record(row: Any, prompt: _Prompt) -> Record:
     found = {part: row.get(column) for part, column in prompt.parts.items()}
     status = found.get("Status")
     metrics = {
@@ -96,4 +96,6 @@ def _record(row: Any, prompt: _Prompt) -> Record:
     }
 
 
-register(LogReader(name="promptfoo CSV", records=_records, fits=lambda _: False, tables=_matches))
+register(
+    LogReader(name="promptfoo CSV", records=_read_records, fits=lambda _: False, tables=_matches)
+)

@@ -29,7 +29,7 @@ def _fits(document: Any) -> bool:
     return isinstance(found.get("trajectory"), list) or is_brief
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     run = _Trajectory()
     for place, value, _done in stream_places(path, _PLACES):
         run.add(place, value)
@@ -105,7 +105,7 @@ register(
     LogReader(
         name="SWE-agent",
         fits=_fits,
-        records=_records,
+        records=_read_records,
         suffixes=(".traj",),
         in_folders=("*.traj", "*/*.traj", "*.traj.json", "*/*.traj.json"),
     )

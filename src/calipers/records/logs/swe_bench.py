@@ -31,15 +31,15 @@ def _is_instances(document: Any) -> bool:
     return bool(found) and all(as_mapping(each).keys() >= _INSTANCE for each in found.values())
 
 
-def _records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     report = as_mapping(read_whole(path))
     model = path.name.split(".")[0] if _is_run(report) else path.parent.parent.name or None
-    made = list(_of_run(report) if _is_run(report) else _of_instances(report))
+    made = list(_list_submitted(report) if _is_run(report) else _list_instances(report))
     for place, record in enumerate(made, start=1):
         yield {"model": model, **record}, place / len(made)
 
 
-def _of_run(report: Mapping[str, Any]) -> Iterator[Record]:
+def _list_submitted(report: Mapping[str, Any]) -> Iterator[Record]:
     """Yield the submitted instances; one that could not be evaluated is not counted as failed."""
     resolved, broken, empty = (
         set(map(str, as_list(report.get(name))))
@@ -55,7 +55,7 @@ def _of_run(report: Mapping[str, Any]) -> Iterator[Record]:
         }
 
 
-def _of_instances(report: Mapping[str, Any]) -> Iterator[Record]:
+def _list_instances(report: Mapping[str, Any]) -> Iterator[Record]:
     for name, each in report.items():
         tests = as_mapping(each.get("tests_status"))
         yield {
@@ -74,7 +74,7 @@ def _compute_share(tests: Any) -> float | None:
     return good / (good + bad) if good + bad else None
 
 
-register(LogReader(name="SWE-bench", fits=_fits, records=_records))
+register(LogReader(name="SWE-bench", fits=_fits, records=_read_records))
 register(
     Shape(
         name="SWE-bench predictions",

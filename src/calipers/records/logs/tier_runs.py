@@ -30,7 +30,7 @@ def _is_judgment(document: Any) -> bool:
     return as_mapping(document).keys() >= _JUDGMENT
 
 
-def _place(path: Path) -> Record:
+def _read_place(path: Path) -> Record:
     """Return the tier, the subtest and the run that the folders above a file name."""
     parts = path.absolute().parts[:-1]
     tier = next((place for place, part in enumerate(parts) if _TIER.fullmatch(part)), None)
@@ -49,7 +49,7 @@ def _place(path: Path) -> Record:
 def _read_runs(path: Path, _: Collection[str]) -> Iterator[Found]:
     found = as_mapping(read_whole(path))
     used = as_mapping(found.get("token_stats"))
-    place = _place(path)
+    place = _read_place(path)
     yield (
         {
             **place,
@@ -118,7 +118,7 @@ def _read_judgment(path: Path, _: Collection[str]) -> Iterator[Found]:
     judge = {"model": path.parent.name, **found}
     yield (
         {
-            **_place(path),
+            **_read_place(path),
             "passed": found.get("passed"),
             "judgments": [
                 {

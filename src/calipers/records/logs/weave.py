@@ -52,7 +52,7 @@ def _name_model(model: Any) -> str | None:
     return _OBJECT.sub("", read_text(named) or "") or None
 
 
-def _counts(row: Row) -> bool:
+def _is_case(row: Row) -> bool:
     """Say whether a call is a case of an evaluation, or no part of another call."""
     name = str(row.get("op_name"))
     if _SCORED in name:
@@ -73,7 +73,7 @@ register(
         },
         scores="output.scores",
         more=_read_call,
-        counts=_counts,
+        counts=_is_case,
         left_out="calls inside others were left out",
     ).make_reader()
 )
