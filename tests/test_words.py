@@ -36,6 +36,7 @@ VERBS = frozenset(
     strip subtract suggest sum summarize support suppress tabulate take tear tell test time tokenize touch
     trace track translate treat trim try turn gather pack unpack update upload use validate verify view wait
     walk warn watch weigh widen work wrap write yield
+    allot embed feed index relativize unescape unite unwrap
     """.split()
 )
 QUESTIONS = frozenset("are asks can has is may must needs takes".split())  # and conversions:
@@ -50,10 +51,8 @@ PRIVATE_NOUNS = (
     "metrics/cost/",
     "records/",
     "reports/",
-    "runs/",
     "scores/",
     "support/",
-    "systems/",
 )
 NOUNS = frozenset(
     """
