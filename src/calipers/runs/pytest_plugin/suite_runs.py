@@ -20,10 +20,11 @@ import pytest
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
 from calipers.runs.choosing import start_folder
+from calipers.runs.making import INTERRUPTED
 from calipers.runs.preparing import Prepared, choose_tasks, prepare_file
 from calipers.runs.pytest_plugin import session_folder
 from calipers.runs.pytest_plugin.outcomes import read_outcomes
-from calipers.runs.running import INTERRUPTED, run_suite
+from calipers.runs.running import run_suite
 from calipers.support.errors import CalipersError
 from calipers.support.whole_files import write_whole
 
