@@ -39,6 +39,7 @@ VERBS = frozenset(
     strip subtract suggest sum summarize support suppress tabulate take tear tell test time toggle tokenize touch
     trace track translate treat trim try turn gather pack unpack update upload use validate verify view wait
     walk warn watch weigh widen work wrap write yield
+    allot embed feed index relativize unescape unite unwrap
     """.split()
 )
 QUESTIONS = frozenset("are asks can has is may must needs takes".split())  # and conversions:
@@ -48,8 +49,6 @@ NOUN_FOLDERS = ("cli/", "statistics/")  # commands, and functions named after th
 PRIVATE_NOUNS = (
     "engines/",
     "records/",
-    "runs/",
-    "systems/",
 )
 NOUNS = frozenset(
     """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.systems.http_reply import HttpError, HttpReply, ReplyReader, TooLong
+from calipers.systems.http_reply import HttpError, HttpReader, HttpReply, TooLong
 
 MOST = 1000
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -20,7 +20,7 @@ OLD = b"HTTP/1.0 200 OK\r\n"
 
 def read(data: bytes, *, cuts: tuple[int, ...] = (), ends: bool = False) -> HttpReply | None:
     """Read what comes in pieces; `ends` says that the connection ends after it."""
-    reader, reply = ReplyReader(MOST), None
+    reader, reply = HttpReader(MOST), None
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in pairwise(places):
         if reply is None:

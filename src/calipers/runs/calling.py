@@ -132,7 +132,7 @@ class Calling:
                         is_in_flight = True
                     if lane.given_up is not None:
                         tried = Attempted({}, 0, 0, _add_not_called(lane.given_up))
-                        record = self._record(system, place, tried)
+                        record = self._make_record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record)
                         return
                     began = monotonic()
@@ -146,12 +146,12 @@ class Calling:
                     elif fault.kind == "rate_limit":
                         lane.note_throttling(began, fault)
                     if fault is not None and self._is_last(attempt, fault):
-                        record = self._record(system, place, tried)
+                        record = self._make_record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took, billed)
                         lane.note_failure(fault)
                         return
                 if fault is None:
-                    record = await self._check_record(self._record(system, place, tried))
+                    record = await self._check_record(self._make_record(system, place, tried))
                     if self._unjudged is not None:
                         self._unjudged.append(_encode_line(record))
                         record = await self._check_record(await self._judged(record))
@@ -189,10 +189,10 @@ class Calling:
         except Exception as error:  # noqa: BLE001 (a system may fail in any way, the run must not)
             fault = Fault("exception", f"{type(error).__name__}: {error}")
         return Attempted(
-            {}, attempts, perf_counter() - began, fault, self._billed(system, fault.usage)
+            {}, attempts, perf_counter() - began, fault, self._sum_billed(system, fault.usage)
         )
 
-    def _billed(self, system: int, usage: Mapping[str, Any]) -> float:
+    def _sum_billed(self, system: int, usage: Mapping[str, Any]) -> float:
         """Return what a conversation cost until it failed, as far as that is known."""
         cost = self._add_cost(system, dict(usage)).get("cost_usd") or 0.0
         return float(cost) + sum_user_cost(usage)
@@ -236,7 +236,7 @@ class Calling:
         self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens, judging=judging)
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
-    def _record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
+    def _make_record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
         record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
         if tried.fault is not None:
             message = self._mask.mask_message(tried.fault.message, tried.fault.most)

@@ -44,7 +44,7 @@ class RecordChecks:
         self._of_suite = Checks(tuple(suite.checks))
         self._tasks = {str(task["id"]): task for task in tasks.tasks}
         self._of_tasks = {
-            str(task["id"]): _of_task(task, base, suite.data)
+            str(task["id"]): _read_task_checks(task, base, suite.data)
             for task in tasks.tasks
             if task.get(RESULTS)
         }
@@ -115,7 +115,7 @@ class RecordChecks:
                         )
 
 
-def _of_task(task: Mapping[str, Any], base: Path, data: str) -> Checks:
+def _read_task_checks(task: Mapping[str, Any], base: Path, data: str) -> Checks:
     return read_checks(task[RESULTS], base=base, source=f"{data}: task {task['id']}: checks")
 
 

@@ -233,10 +233,10 @@ def _list_notices(
     yield from notices
     yield from score.notices if score is not None else ()
     yield from gate.notices if gate is not None else ()
-    yield from _of_a_part(early)
+    yield from _note_part(early)
 
 
-def _of_a_part(early: Early | Better | None) -> Iterator[str]:
+def _note_part(early: Early | Better | None) -> Iterator[str]:
     if early is not None and early.stopped:
         when = "it was decided; those of the decision do"
         if isinstance(early, Early):

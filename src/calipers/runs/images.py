@@ -48,7 +48,7 @@ class ImageFiles:
             if is_remote(url):
                 _check_url(url, task)
             else:
-                found[url] = self._file(url, task)
+                found[url] = self._find_file(url, task)
         return found
 
     def hashes(self, base: Path) -> dict[str, str]:
@@ -59,10 +59,10 @@ class ImageFiles:
             for path, digest in paths.items()
         }
 
-    def _file(self, url: str, task: str) -> ImageFile:
+    def _find_file(self, url: str, task: str) -> ImageFile:
         if url not in self._found:
             try:
-                self._found[url] = ImageFile.at(self._path(url, task))
+                self._found[url] = ImageFile.at(self._find_path(url, task))
             except NotAnImage as problem:
                 raise UsageError(
                     f"the task {task}: the image {shown(url)}: {problem}",
@@ -70,7 +70,7 @@ class ImageFiles:
                 ) from problem
         return self._found[url]
 
-    def _path(self, url: str, task: str) -> Path:
+    def _find_path(self, url: str, task: str) -> Path:
         if len(get_scheme(url)) > 1:
             raise UsageError(
                 f"the task {task}: the image {shown(url)}: neither a path nor a URL",

@@ -162,7 +162,7 @@ class CallPlan:
         """Refuse conversations that are none, and fields that a task lacks."""
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
-        texts = [text for each in self.suite.messages for text in _templates(each.content)]
+        texts = [text for each in self.suite.messages for text in _list_templates(each.content)]
         texts += list_texts(self.suite)
         fields = {
             name for text in (*filter(None, written), *texts) for name in Template(text).fields
@@ -227,10 +227,10 @@ def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
     """Return a message's content with its fields, those of its texts and images included."""
     if isinstance(content, str):
         return Template(content).fill(task)
-    return [_filled_part(part, task) for part in content]
+    return [_fill_part(part, task) for part in content]
 
 
-def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
+def _fill_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
     if isinstance(part.get("text"), str):
         return {**part, "text": Template(part["text"]).fill(task)}
     if isinstance(url := get_url(part), str):
@@ -238,7 +238,7 @@ def _filled_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
     return part
 
 
-def _templates(content: Any) -> list[str]:
+def _list_templates(content: Any) -> list[str]:
     """Return the texts of a message that may hold fields: also where its images are."""
     parts = content if isinstance(content, list) else ()
     urls = [get_url(part) for part in parts if isinstance(part, Mapping)]

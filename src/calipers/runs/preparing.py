@@ -89,7 +89,7 @@ def prepare_suite(
             suite,
             tasks,
             describe_tools(base / suite.tools) if suite.tools else (),
-            ImageFiles(_image_folders(suite, base if functions is None else Path.cwd())),
+            ImageFiles(_list_image_folders(suite, base if functions is None else Path.cwd())),
         ),
         prices=prices,
         rubrics=rubrics,
@@ -129,7 +129,7 @@ def _with_tasks(ready: Prepared, tasks: Tasks) -> Prepared:
     )
 
 
-def _image_folders(suite: Suite, base: Path) -> list[Path]:
+def _list_image_folders(suite: Suite, base: Path) -> list[Path]:
     """Return where the paths of images begin: the folder of the data, then that of the suite."""
     if "://" in suite.data:
         return [base]

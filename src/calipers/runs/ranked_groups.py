@@ -31,7 +31,7 @@ def rank_groups(
     """
     if not _FEWEST <= len(score.groups) <= _MOST:
         return None, ()
-    name = next((each for each in MAIN_METRICS if _several_have(score, each)), None)
+    name = next((each for each in MAIN_METRICS if _has_several(score, each)), None)
     if name is None or metric_named(name).averaged is None:
         return None, ()
     metric = metric_named(name)
@@ -52,6 +52,6 @@ def rank_groups(
     return ranking, ranking.notices
 
 
-def _several_have(score: Score, name: str) -> bool:
+def _has_several(score: Score, name: str) -> bool:
     found = [group.metrics.get(name) for group in score.groups]
     return sum(each is not None and each.value is not None for each in found) >= _FEWEST

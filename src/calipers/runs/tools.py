@@ -34,7 +34,7 @@ class WrittenTool(StrictModel):
     reply: str | None = Field(default=None, description="What the tool says, whatever it is asked.")
 
     @model_validator(mode="after")
-    def _answers_in_one_way(self) -> WrittenTool:
+    def _check_way(self) -> WrittenTool:
         if (self.python is None) == (self.reply is None):
             refuse(f"{self.name}: either python or reply", fix=EXAMPLE)
         return self

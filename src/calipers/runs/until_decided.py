@@ -86,7 +86,7 @@ class UntilDecided(InDrawnOrder):
             planned=self._plan.calls,
             seed=self.seed,
             alpha=1 - _CONFIDENCE,
-            shared_by=_bets(groups),
+            shared_by=_count_bets(groups),
             standings={
                 _make_key(self._plan, self._by, *at): tuple(each.describe() for each in sequences)
                 for at, sequences in groups.items()
@@ -163,10 +163,10 @@ def _open_sequences(
             for at, each in found.items()
         }
 
-    return opened((1 - _CONFIDENCE) / max(1, _bets(opened(1.0))))
+    return opened((1 - _CONFIDENCE) / max(1, _count_bets(opened(1.0))))
 
 
-def _bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
+def _count_bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
     return sum(each.is_a_bet for sequences in groups.values() for each in sequences)
 
 

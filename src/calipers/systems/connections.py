@@ -15,7 +15,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
-from calipers.systems.http_reply import PACKED, HttpError, HttpReply, ReplyReader, TooLong
+from calipers.systems.http_reply import PACKED, HttpError, HttpReader, HttpReply, TooLong
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -115,7 +115,7 @@ class _Connection(asyncio.Protocol):
         self._most = most
         self._open_ones = open_ones
         self._transport: asyncio.Transport | None = None
-        self._reader: ReplyReader | None = None
+        self._reader: HttpReader | None = None
         self._waiter: asyncio.Future[HttpReply] | None = None
 
     @property
@@ -133,7 +133,7 @@ class _Connection(asyncio.Protocol):
         """Send a request, and return its reply; without one, the connection is closed."""
         if self._transport is None:
             raise HttpError("the server closed the connection without a reply")
-        self._reader = ReplyReader(self._most)
+        self._reader = HttpReader(self._most)
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             self._transport.write(request)

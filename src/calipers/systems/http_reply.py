@@ -41,7 +41,7 @@ class HttpReply(NamedTuple):
     may_reuse: bool  # the connection, for the next request
 
 
-class ReplyReader:
+class HttpReader:
     """Reads one reply."""
 
     def __init__(self, most: int) -> None:

@@ -37,7 +37,7 @@ class Journal:
         with _told(self.path), self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield at, at + len(line), _record(line, f"{self.path}:{number}")
+                    yield at, at + len(line), _parse_record(line, f"{self.path}:{number}")
                 at += len(line)
 
     def append(self, line: bytes) -> None:
@@ -90,7 +90,7 @@ class Journal:
         start = self._find_last_line()
         torn = os.pread(self._file, self._end - start, start)
         try:
-            _record(torn, str(self.path))
+            _parse_record(torn, str(self.path))
         except DataError:
             os.ftruncate(self._file, start)
             self._end = start
@@ -119,7 +119,7 @@ def encode_record(record: Mapping[str, Any]) -> str:
     return _encode(record) + "\n"
 
 
-def _record(line: bytes, where: str) -> dict[str, Any]:
+def _parse_record(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

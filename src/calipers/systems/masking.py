@@ -15,15 +15,15 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from html import unescape
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+
+from calipers.systems.escapes import Span, TextView, may_have_escapes
 
 MASKED = "***"
 LEAST = 8  # characters of a key: a shorter one may be a word, and masking would spoil answers
@@ -40,19 +40,10 @@ _LOOKS_LIKE_KEY = re.compile(
     r"|\bsk-[A-Za-z0-9_-]{8,}|\bAIza[A-Za-z0-9_-]{20,}|\bgh[pousr]_[A-Za-z0-9]{20,}",
     re.IGNORECASE,
 )
-_ESCAPE = re.compile(
-    r"%[0-7][0-9a-f]"
-    r"|\\(?:u00[0-7][0-9a-f]|x[0-7][0-9a-f]|u\{[0-7]?[0-9a-f]\}|U000000[0-7][0-9a-f]|[\"'/\\])"
-    r"|&(?:\#x0*[0-7]?[0-9a-f]|\#0*[0-9]{2,3}|amp|lt|gt|quot|apos);",
-    re.IGNORECASE,
-)
-_MARKS = ("%", "\\", "&")
 _DIGIT_OR_CAMEL = re.compile(r"[0-9]|[a-z][A-Z]")
 _IN_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
 
 _NUMBERS = (int, float, bool)
-
-Span = tuple[int, int]
 
 
 class Mask:
@@ -78,7 +69,7 @@ class Mask:
         if len(text) < LEAST or self._is_surely_clean(text):
             return text
         spans: list[Span] = []
-        view = _View(text)
+        view = TextView(text)
         for _ in range(_LEVELS):
             spans += (view.origin(*span) for span in islice(self._find(view.text), _MOST_SPANS))
             if len(spans) >= _MOST_SPANS:
@@ -92,8 +83,7 @@ class Mask:
         """Say whether there are no keys, or the text has no escapes and nothing like a key."""
         if not self._needles:
             return True
-        has_escapes = any(mark in text for mark in _MARKS)
-        return not has_escapes and not self._sieve.may_hold(_fold(text))
+        return not may_have_escapes(text) and not self._sieve.may_hold(_fold(text))
 
     def _find(self, text: str) -> Iterator[Span]:
         """Yield where a text, taken literally, contains keys or parts of them."""
@@ -268,48 +258,3 @@ def _fold(text: str) -> str:
     if len(lower) != len(text):
         lower = "".join(each.lower() if len(each.lower()) == 1 else each for each in text)
     return lower.replace("-", "+").replace("_", "/")
-
-
-class _View:
-    """A text with its escapes undone, and where each character of it was before."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.origin: Callable[[int, int], Span] = lambda start, end: (start, end)
-
-    def unescape(self) -> _View | None:
-        """Return the text with one level of escapes undone; None where there are none."""
-        if not any(mark in self.text for mark in _MARKS):
-            return None
-        pieces: list[str] = []
-        here, there, ends = [0], [0], [-1]  # of each stretch: its place, its origin, and its end
-        at = size = 0
-        for match in _ESCAPE.finditer(self.text):
-            start, end = match.span()
-            pieces += (self.text[at:start], _unescape_one(match[0]))
-            size += start - at
-            here += (size, size + 1)
-            there += (start, end)
-            ends += (end, -1)
-            size, at = size + 1, end
-        if not at:
-            return None
-        view = _View("".join((*pieces, self.text[at:])))
-        before = self.origin
-
-        def one(place: int) -> Span:
-            stretch = bisect_right(here, place) - 1
-            start = there[stretch] + place - here[stretch]
-            return start, start + 1 if ends[stretch] < 0 else ends[stretch]
-
-        view.origin = lambda start, end: before(one(start)[0], one(end - 1)[1])
-        return view
-
-
-def _unescape_one(escape: str) -> str:
-    if escape[0] == "%":
-        return chr(int(escape[1:], 16))
-    if escape[0] == "&":
-        return unescape(escape)[:1] or " "
-    body = escape[1:]
-    return body if len(body) == 1 else chr(int(body.strip("uxU{}"), 16))

@@ -37,15 +37,15 @@ def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
             asked = [(e["id"], e["function"]) for e in each.get("tool_calls") or ()]
             names |= {number: made["name"] for number, made in asked}
             calls = [ToolCallPart(m["name"], m["arguments"], number) for number, m in asked]
-            text = _text(content)
+            text = _join_texts(content)
             found.append(ModelResponse(parts=[*([TextPart(text)] if text else []), *calls]))
             continue
         part: Any = UserPromptPart(convert_content(content))
         if role == "system":
-            part = SystemPromptPart(_text(content))
+            part = SystemPromptPart(_join_texts(content))
         elif role == "tool":
             number = str(each.get("tool_call_id"))
-            part = ToolReturnPart(names.get(number, "tool"), _text(content), number)
+            part = ToolReturnPart(names.get(number, "tool"), _join_texts(content), number)
         if found and isinstance(found[-1], ModelRequest):
             found[-1] = ModelRequest(parts=[*found[-1].parts, part])
         else:
@@ -53,7 +53,7 @@ def from_openai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
     return found
 
 
-def _text(content: Any) -> str:
+def _join_texts(content: Any) -> str:
     parts = convert_content(content)
     return parts if isinstance(parts, str) else "".join(e for e in parts if isinstance(e, str))
 
@@ -62,12 +62,12 @@ def convert_content(content: Any) -> str | list[UserContent]:
     """Return what a user says: a text, or texts and images."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
-    parts = [_part(each) for each in content]
+    parts = [_convert_part(each) for each in content]
     texts = [each for each in parts if isinstance(each, str)]
     return "".join(texts) if len(texts) == len(parts) else parts
 
 
-def _part(part: Any) -> UserContent:
+def _convert_part(part: Any) -> UserContent:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text":
         return str(part.get("text", ""))

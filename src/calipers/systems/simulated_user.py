@@ -117,7 +117,7 @@ class UserPart:
         found = _ENDED.search(text)
         if found is not None:
             if not any(each.get("role") == "assistant" for each in messages):
-                raise _fault(Fault("bad_response", "it ended the conversation before it began"))
+                raise _name_user(Fault("bad_response", "it ended the conversation before it began"))
             self.ended, self.closing = _ENDS[found[1]], text
             return None
         if self.turns >= self.role.max_turns:
@@ -136,7 +136,7 @@ class UserPart:
         except Fault as fault:
             if fault.usage:
                 self._count(fault.usage)
-            raise _fault(fault) from fault
+            raise _name_user(fault) from fault
         self.seconds += perf_counter() - began
         self._count(reply.fields)
         return reply.text or ""
@@ -171,7 +171,7 @@ def _as_heard(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a conversation from the user's side: the assistant is who speaks to it."""
     heard = [{"role": "user", "content": _BEGIN}]
     for each in messages:
-        text = _text_of(each.get("content"))
+        text = _read_text(each.get("content"))
         if each.get("role") == "user":
             heard.append({"role": "assistant", "content": text})
         elif each.get("role") == "assistant" and (text or not each.get("tool_calls")):
@@ -179,13 +179,13 @@ def _as_heard(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return heard
 
 
-def _text_of(content: Any) -> str:
+def _read_text(content: Any) -> str:
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, Mapping))
         return "\n".join(each if isinstance(each, str) else "(an image)" for each in parts)
     return content if isinstance(content, str) else ""
 
 
-def _fault(fault: Fault) -> Fault:
+def _name_user(fault: Fault) -> Fault:
     """Return a fault that names the simulated user; the system is not asked again for it."""
     return Fault(fault.kind, f"the simulated user: {fault.message}", most=fault.most)

@@ -84,7 +84,7 @@ class SpanCollector:
         async def awaited(found: Awaitable[Any], kept: _Kept) -> Watched:
             before = _CALL.set(kept)
             try:
-                return self._over(await found, kept)
+                return self._close_call(await found, kept)
             finally:
                 kept.is_over = True
                 _CALL.reset(before)
@@ -96,14 +96,18 @@ class SpanCollector:
                 found = function(*args)
             finally:
                 _CALL.reset(before)
-            return awaited(found, kept) if inspect.isawaitable(found) else self._over(found, kept)
+            return (
+                awaited(found, kept)
+                if inspect.isawaitable(found)
+                else self._close_call(found, kept)
+            )
 
         async def called_async(*args: Any) -> Watched:
             return await awaited(function(*args), _Kept())
 
         return called_async if inspect.iscoroutinefunction(function) else called
 
-    def _over(self, value: Any, kept: _Kept) -> Watched:
+    def _close_call(self, value: Any, kept: _Kept) -> Watched:
         """Close a call; spans that are still open are not waited for."""
         with self._lock:
             kept.is_over = True
@@ -139,11 +143,11 @@ def open_collector() -> SpanCollector:
     if not hasattr(provider, "add_span_processor"):
         provider = TracerProvider()
         trace.set_tracer_provider(provider)
-    return _collector_of(provider)
+    return _add_collector(provider)
 
 
 @cache
-def _collector_of(provider: Any) -> SpanCollector:
+def _add_collector(provider: Any) -> SpanCollector:
     collector = SpanCollector()
     provider.add_span_processor(collector)
     return collector

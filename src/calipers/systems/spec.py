@@ -87,7 +87,7 @@ class Served(StrictModel):
 
     @field_validator("base_url", mode="before")
     @classmethod
-    def _is_a_url(cls, given: Any) -> Any:
+    def _check_urls(cls, given: Any) -> Any:
         urls = given if isinstance(given, list) else [given]
         if given is not None and not (urls and all(isinstance(each, str) for each in urls)):
             refuse("neither a URL nor a list of URLs", fix="for example http://127.0.0.1:8000/v1")
@@ -164,13 +164,13 @@ class SystemSpec(Served):
     )
 
     @model_validator(mode="after")
-    def _watches_python(self) -> Self:
+    def _check_otel(self) -> Self:
         if self.otel and self.python is None:
             refuse(f"{self.name}: otel is for python", fix="leave otel out", at=("otel",))
         return self
 
     @model_validator(mode="after")
-    def _has_batches(self) -> Self:
+    def _check_mode(self) -> Self:
         provider = (self.model or "").partition(":")[0]
         if self.mode == "batch" and provider not in BATCH_PROVIDERS:
             refuse(
@@ -181,7 +181,7 @@ class SystemSpec(Served):
         return self
 
     @model_validator(mode="after")
-    def _is_one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             what = f"has {' and '.join(given)}" if given else "says nothing of what to call"

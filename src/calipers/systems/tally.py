@@ -60,11 +60,11 @@ class Tally:
             self.truncated += sign
         for name in _TOKENS:
             if name in record:
-                self.tokens += sign * _number(record[name])
+                self.tokens += sign * _as_number(record[name])
         judging, user = sum_judging_cost(record), sum_user_cost(record)
         if record.get("cost_usd") is not None or judging or user:
             self.priced = True
-            self.cost_usd += sign * (_number(record.get("cost_usd")) + user)
+            self.cost_usd += sign * (_as_number(record.get("cost_usd")) + user)
             self.user_usd += sign * user
             self.judge(sign * judging)
         if (correct := is_correct(record)) is not None:
@@ -101,7 +101,7 @@ class Tally:
         return (self.calls - self.done) / self.rate if self.rate > 0 else None
 
 
-def _number(value: Any) -> float:
+def _as_number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 

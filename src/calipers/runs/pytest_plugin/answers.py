@@ -33,7 +33,7 @@ def list_failed(
     Raises:
         UsageError: There is no check, or one has a mistake.
     """
-    asked = [*_written("expect", expect), *_written("forbid", forbid)]
+    asked = [*_write_checks("expect", expect), *_write_checks("forbid", forbid)]
     every = Checks(()) if not asked else read_checks(asked, source="check()")
     if checks is not None:
         every += read_checks(checks)
@@ -42,7 +42,7 @@ def list_failed(
     return list(list_failures(apply_checks(every, record)[RESULTS]))
 
 
-def _written(rule: Rule, tests: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _write_checks(rule: Rule, tests: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the tests as checks, each under what it looks for."""
     kinds = check_kinds()
     for key, value in tests.items():

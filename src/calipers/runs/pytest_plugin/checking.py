@@ -47,7 +47,7 @@ class Calipers:
 
         record = {"answer": answer} if isinstance(answer, str) else dict(answer)
         if failed := list_failed(record, expect, forbid or {}, checks):
-            raise AssertionError("\n".join((*failed, _shown(record))))
+            raise AssertionError("\n".join((*failed, _show(record))))
 
     def score(self, data: Any, **options: Any) -> Score:
         """Measure records as `calipers.score` does; the summary shows what was measured."""
@@ -59,7 +59,7 @@ class Calipers:
         return measured
 
 
-def _shown(record: Mapping[str, Any]) -> str:
+def _show(record: Mapping[str, Any]) -> str:
     """Return the answer of a record, or which fields it has instead."""
     answer = record.get("answer")
     if answer is None:

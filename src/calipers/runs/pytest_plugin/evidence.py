@@ -29,11 +29,11 @@ def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> Decid
         "thresholds": {"blocking": {"pass_rate": f">= {float(at_least)}"}},
     }
     check = gate(records, policy=policy).checks[0]
-    line = f"passed in {passed} of {runs} runs: {_said(check)}"
+    line = f"passed in {passed} of {runs} runs: {_describe_check(check)}"
     return Decided(passed=check.verdict == "pass", line=line)
 
 
-def _said(check: Check) -> str:
+def _describe_check(check: Check) -> str:
     assert check.threshold is not None
     assert check.value is not None
     scale = check.threshold.scale

@@ -57,7 +57,7 @@ def read_outcomes(ready: Prepared, folder: Path) -> Iterator[ScenarioOutcome]:
     """Yield the outcome of every scenario whose calls were made."""
     lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    verdicts = _verdicts(ready, folder / RECORDS, len(records))
+    verdicts = _read_verdicts(ready, folder / RECORDS, len(records))
     found: dict[tuple[str, str, str | None], list[tuple[Record, bool | None]]] = {}
     for record, passed in zip(records, verdicts, strict=True):
         key = (str(record["id"]), record["model"], record.get("tier"))
@@ -67,7 +67,7 @@ def read_outcomes(ready: Prepared, folder: Path) -> Iterator[ScenarioOutcome]:
         yield ScenarioOutcome(id=task, model=model, tier=tier, runs=runs)
 
 
-def _verdicts(ready: Prepared, records: Path, count: int) -> list[bool | None]:
+def _read_verdicts(ready: Prepared, records: Path, count: int) -> list[bool | None]:
     """Return whether each record passed or, where nothing says so, whether it is right."""
     with TemporaryDirectory(prefix="calipers-") as folder:
         rows = Path(folder) / "rows.jsonl"
@@ -82,12 +82,12 @@ def _describe(record: Record, passed: bool | None) -> Iterator[str]:  # noqa: FB
     """Yield the lines that say what was asked, what came back, and what was looked for."""
     for name in ("input", "error", "answer", "target"):
         if record.get(name) is not None:
-            yield f"{name}: {_shown(record[name])}"
+            yield f"{name}: {_show(record[name])}"
     yield from list_failures(record.get("checks") or ())
     if passed is None and record.get("error") is None:
         yield _UNDECIDED
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -29,12 +29,12 @@ def collect_suite(
     root = parent.config.rootpath
     place = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
     is_listed = any(fnmatch(place, pattern) for pattern in patterns)
-    if is_listed or (is_named(path, parent.config) and _looks_like_a_suite(path)):
+    if is_listed or (is_named(path, parent.config) and _is_like_a_suite(path)):
         return SuiteFile.from_parent(parent, path=path)
     return None
 
 
-def _looks_like_a_suite(path: Path) -> bool:
+def _is_like_a_suite(path: Path) -> bool:
     from calipers.support.config.files import read_config  # noqa: PLC0415 (loads YAML)
 
     try:
@@ -84,7 +84,7 @@ class _SuiteItem(pytest.Item):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
-    def _results(self) -> dict[str, Any]:
+    def _call_chosen(self) -> dict[str, Any]:
         """Return the results of the tests that were chosen, after calling what they need."""
         chosen = [
             each
@@ -105,7 +105,7 @@ class ScenarioItem(_SuiteItem):
 
     def runtest(self) -> None:
         """Fail where a run did not pass, or nothing decides whether it did."""
-        results = self._results()
+        results = self._call_chosen()
         found = results["scenarios"].get(self.name)
         if found is None:
             raise AssertionError(f"{self.name}: not called: {results['stopped']}")
@@ -123,7 +123,7 @@ class PolicyItem(_SuiteItem):
 
     def runtest(self) -> None:
         """Fail unless the verdict is `pass`."""
-        found = self._results()["policy"]
+        found = self._call_chosen()["policy"]
         self.user_properties.append((MARKER, found["line"]))
         if not found["passed"]:
             raise AssertionError(found["text"])

@@ -20,10 +20,11 @@ import pytest
 from calipers.gates.policy import read_policy
 from calipers.gates.result import GateResult
 from calipers.runs.choosing import start_folder
+from calipers.runs.making import INTERRUPTED
 from calipers.runs.preparing import Prepared, choose_tasks, prepare_file
 from calipers.runs.pytest_plugin import session_folder
 from calipers.runs.pytest_plugin.outcomes import read_outcomes
-from calipers.runs.running import INTERRUPTED, run_suite
+from calipers.runs.running import run_suite
 from calipers.support.errors import CalipersError
 from calipers.support.whole_files import write_whole
 
@@ -78,7 +79,7 @@ class SuiteRun:
         if self._found is None:
             shared = session_folder(self._config)
             kept = shared / f"{self._key}.json"
-            with _held(shared / f"{self._key}.lock"):
+            with _hold(shared / f"{self._key}.lock"):
                 try:
                     if not kept.exists():
                         write_whole(kept, json.dumps(self._run(tasks)), private=True)
@@ -106,14 +107,14 @@ class SuiteRun:
         }
         return {
             "scenarios": scenarios,
-            "policy": None if result.gate is None else _verdict(result.gate),
+            "policy": None if result.gate is None else _describe_verdict(result.gate),
             "folder": str(folder),
             "stopped": result.stopped,
             "notices": list(result.notices),
         }
 
 
-def _verdict(gate: GateResult) -> dict[str, Any]:
+def _describe_verdict(gate: GateResult) -> dict[str, Any]:
     """Return what the test of the policy needs to know."""
     failed = [check.name for check in gate.checks if check.blocks]
     why = "; ".join((*gate.incomplete, *failed))
@@ -129,7 +130,7 @@ def _name(task: Any, system: str, tier: str | None, ready: Prepared) -> str:
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[None]:
+def _hold(lock: Path) -> Iterator[None]:
     """Wait until no other worker of this session holds the lock."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -81,12 +81,20 @@ def _read_message(item: Any) -> Message | None:
         }
     if item.type in _CALLS:
         calls = [
-            make_tool_call(_of(raw, "call_id", "id"), _name(raw), _of(raw, "arguments") or "{}")
+            make_tool_call(
+                _get_first(raw, "call_id", "id"),
+                _get_name(raw),
+                _get_first(raw, "arguments") or "{}",
+            )
         ]
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if item.type in _OUTPUTS:
-        said = as_text(_of(raw, "output"))
-        return {"role": "tool", "tool_call_id": str(_of(raw, "call_id", "id")), "content": said}
+        said = as_text(_get_first(raw, "output"))
+        return {
+            "role": "tool",
+            "tool_call_id": str(_get_first(raw, "call_id", "id")),
+            "content": said,
+        }
     return None
 
 
@@ -94,25 +102,25 @@ def _describe_calls(items: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return of each call who made it, and whether it succeeded as far as the SDK says."""
     about: dict[str, dict[str, Any]] = {}
     for each in items:
-        number = str(_of(each.raw_item, "call_id", "id"))
+        number = str(_get_first(each.raw_item, "call_id", "id"))
         if each.type == "handoff_call_item":
             about[number] = {"is_handoff": True}
         elif each.type == "tool_call_item":
             about[number] = {"agent_id": each.agent.name, "success": True}
         elif each.type == "tool_call_output_item":
-            said = as_text(_of(each.raw_item, "output"))
+            said = as_text(_get_first(each.raw_item, "output"))
             about.setdefault(number, {})["success"] = not said.startswith(_FAILED)
     return about
 
 
-def _of(raw: Any, *names: str) -> Any:
+def _get_first(raw: Any, *names: str) -> Any:
     """Return the first of these that an item has, which is an object or a mapping."""
     found = (raw.get(e) if isinstance(raw, Mapping) else getattr(raw, e, None) for e in names)
     return next((each for each in found if each is not None), None)
 
 
-def _name(raw: Any) -> Any:
-    return _of(raw, "name", "type")
+def _get_name(raw: Any) -> Any:
+    return _get_first(raw, "name", "type")
 
 
 def _make_plain(part: Any) -> Any:

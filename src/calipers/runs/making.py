@@ -1,0 +1,207 @@
+"""The calls of a run and the judging of its answers, in a folder that holds some of both."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext, redirect_stdout
+from functools import partial
+from typing import Any, TextIO, cast
+
+from calipers.judges.models import Pace
+from calipers.judges.panels import WorkingJudge, judge_record, open_judges
+from calipers.runs.calling import Calling
+from calipers.runs.code_under_test import hash_imported
+from calipers.runs.folder import Folder
+from calipers.runs.in_drawn_order import InDrawnOrder
+from calipers.runs.manifest import FRESH, IMPORTED
+from calipers.runs.opening import open_systems
+from calipers.runs.preparing import Prepared
+from calipers.runs.rejudging import Rejudging
+from calipers.runs.run_manifest import REPLACED, RunManifest
+from calipers.runs.schedule import AllCalls, CallChooser
+from calipers.runs.sharding import WHOLE
+from calipers.runs.state import DONE, State
+from calipers.runs.unjudged import Unjudged
+from calipers.support.cache import Say
+from calipers.systems.budget import Budget
+from calipers.systems.journal import Journal
+from calipers.systems.loop import run_to_end
+from calipers.systems.masked import MaskedLines
+from calipers.systems.secrets import mask_for
+from calipers.systems.tally import Watch
+
+INTERRUPTED = "it was interrupted"
+SPENT = "the budget is spent"
+DECIDED = "it is decided"
+
+
+class AnswerMaker:
+    """Makes the answers that a folder lacks, and reads those that it has."""
+
+    def __init__(
+        self,
+        of: Prepared,
+        folder: Folder,
+        watch: Watch,
+        until: InDrawnOrder | None,
+        manifest: RunManifest,
+        say: Say,
+    ) -> None:
+        self._of = of
+        self._folder = folder
+        self._watch = watch
+        self._until = until
+        self._manifest = manifest
+        self._say = say
+        hashes = [rubric.hash for rubric in of.rubrics]
+        self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
+
+    def read_answers(self, journal: Journal) -> State:
+        """Read the answers in the folder, including those that no judge has seen."""
+        state = self._read_state(journal)
+        return self._read_state(journal) if self._move_unjudged(state, journal) else state
+
+    def make_all(self, state: State, journal: Journal) -> tuple[State, str | None]:
+        """Judge what a judge failed on, then make the calls that are open; say why some are left.
+
+        What was made again has replaced its line, so that the journal is read again.
+        """
+        stopped = None
+        if state.unjudged:
+            stopped = self._rejudge(state, journal)
+            state = self._read_state(journal)
+        if stopped is None:
+            failed_before = state.tally.errors
+            stopped = self._make_calls(state, journal)
+            moved = self._move_unjudged(state, journal)
+            state = self._read_state(journal) if failed_before or moved else state
+        return state, stopped
+
+    def note_imports(self) -> None:
+        """Note the modules that systems import in ways that cannot be seen in the source."""
+        known = {**self._manifest["files"], **self._manifest[IMPORTED]}
+        found = hash_imported(self._of.suite, self._of.base)
+        if more := {name: each for name, each in found.items() if name not in known}:
+            self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
+
+    def _read_state(self, journal: Journal) -> State:
+        """Return the state from the journal; what was replaced stays spent."""
+        state = State(self._of.plan, journal)
+        if state.replaced_calls:
+            self._manifest.note(
+                {name: self._manifest[name] + getattr(state, name) for name in REPLACED}
+            )
+        return state
+
+    def _move_unjudged(self, state: State, journal: Journal) -> int:
+        """Move answers that wait for judges into the journal; return how many there were."""
+
+        def is_done(record: Mapping[str, Any]) -> bool:
+            system, number = state.locate(record)
+            return state.calls[system][number] == DONE
+
+        return self._unjudged.move_into(journal, is_done)
+
+    def _rejudge(self, state: State, journal: Journal) -> str | None:
+        suite, budget = self._of.suite, self._open_budget(state)
+
+        async def judge_all() -> None:
+            async with self._open_judges() as judges:
+                rejudging = Rejudging(judges, journal, budget, suite, self._of.checks)
+                await rejudging.all(suite.concurrency)
+
+        return self._work_to_end(judge_all(), state, budget)
+
+    def _make_calls(self, state: State, journal: Journal) -> str | None:
+        of = self._of
+        chooser = self._make_chooser(state, journal)
+        if state.tally.done - state.tally.errors == of.plan.calls:
+            return None
+        budget = self._open_budget(state)
+
+        async def call_all() -> None:
+            async with (
+                open_systems(
+                    of.suite,
+                    of.base,
+                    self._say,
+                    batches=self._folder.batches,
+                    fresh=self._manifest[FRESH],
+                    functions=of.functions,
+                ) as systems,
+                self._open_judges() as judges,
+            ):
+                self.note_imports()
+                calling = Calling(
+                    of.plan,
+                    systems,
+                    state=state,
+                    chooser=chooser,
+                    journal=journal,
+                    budget=budget,
+                    prices=of.prices,
+                    mask=mask_for(of.suite.served),
+                    judged=partial(judge_record, judges),
+                    unjudged=self._unjudged if judges else None,
+                    check=self._of.checks,
+                )
+                await calling.all()
+
+        stopped = self._work_to_end(call_all(), state, budget)
+        decided = self._until is not None and self._until.is_over
+        return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
+
+    def _open_budget(self, state: State) -> Budget:
+        suite, shard = self._of.suite, self._of.shard or WHOLE
+        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        return Budget(
+            shard.divide_usd(suite.budget_usd),
+            shard.divide_calls(suite.budget_calls),
+            spent_usd=max(in_journal, self._manifest["spent_usd"]),
+            spent_calls=state.tally.done + self._manifest["replaced_calls"],
+            dearest=state.dearest,
+            judging=state.dearest_judging if suite.judges else None,
+        )
+
+    def _work_to_end(
+        self, work: Coroutine[Any, Any, None], state: State, budget: Budget
+    ) -> str | None:
+        """Work until all is done; return why some is left, or None."""
+        printed = MaskedLines(sys.stderr, mask_for(self._of.suite.served))
+        try:
+            with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
+                run_to_end(work)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            return INTERRUPTED
+        finally:
+            printed.close_line()
+            if self._of.suite.budget_usd is not None:
+                self._manifest.note({"spent_usd": budget.spent_usd})
+        return SPENT if budget.is_spent else None
+
+    def _make_chooser(self, state: State, journal: Journal) -> CallChooser:
+        if self._until is None:
+            return AllCalls(state)
+        self._until.begin(state, (record for _, _, record in journal.read_lines()))
+        return self._until
+
+    def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
+        suite = self._of.suite
+        if not suite.judges:
+            return nullcontext([])
+        return open_judges(
+            suite.judges,
+            self._of.rubrics,
+            Pace(
+                concurrency=suite.concurrency,
+                retries=suite.retries,
+                timeout_seconds=suite.timeout_seconds,
+            ),
+            mask=mask_for(suite.served),
+            say=self._say,
+            cache=None
+            if suite.cache is None or self._manifest[FRESH]
+            else self._of.base / suite.cache,
+        )
