@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
 _FEW_GROUPS = 64  # so many pieces of each table are put together one by one
-_FEW_ROWS = 50_000  # whose order would take longer than it saves
+_FEW_ROWS = 50_000  # that are sorted at once, and not by task
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
 """Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
@@ -305,6 +305,8 @@ def _order_tasks(rows: pl.DataFrame) -> NDArray[np.int64] | None:
 
 def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of all tables in the order of groups, in one piece."""
+    if sum(table.height for table in tables) <= _FEW_ROWS:
+        return combine_rows(tables).sort(GROUP, maintain_order=True)
     codes = [table[GROUP].to_numpy() for table in tables]
     last = max((int(each.max()) for each in codes if len(each)), default=0)
     if last >= _FEW_GROUPS or not all(map(_are_in_order, codes)):
