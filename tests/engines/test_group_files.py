@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines import group_files, spilling
+from calipers.engines import group_files, spilling, store, tasks
 from calipers.engines.plan import Plan
 from calipers.engines.polars import sum_store
 from calipers.engines.store import HeldRows, Store
@@ -62,17 +62,19 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "SPILL_BYTES", 150_000)
+    monkeypatch.setattr(store, "_FEW_ROWS", 0)
+    monkeypatch.setattr(tasks, "_FEW_ROWS", 0)
 
 
-def _fill(store: Store, batches: Sequence[pl.DataFrame]) -> Store:
+def _fill(rows: Store, batches: Sequence[pl.DataFrame]) -> Store:
     for batch in batches:
-        store.add(batch)
-    return store
+        rows.add(batch)
+    return rows
 
 
 def _measure(batches: Sequence[pl.DataFrame], *, held_bytes: int) -> GroupTotals:
-    with Store(PLAN.schema, held_bytes=held_bytes) as store:
-        return sum_store(_fill(store, batches), PLAN)
+    with Store(PLAN.schema, held_bytes=held_bytes) as rows:
+        return sum_store(_fill(rows, batches), PLAN)
 
 
 def test_shares_of_groups_give_the_totals_of_memory(
@@ -98,8 +100,8 @@ def test_a_share_has_all_rows_of_its_groups_in_the_order_of_tasks(
     batches: list[pl.DataFrame],
 ) -> None:
     seen: list[str] = []
-    with Store(PLAN.schema, held_bytes=1) as store:
-        for share in _fill(store, batches).split_groups():
+    with Store(PLAN.schema, held_bytes=1) as rows:
+        for share in _fill(rows, batches).split_groups():
             assert isinstance(share, HeldRows)
             [part] = share.parts([GROUP, TASK])
             assert part[GROUP].is_sorted()
@@ -113,16 +115,16 @@ def test_every_row_comes_back_once(
     batches: list[pl.DataFrame], monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
     monkeypatch.setattr(group_files, "_LARGEST", largest)
-    with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.decode_groups(part) for part in _fill(store, batches).parts()]
+    with Store(PLAN.schema, held_bytes=1) as rows:
+        parts = [rows.decode_groups(part) for part in _fill(rows, batches).parts()]
     assert len(parts) > 1
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
 
 
 def test_rows_before_the_groups_are_many_stay_with_those_that_follow() -> None:
     """The first to be written are of few groups; so all are spread by task."""
-    rows = compact(PLAN, _draw_runs(with_ids=True))
-    batches = list(rows.sort(GROUP).iter_slices(BATCH // 2))
+    runs = compact(PLAN, _draw_runs(with_ids=True))
+    batches = list(runs.sort(GROUP).iter_slices(BATCH // 2))
     _assert_same(_measure(batches, held_bytes=1), _measure(batches, held_bytes=10**9))
 
 
@@ -130,6 +132,6 @@ def test_nothing_is_left_on_disk(
     batches: list[pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Store(PLAN.schema, held_bytes=1) as store:
-        _fill(store, batches)
+    with Store(PLAN.schema, held_bytes=1) as rows:
+        _fill(rows, batches)
     assert list(tmp_path.iterdir()) == []
