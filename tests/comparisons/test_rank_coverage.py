@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from calipers.comparisons.independent_systems import Sample, estimate_samples
 from calipers.comparisons.normal_estimates import compare_values, estimate_values
 from calipers.comparisons.ranked_estimates import Estimates, order_systems
 from calipers.comparisons.ranking import estimate_means
@@ -166,6 +167,34 @@ def test_intervals_and_ranks_hold_together(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", [*QUICK, *LONG], ids=lambda shape: shape.name)
 def test_intervals_and_ranks_hold_together_on_further_shapes(shape: Shape) -> None:
     check(coverage(shape, 400), 400)
+
+
+def draw_apart(shape: Shape, rng: Rng) -> list[Sample]:
+    """Each system on tasks of its own; every second one has but two thirds of them."""
+    samples = []
+    for place in range(shape.true.size):
+        values = shape.draw(rng)[place].mean(axis=1)
+        some = values[: values.size * 2 // 3] if place % 2 else values
+        samples.append(Sample(text=str(place), values=some, clusters=None))
+    return samples
+
+
+def coverage_apart(shape: Shape, datasets: int) -> Array:
+    metric = metric_named(shape.metric)
+    names = [str(place) for place in range(shape.true.size)]
+    rng = np.random.default_rng(8)
+    held = []
+    for seed in range(datasets):
+        found = estimate_samples(draw_apart(shape, rng), names, metric, Options(seed=seed))
+        held.append(are_held(found, shape.true, higher=metric.better == "higher"))
+    shares: Array = np.mean(held, axis=0)
+    return shares
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [*QUICK, *LONG], ids=lambda shape: shape.name)
+def test_independent_samples_hold_together(shape: Shape) -> None:
+    check(coverage_apart(shape, 400), 400)
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.engines import polars
+from calipers.engines.outcome import Sinks
 from calipers.engines.plan import Plan
 from calipers.engines.polars import measure
 from calipers.engines.reading import MeasuredRows
@@ -103,9 +104,9 @@ def test_a_run_adds_its_records_up_once(
 ) -> None:
     added_up: list[tuple[str, ...]] = []
 
-    def measure_counted(rows: MeasuredRows, plan: Plan) -> Any:
+    def measure_counted(rows: MeasuredRows, plan: Plan, *sinks: Sinks) -> Any:
         added_up.append(plan.by)
-        return measure(rows, plan)
+        return measure(rows, plan, *sinks)
 
     monkeypatch.setattr(polars, "measure", measure_counted)
     (tmp_path / "sut.py").write_text(SYSTEM, encoding="utf-8")

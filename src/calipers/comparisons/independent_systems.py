@@ -32,7 +32,7 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sample:
+class Sample:
     """The values of one system, one per task, and which of the tasks depend on each other."""
 
     text: str  # in `GROUP`
@@ -52,13 +52,13 @@ def rank_independent(
     names = [systems.names[each.text] for each in samples]
     without = [name for text, name in systems.names.items() if name not in names]
     notices = [f"{metric.name}: not ranked for want of a value: {', '.join(without)}"]
-    estimates = _estimate(samples, names, metric, options)
+    estimates = estimate_samples(samples, names, metric, options)
     texts = [each.text for each in samples]
     ranked = rank_estimates(systems, metric, texts, estimates, options)
     return ranked, notices if without else []
 
 
-def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[_Sample]:
+def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[Sample]:
     table = measure_tasks(systems.rows, metric)
     if table is None:
         raise UsageError(
@@ -69,7 +69,7 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[_S
     for text in systems.keys:
         own = table.filter(pl.col(GROUP) == text)
         clusters = list_clusters(own, systems.rows) if options.cluster else None
-        samples.append(_Sample(text=text, values=own[VALUE].to_numpy(), clusters=clusters))
+        samples.append(Sample(text=text, values=own[VALUE].to_numpy(), clusters=clusters))
     samples = [each for each in samples if each.values.size]
     if len(samples) < _FEWEST:
         raise UsageError(
@@ -81,9 +81,10 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[_S
     return samples
 
 
-def _estimate(
-    samples: list[_Sample], names: list[str], metric: Metric, options: Options
+def estimate_samples(
+    samples: list[Sample], names: list[str], metric: Metric, options: Options
 ) -> Estimates:
+    """Return the mean of each system and the difference of each pair, with adjusted evidence."""
     variances = [
         covariance_of_means(each.values[None, :], each.clusters).item() for each in samples
     ]
@@ -105,8 +106,8 @@ def _estimate(
 
 
 def _compare(
-    one: _Sample,
-    other: _Sample,
+    one: Sample,
+    other: Sample,
     names: tuple[str, str],
     metric: Metric,
     options: Options,
