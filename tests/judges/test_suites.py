@@ -311,4 +311,4 @@ def test_a_run_is_gated_by_the_judges_licence(tmp_path: Path) -> None:
         changed = again.run("-o", str(tmp_path / "third"))
     assert changed.exit_code == 1
     assert "not the one that was calibrated" in " ".join(changed.stdout.split())
-    assert changed.stderr.count("judges without a licence: have records") == 1
+    assert changed.stderr.count("judges without a licence: have this judge") == 1

@@ -86,11 +86,11 @@ def is_thin(threshold: Threshold, estimate: MeasuredValue) -> bool:
 
 
 def count_further(
-    threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95, power: float = 0.8
+    threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95
 ) -> int | None:
     """Return how many more scenarios would decide it if the value is right; None: no number.
 
-    So many that an interval around such a value leaves the threshold out with this power.
+    So many that an interval around such a value leaves the threshold out with a power of 80 %.
     """
     spread = estimate.stderr
     if spread is None or not estimate.scenarios or estimate.value == threshold.value:
@@ -103,13 +103,8 @@ def count_further(
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
     needed = _count_until_seen(threshold, estimate, confidence)
     if there:
-        settled = count_tasks_to_decide(
-            estimate.value - threshold.value,
-            here=here,
-            there=there,
-            power=power,
-            confidence=confidence,
-        )
+        distance = estimate.value - threshold.value
+        settled = count_tasks_to_decide(distance, here=here, there=there, confidence=confidence)
         needed = max(needed, settled)
     return max(1, needed - estimate.scenarios) if needed else None
 

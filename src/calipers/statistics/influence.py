@@ -9,8 +9,8 @@ few units, rare labels, raters who agree as by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import atanh, tanh
 from typing import Any
 
@@ -22,11 +22,6 @@ from calipers.statistics.estimates import Estimate
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
 
 _ROUNDING = 1e-12
-
-
-def as_dicts(estimates: Mapping[str, Estimate]) -> dict[str, dict[str, Any]]:
-    """Return estimates by name, as in the JSON output."""
-    return {name: asdict(estimate) for name, estimate in estimates.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

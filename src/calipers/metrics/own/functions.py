@@ -28,18 +28,14 @@ def apply_function(feature: Feature, records: pl.DataFrame, failed: pl.Series) -
     """
     assert feature.of_record is not None
     values = [
-        None if skip else _compute(feature.of_record, _as_record(row), feature.label)
+        None if skip else _compute(feature.of_record, row, feature.label)
         for row, skip in zip(records.iter_rows(named=True), failed, strict=True)
     ]
     return pl.Series(feature.name, values, dtype=pl.Float64)
 
 
-def _as_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record as Python values: lists and objects are held as JSON text."""
-    return {name: _decode(name, value) for name, value in row.items() if not name.startswith("_")}
-
-
 def _decode(name: str, value: Any) -> Any:
+    """Return a field as a Python value: lists and objects are held as JSON text."""
     if not isinstance(value, str) or not value.startswith(_STARTS):
         return value
     if name not in FIELDS or FIELDS[name].kind in _AS_JSON:
@@ -48,7 +44,8 @@ def _decode(name: str, value: Any) -> Any:
     return value
 
 
-def _compute(function: MetricFunction, record: dict[str, Any], name: str) -> float | None:
+def _compute(function: MetricFunction, row: Mapping[str, Any], name: str) -> float | None:
+    record = {key: _decode(key, value) for key, value in row.items() if not key.startswith("_")}
     try:
         value = function(record)
     except Exception as error:
