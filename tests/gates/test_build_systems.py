@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from calipers.reports.annotations import MOST
+from calipers.reports.github import MOST
 from tests.commands import run
 from tests.files import write_lines
 

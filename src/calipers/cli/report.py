@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
 from calipers.cli.shared import say_empty, say_notices, show_progress, write
 from calipers.support.errors import UsageError
-
-if TYPE_CHECKING:
-    from calipers.runs.report_data import Report
 
 _HTML, _MARKDOWN = "html", "markdown"
 _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
@@ -90,20 +87,16 @@ def report(
     if not made.score.records:
         say_empty(files)
         sys.exit(made.exit_code)
-    _put(made, kind, place)
+    text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
+    if str(place) == "-":
+        click.echo(text, nl=False)
+    else:
+        write(place, text)
+        click.echo(f"{place}: {made.score.records:,} records", err=True)
     if bundle is not None:
         written = made.save_bundle(bundle)
         click.echo(f"{bundle}: {len(written)} files", err=True)
     sys.exit(made.exit_code)
-
-
-def _put(made: Report, kind: str, place: Path) -> None:
-    text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
-    if str(place) == "-":
-        click.echo(text, nl=False)
-        return
-    write(place, text)
-    click.echo(f"{place}: {made.score.records:,} records", err=True)
 
 
 def _choose_place(files: tuple[str, ...], kind: str) -> Path:

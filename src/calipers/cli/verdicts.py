@@ -41,12 +41,12 @@ def write_verdict(
 
         write(sarif, write_sarif(result, decided_by))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        from calipers.reports.annotations import list_annotations  # noqa: PLC0415
+        from calipers.reports.github import list_annotations  # noqa: PLC0415
 
         for line in list_annotations(result):
             click.echo(line, err=True)
     if summary := os.environ.get(_SUMMARY):
-        from calipers.reports.step_summary import append_summary  # noqa: PLC0415
+        from calipers.reports.github import append_summary  # noqa: PLC0415
 
         try:
             append_summary(Path(summary), result.to_markdown())

@@ -66,16 +66,11 @@ def attribute_changes(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pa
 
 def _attribute(sides: Sides, metric: Metric) -> Attribution | None:
     """Return the parts of the change; None if the metric is not a mean or a side has no value."""
-    own = [measure_tasks(side, metric) for side in (sides.base, sides.candidate)]
-    again = [
-        measure_tasks(side, metric) for side in (sides.base_rescored, sides.candidate_rescored)
-    ]
-    base, candidate = own
-    base_anew, candidate_anew = again
-    if base is None or candidate is None or base_anew is None or candidate_anew is None:
+    every = (sides.base, sides.candidate, sides.base_rescored, sides.candidate_rescored)
+    tables = [table for side in every if (table := measure_tasks(side, metric)) is not None]
+    if len(tables) < len(every):
         return None
-    if not base.height or not candidate.height:
-        return None
+    base, candidate, base_anew, candidate_anew = tables
     common = base.join(candidate, on=TASK, how="semi").select(TASK)
     if not common.height:
         return None

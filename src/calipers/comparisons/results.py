@@ -50,14 +50,11 @@ class ValuesByWeight:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as in JSON."""
-        values = {"task": self.by_task, "row": self.by_row}
-        return {
-            "used": self.used,
-            **{
-                weight: {"base": base, "candidate": candidate}
-                for weight, (base, candidate) in values.items()
-            },
-        }
+        by_task, by_row = (
+            {"base": base, "candidate": candidate}
+            for base, candidate in (self.by_task, self.by_row)
+        )
+        return {"used": self.used, "task": by_task, "row": by_row}
 
 
 Answer = Literal["yes", "no", "undecided"]
@@ -76,21 +73,18 @@ class Margin:
         """Decide by an interval: two one-sided tests, each by one of its bounds."""
         low, high = -inf if low is None else low, inf if high is None else high
         worst, best = (-high, -low) if better == "lower" else (low, high)
-        noninferior: Answer = "undecided"
-        if worst > -margin:
-            noninferior = "yes"
-        elif best < -margin:
-            noninferior = "no"
-        equivalent: Answer = "undecided"
-        if -margin < low and high < margin:
-            equivalent = "yes"
-        elif high < -margin or low > margin:
-            equivalent = "no"
+        noninferior = _answer(yes=worst > -margin, no=best < -margin)
         return cls(
             margin=margin,
             noninferior=None if better is None else noninferior,
-            equivalent=equivalent,
+            equivalent=_answer(
+                yes=-margin < low and high < margin, no=high < -margin or low > margin
+            ),
         )
+
+
+def _answer(*, yes: bool, no: bool) -> Answer:
+    return "yes" if yes else "no" if no else "undecided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

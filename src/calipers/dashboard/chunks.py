@@ -14,15 +14,18 @@ _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
-    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
-
+class _OfChunk:
     chunk: Chunk
 
     @property
     def done(self) -> float:
-        """The share of the source behind it."""
+        """The share of the source behind the chunk."""
         return self.chunk.done
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(_OfChunk):
+    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
 
     def lazy(self) -> pl.LazyFrame:
         """Raise an error: these rows are only read one by one."""
@@ -39,15 +42,8 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(_OfChunk):
     """The first rows of a chunk."""
-
-    chunk: Chunk
-
-    @property
-    def done(self) -> float:
-        """The share of the source behind the chunk."""
-        return self.chunk.done
 
     def lazy(self) -> pl.LazyFrame:
         """Return the rows as the chunk reads them at once."""

@@ -43,31 +43,22 @@ class Summary:
 
     def to_json(self) -> str:
         """Return the summary as stored."""
-        return json.dumps(
-            {
-                "parts": self.parts,
-                "fields": {name: _TYPES[dtype] for name, dtype in self.fields.items()},
-                "values": {name: _TYPES[dtype] for name, dtype in self.values.items()},
-                "skipped": self.skipped,
-                "problems": self.problems,
-                "notices": self.notices,
-                "systems": dict(self.systems),
-            }
-        )
+        types = {
+            part: {name: _TYPES[dtype] for name, dtype in getattr(self, part).items()}
+            for part in ("fields", "values")
+        }
+        return json.dumps({**{name: getattr(self, name) for name in self.__slots__}, **types})
 
     @staticmethod
     def read(text: str) -> Summary:
         """Return the summary from its stored form."""
         found = json.loads(text)
-        return Summary(
-            parts=tuple(found["parts"]),
-            fields={name: _NAMED[dtype] for name, dtype in found["fields"].items()},
-            values={name: _NAMED[dtype] for name, dtype in found["values"].items()},
-            skipped=found["skipped"],
-            problems=tuple(found["problems"]),
-            notices=tuple(found["notices"]),
-            systems={name: tuple(values) for name, values in found["systems"].items()},
-        )
+        for part in ("fields", "values"):
+            found[part] = {name: _NAMED[dtype] for name, dtype in found[part].items()}
+        for name in ("parts", "problems", "notices"):
+            found[name] = tuple(found[name])
+        systems = {name: tuple(values) for name, values in found["systems"].items()}
+        return Summary(**{**found, "systems": systems})
 
 
 _TYPES: dict[pl.DataType, str] = {

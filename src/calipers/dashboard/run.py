@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from calipers.dashboard.catalog import Catalog, Entry
 from calipers.dashboard.filters import format_value
@@ -34,6 +34,8 @@ HEADLINE = (
     *("cost_usd", "latency_p95_ms"),
 )
 """The metrics that a list shows, as far as they are known."""
+
+T = TypeVar("T")
 
 _SCORES = 500  # that are held; each takes some hundred kilobytes
 _SMALL = 10_000  # manifests and verdicts
@@ -59,30 +61,22 @@ class Run:
     @cached_property
     def manifest(self) -> Mapping[str, Any] | None:
         """What the run is of; None of a file."""
-        path = self._find(MANIFEST)
-        return None if path is None else _read_manifest(path, *_read_stamp(path))
+        return self._read(MANIFEST, _read_manifest)
 
     @cached_property
     def score(self) -> Score | None:
         """The run's numbers, or those measured when the file was last viewed."""
-        if self.entry.folder is None:
-            return self._kept(self.entry)
-        path = self._find(SCORE)
-        return None if path is None else read_score_at(path)
+        return self._read(SCORE, _read_score) if self.entry.is_run else self._kept(self.entry)
 
     @cached_property
     def brief(self) -> Score | None:
         """The score with the few metrics that a list shows: a list names many runs."""
-        if self.entry.folder is None:
-            return self._kept(self.entry)
-        path = self._find(SCORE)
-        return None if path is None else _read_brief(path, *_read_stamp(path))
+        return self._read(SCORE, _read_brief) if self.entry.is_run else self._kept(self.entry)
 
     @cached_property
     def gate(self) -> GateResult | None:
         """The verdict with its checks."""
-        path = self._find(GATE)
-        return None if path is None else read_gate(read_stored(path))
+        return self._read(GATE, lambda path, *_: read_gate(read_stored(path)))
 
     @cached_property
     def running(self) -> bool:
@@ -107,8 +101,7 @@ class Run:
 
     @cached_property
     def _verdict(self) -> str | None:
-        path = self._find(GATE)
-        return None if path is None else _read_verdict(path, *_read_stamp(path))
+        return self._read(GATE, _read_verdict)
 
     @property
     def suite(self) -> str | None:
@@ -154,10 +147,11 @@ class Run:
             for field, kind in kinds.items()
         }
 
-    def _find(self, name: str) -> Path | None:
-        """Return a file of the run's folder that is there, and not a link that leads out."""
+    def _read(self, name: str, read: Callable[..., T | None]) -> T | None:
+        """Return what a file of the run's folder holds; None for one that a link leads out to."""
         folder = self.entry.folder
-        return None if folder is None else self._catalog.find_file(folder / name)
+        path = None if folder is None else self._catalog.find_file(folder / name)
+        return None if path is None else read(path, *_read_stamp(path))
 
 
 def read_score_at(path: Path) -> Score | None:

@@ -67,26 +67,16 @@ class Guard:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
+        is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        how = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
         if scope["method"] not in ("GET", "HEAD"):
             await _refuse(send, 405, "this app only reads: GET and HEAD")
         elif self._hosts is not None and _parse_host(headers.get("host", "")) not in self._hosts:
             await _refuse(send, 403, "this app does not answer to that name")
-        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            await self._refuse_foreign(scope, receive, send, headers)
-        else:
-            await self._with_token(scope, receive, send, headers)
-
-    async def _refuse_foreign(
-        self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
-    ) -> None:
-        """Refuse to be loaded into another site's page; links from there are allowed."""
-        if (
-            headers.get("sec-fetch-mode") == "navigate"
-            and headers.get("sec-fetch-dest") == "document"
-        ):
-            await self._with_token(scope, receive, send, headers)
-        else:
+        elif is_foreign and how != ("navigate", "document"):  # links from there are allowed
             await _refuse(send, 403, "other sites may not load this")
+        else:
+            await self._with_token(scope, receive, send, headers)
 
     async def _with_token(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]

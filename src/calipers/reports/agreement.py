@@ -26,9 +26,6 @@ _COLUMNS = (
     Column(name="reason", where="data"),
 )
 
-Measure = tuple[Sequence[str], str, "Estimate"]
-"""Whose it is, its name, and what was found."""
-
 
 def make_agreement_document(agreement: Agreement) -> Document:
     """Return every measure with its interval, and the reasons for nulls."""
@@ -57,7 +54,8 @@ def make_agreement_document(agreement: Agreement) -> Document:
     )
 
 
-def _list_measures(agreement: Agreement) -> Iterator[Measure]:
+def _list_measures(agreement: Agreement) -> Iterator[tuple[Sequence[str], str, Estimate]]:
+    """Yield every measure: of which raters, none for all of them, its name, what was found."""
     for name, found in agreement.measures.items():
         yield (), name, found
     for pair in agreement.pairs:

@@ -32,12 +32,6 @@ _SIGNED = Form(signed=True)
 _DATA = ("judge_1", "judge_2", "on", "measure")
 _FIELDS = ("stderr", "interval", "n", "missing", "reason")
 _OF_JUDGES = ("pass_rate", "mean_score", "bias", "pass_bias")
-_BIASES = {
-    "length_slope": "twice as long",
-    "length_bias": "beyond the others",
-    "own_margin": "own model",
-    "self_preference": "own, beyond the others",
-}
 _OF_BIASES = {
     "length_slope": "twice as long: what an answer twice as long scores more than another one to "
     "the same task; it may be the better one",
@@ -47,6 +41,7 @@ _OF_BIASES = {
     "self_preference": "own, beyond the others: the same, of what the judge gives beyond other "
     "judges; what all of them favour stays unseen",
 }
+_BIASES = {name: note.partition(":")[0] for name, note in _OF_BIASES.items()}  # their columns
 
 
 def make_audit_document(audit: Audit, link: Callable[[str], str] | None = None) -> Document:

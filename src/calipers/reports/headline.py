@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
 
 _ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
-_WORDS = {
-    "pass": "Pass",
-    "fail": "Fail",
-    "inconclusive": "Inconclusive",
-    "incomplete": "Incomplete",
-    "none": "Result",
-}
 _TOLD = 4  # groups that are told one by one
 
 
@@ -48,7 +41,7 @@ class Headline:
     @property
     def word(self) -> str:
         """The verdict for people."""
-        return _WORDS[self.verdict]
+        return "Result" if self.verdict == "none" else self.verdict.capitalize()
 
 
 def make_headline(report: Report) -> Headline:

@@ -27,12 +27,9 @@ class Template:
         found = (match[1] for match in self._syntax.finditer(text) if match[1])
         self.fields = tuple(dict.fromkeys(found))
 
-    def split_fields(self) -> list[tuple[str, bool]]:
-        """Return the text in pieces, each with whether it names a field."""
-        return list(self._pieces)
-
     @cached_property
-    def _pieces(self) -> tuple[tuple[str, bool], ...]:
+    def pieces(self) -> tuple[tuple[str, bool], ...]:
+        """The text in pieces, each with whether it names a field."""
         found: list[tuple[str, bool]] = []
         at = 0
         for match in self._syntax.finditer(self.text):
@@ -52,7 +49,7 @@ class Template:
         """
         return "".join(
             quote(_format_value(record.get(part))) if is_field else part
-            for part, is_field in self._pieces
+            for part, is_field in self.pieces
         )
 
 

@@ -65,7 +65,7 @@ class Replies:
             return pl.Series([template.fill({})], dtype=pl.String)
         parts = [
             self._as_text(part, quoted=quoted) if is_field else pl.lit(part)
-            for part, is_field in template.split_fields()
+            for part, is_field in template.pieces
         ]
         return self.frame.select(pl.concat_str(parts).alias("filled")).to_series()
 

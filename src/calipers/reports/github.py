@@ -1,4 +1,4 @@
-"""Lines that GitHub Actions shows beside a build: an error per failed check, a warning per other.
+"""What GitHub Actions shows of a verdict: a line beside the build per check, and a summary page.
 
 >>> print(_write("error", "gate: accuracy", "60% is below 90%"))
 ::error title=gate%3A accuracy::60%25 is below 90%25
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import strip_controls
@@ -14,7 +15,9 @@ from calipers.reports.gate import name_check
 if TYPE_CHECKING:
     from calipers.gates.result import Check, GateResult
 
-MOST = 10  # of a kind that GitHub shows for a step
+MOST = 10  # lines of a kind that GitHub shows for a step
+LIMIT = 1 << 20  # bytes of a step's summary
+_CUT = "\n\n… cut here: a step's summary holds at most 1 MiB\n"
 
 
 def list_annotations(result: GateResult) -> list[str]:
@@ -47,3 +50,17 @@ def _escape(text: str, further: str = "") -> str:
     for sign in further:
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
+
+
+def append_summary(path: Path, text: str) -> None:
+    """Add to the step's summary as much as there is room for, whole lines, with a mark if cut."""
+    room = LIMIT - (path.stat().st_size if path.exists() else 0)
+    content = text.encode()
+    if len(content) > room:
+        mark = _CUT.encode()
+        if len(mark) > room:
+            return
+        kept = content[: room - len(mark)]
+        content = kept[: kept.rfind(b"\n") + 1].rstrip(b"\n") + mark
+    with path.open("ab") as file:
+        file.write(content)
