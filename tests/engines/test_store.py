@@ -55,8 +55,9 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So small that rows spread by task are in several."""
+    """So small that rows spread by task are in several, of which the first stay in memory."""
     monkeypatch.setattr(spilling, "SPILL_BYTES", 60_000)
+    monkeypatch.setattr(spilling, "KEPT_BYTES", 30_000)
 
 
 def _filled(store: Store, batches: list[pl.DataFrame]) -> Store:
@@ -158,6 +159,17 @@ def test_tasks_are_looked_at_some_at_a_time(
     test_all_rows_of_a_task_are_in_one_part_and_in_order(list, batches)
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_it_is_known_whether_each_task_has_one_row(runs: int) -> None:
+    rows = compact(PLAN, [row | {"id": f"t{at}"} for at, row in enumerate(_rows(ROWS // 2))])
+    with Store(PLAN.schema, held_bytes=1) as store:
+        assert _filled(store, [rows] * runs).are_tasks_single == (runs == 1)
+        found = sum_store(store, PLAN)
+    with Store(PLAN.schema) as held:
+        assert not held.are_tasks_single  # as far as is known
+        _assert_same(found, sum_store(_filled(held, [rows] * runs), PLAN))
+
+
 def test_some_columns_of_each_part(batches: list[pl.DataFrame]) -> None:
     columns = ("latency_ms", TASK)
     for held_bytes in (1, 10**9):
@@ -200,7 +212,11 @@ def test_nothing_is_left_on_disk_by_a_run_that_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_numbers_come_back_as_they_were_written() -> None:
+@pytest.mark.parametrize("kept_bytes", [0, 10**6], ids=["in a file", "in memory"])
+def test_numbers_come_back_as_they_were_written(
+    kept_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilling, "KEPT_BYTES", kept_bytes)
     columns: dict[str, list[float | None]] = {
         "whole": [0.0, None, 300.0, -5.0],
         "large": [1.0, 2.0**31, 1e300, None],

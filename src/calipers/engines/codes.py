@@ -6,6 +6,11 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from calipers.support.late import np
+
+_FEW = 16  # values: as quickly compared with each one by one as looked up
+_MANY_ROWS = 10_000  # of fewer all is known sooner than NumPy is loaded
+
 OTHERS = "others"  # stands for all texts beyond the most that are told apart
 
 
@@ -43,18 +48,40 @@ class Codes:
 
     def encode(self, column: pl.Series) -> pl.Series:
         """Return the texts' numbers; those that are new get the next ones."""
-        for text in column.unique(maintain_order=True).drop_nulls():
-            if self._most is None or len(self._numbers) < self._most:
-                self._numbers.setdefault(text, len(self._numbers))
-            elif text not in self._numbers:
-                self._numbers.setdefault(OTHERS, len(self._numbers))
-        known = pl.Enum(self.texts)
-        named = column.cast(known, strict=self.are_all)
-        if not self.are_all:
-            others = pl.when(column.is_not_null()).then(pl.lit(OTHERS, dtype=known))
-            named = pl.select(pl.coalesce(named, others)).to_series()
-        return named.to_physical().cast(pl.Int32).alias(column.name)
+        numbers, first = number_values(column)
+        own = [None if text is None else self._take(text) for text in column.gather(first)]
+        return pl.Series(column.name, own, dtype=pl.Int32).gather(numbers)
+
+    def _take(self, text: str) -> int:
+        """Return a text's number, the next one if it is new; beyond the most that of all others."""
+        is_full = self._most is not None and len(self._numbers) >= self._most
+        if is_full and text not in self._numbers:
+            text = OTHERS
+        return self._numbers.setdefault(text, len(self._numbers))
 
     def decode(self, numbers: pl.Series) -> pl.Series:
         """Return the texts of these numbers."""
         return pl.Series(self.texts, dtype=pl.String).gather(numbers).alias(numbers.name)
+
+
+def number_values(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return a number per row for its value, in the order in which they come, and the first rows.
+
+    Values are told apart by 64 bits of them, as tasks are.
+
+    >>> numbers, first = number_values(pl.Series(["b", "a", "b", None]))
+    >>> numbers.to_list(), first.to_list()
+    ([0, 1, 0, 2], [0, 1, 3])
+    """
+    hashes = values.hash()
+    known = hashes.unique(maintain_order=True)
+    if len(known) > _FEW or len(values) < _MANY_ROWS:
+        order = known.arg_sort()
+        numbered = order.gather(known.gather(order).search_sorted(hashes))
+        return numbered, hashes.is_first_distinct().arg_true()
+    all_bits = hashes.to_numpy()
+    are = [all_bits == bits for bits in known]
+    numbers = np.zeros(len(hashes), dtype=np.uint8)
+    for at, each in enumerate(are):
+        numbers += each * np.uint8(at)
+    return pl.Series(numbers), pl.Series([each.argmax() for each in are], dtype=pl.Int64)

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 
 import polars as pl
 
+from calipers.engines.codes import number_values
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -43,10 +44,11 @@ FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)
 TRUNCATED = "_truncated"  # replies that were cut off stay in the metrics, and are counted
 CLUSTER_TEXT = "_cluster_text"  # what a cluster is told by, where rows are grouped afterwards
 SAME_ID = "_same_id"  # a task in all groups, where rows are grouped afterwards
-IDENTITY = "_identity"  # a hash of id, model, tier and run: the same twice is worth a warning
+IDENTITY = "_identity"  # what tells the calls of a task apart: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
-_IDENTITY_FIELDS = ("id", "model", "tier", "run")
+_CALL_FIELDS = ("model", "tier", "run")
+_IDENTITY_FIELDS = ("id", *_CALL_FIELDS)
 _NOT_AN_ERROR = ("", "false")
 _FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
 _AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
@@ -263,8 +265,8 @@ class Plan:
             self._with_functions(records)
             .lazy()
             .with_columns(
-                group_text(self.by).alias(GROUP),
-                _hash(*_IDENTITY_FIELDS).alias(IDENTITY),
+                _write_groups(records, self.by).alias(GROUP),
+                self._tell_calls_apart().alias(IDENTITY),
                 *self._mark_failed(),
                 (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
                 *(pl.col(name).is_not_null().alias(name_presence(name)) for name in self.watched),
@@ -300,6 +302,14 @@ class Plan:
         failed = records.select(_FAILED_CALL.alias(FAILED)).to_series()
         return records.with_columns(apply_function(each, records, failed) for each in functions)
 
+    def _tell_calls_apart(self) -> pl.Expr:
+        """Return what tells a task's calls apart: nothing, where all are of its group's system."""
+        told = [name for name in _CALL_FIELDS if name not in self.by]
+        if not told:
+            return pl.lit(None, dtype=pl.Int64)
+        is_told = pl.any_horizontal(pl.col(told).is_not_null())
+        return pl.when(is_told).then(_hash(*told))
+
     def _mark_failed(self) -> Iterator[pl.Expr]:
         """Yield whether a call failed, as a record to leave out or as a failure to count."""
         if self.counts_failures:
@@ -329,14 +339,15 @@ class Plan:
         """Return the constant values of features whose fields no record has, evaluated once."""
         if not records.height:
             return {}
-        empty = frozenset(each.name for each in records if each.null_count() == records.height)
+        nulls = zip(records.columns, records.null_count().row(0), strict=True)
+        empty = frozenset(name for name, count in nulls if count == records.height)
         if empty not in self._constants:
-            nulls = {
+            without = {
                 feature.name: pl.lit(None, dtype=feature.dtype)
                 for feature in self.features
                 if not empty.isdisjoint(feature.null_without)
             }
-            self._constants[empty] = self._evaluate_nulls(records, empty) | nulls
+            self._constants[empty] = self._evaluate_nulls(records, empty) | without
         return self._constants[empty]
 
     @cached_property
@@ -383,6 +394,16 @@ def _hash(*columns: str) -> pl.Expr:
 def group_text(by: Sequence[str]) -> pl.Expr:
     """Return the text that stands for a row's group: its fields as JSON."""
     return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
+
+
+def _write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
+    """Return the text of each row's group, written once for each group."""
+    if not by:
+        return group_text(by)
+    keys = records.select(by)
+    numbers, first = number_values(keys.to_series() if len(by) == 1 else keys.to_struct())
+    texts = keys[first].select(group_text(by)).to_series()
+    return pl.lit(texts.gather(numbers))
 
 
 def _key_text(name: str, records: pl.DataFrame) -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 
@@ -61,6 +61,8 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.records.sources import Source, Wanted
 
+_REPEATED = "_repeated"
+
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Read every source once and measure its groups."""
@@ -111,17 +113,17 @@ def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals
     )
     ranks = held or counted
     counts = {} if held else counted.declare_first(plan.sorted_features)
-    groups, keyed_tables, found = _sum_first_pass(
-        store, plan, () if held else plan.find_modes, counts
-    )
-    counted.take_first(found)
+    first = _sum_first_pass(store, plan, () if held else plan.find_modes, counts)
+    groups = first.groups
+    counted.take_first(first.counts)
     levels = {rank: of_family if rank.of_family else plan.confidence for rank in plan.ranks}
     located = [(rank.feature, locate_ranks(groups, rank, levels[rank])) for rank in plan.ranks]
     located += [(feature, locate_described(groups, feature)) for feature in plan.described]
     _add_ranks(groups, ranks, located, modes=plan.described if held else ())
     add_task_spreads(groups, plan)
-    for table in _sum_clusters(store, plan, groups, keyed_tables):
-        add_totals(groups, table)
+    if first.repeated or plan.cluster is not None:
+        for table in _sum_clusters(store, plan, groups, first.keyed_tables):
+            add_totals(groups, table)
     add_spreads(groups, plan.influences)
     _add_ranks(
         groups,
@@ -131,10 +133,20 @@ def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals
     return groups
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FirstPass:
+    """What the first pass over the parts gives."""
+
+    groups: GroupTotals  # all additive totals
+    keyed_tables: dict[Aggregate, pl.DataFrame]  # of the totals that are kept per key
+    counts: dict[Feature, pl.DataFrame]  # of values, by the upper bits of their sort keys
+    repeated: int  # rows of tasks that have several
+
+
 def _sum_first_pass(
     store: GroupedRows, plan: Plan, modes: Sequence[Aggregate], counts: Mapping[Feature, Count]
-) -> tuple[GroupTotals, dict[Aggregate, pl.DataFrame], dict[Feature, pl.DataFrame]]:
-    """Return all additive totals of the groups, the tables of those kept per key, and counts."""
+) -> _FirstPass:
+    """Return the additive totals of the groups, and what is counted on the way."""
     groups: GroupTotals = {}
     aggregates = merge_aggregates((*list_housekeeping(plan), *plan.aggregates, *modes), plan)
     sums = {each: Sum([GROUP, *each.keys]) for each in aggregates if _is_kept(each)}
@@ -142,16 +154,20 @@ def _sum_first_pass(
         each: [] for each in aggregates if each not in sums
     }
     tallies = _start_tallies(counts)
+    repeated = 0
+    are_single = store.are_tasks_single
 
     def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-        tasks = TaskCounts(part)
-        with ThreadPoolExecutor() as pool:
+        tasks = TaskCounts(part, are_single=are_single)
+        with ThreadPoolExecutor(2) as pool:
             found = pool.map(partial(_sum_part, tasks, plan=plan), aggregates)
-            return [*chain.from_iterable(found), *_count_part(part, counts)]
+            rows = pl.DataFrame({_REPEATED: [tasks.repeated.height]})
+            return [rows, *chain.from_iterable(found), *_count_part(part, counts)]
 
     columns = [name for name in plan.schema if name not in plan.having]
     for made in store.map_parts(tables_of, columns):
         found = iter(made)
+        repeated += next(found).item()
         for aggregate in aggregates:
             tables = list(islice(found, _count_tables(aggregate, plan)))
             if aggregate in sums:
@@ -174,7 +190,12 @@ def _sum_first_pass(
             finished = [pool_parts((tables[0] for tables in parts[aggregate]), plan)]
         for table in finished:
             add_totals(groups, table)
-    return groups, keyed_tables, _finish_tallies(tallies, store)
+    return _FirstPass(
+        groups=groups,
+        keyed_tables=keyed_tables,
+        counts=_finish_tallies(tallies, store),
+        repeated=repeated,
+    )
 
 
 def _is_kept(aggregate: Aggregate) -> bool:

@@ -1,13 +1,14 @@
-"""Rows in temporary files, each a part of a table: all rows of a task are in the same part.
+"""Rows in the parts of a table, all rows of a task in the same part, in memory or in files.
 
 Most files of records have the runs of a task near each other, if there are several at all. So rows
-are written as they come, and spread over other files by task only where a task is in two of them.
+are kept as they come, and spread over other parts by task only where a task is in two of them.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import TASK
 
-SPILL_BYTES = 64 << 20  # of a part
+SPILL_BYTES = 64 << 20  # of a part, before it is shrunk
+KEPT_BYTES = 96 << 20  # of parts in memory, shrunk; the others are in files
 _LOOKED_AT = 8_000_000  # tasks at a time
 _LOOKED_AT_FIRST = 100  # values, before all are
 
@@ -64,23 +66,25 @@ def _shrink(column: pl.Series) -> pl.Series:
 
 
 class SpilledRows:
-    """Rows that are written part by part, then read as often as is needed.
+    """Rows that are taken part by part, then read as often as is needed.
 
-    `task` is the column whose equal values stay together.
+    The first parts stay in memory, in as few bytes as hold them; the others are in files. `task` is
+    the column whose equal values stay together.
     """
 
     def __init__(self, task: str = TASK) -> None:
         self._task = task
         self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
-        self._parts: list[list[Path]] = []  # the files of each part
-        self._schemas: dict[Path, pl.Schema] = {}
+        self._parts: list[list[_Piece]] = []
         self._rows = 0
         self._bytes = 0.0
+        self._kept_bytes = 0.0
         self._are_tasks_whole = False  # once that has been seen to
+        self._are_tasks_single = False
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Write rows as a part of their own."""
-        self._parts.append([self._write(rows, f"{len(self._parts):06}")])
+        """Take rows as a part of their own."""
+        self._parts.append([self._put(rows, f"{len(self._parts):06}")])
         self._rows += rows.height
         self._bytes += rows.estimated_size()
         self._are_tasks_whole = False
@@ -91,49 +95,84 @@ class SpilledRows:
 
     def parts(self, names: Sequence[str]) -> Iterator[list[pl.DataFrame]]:
         """Yield the tables of each part with those of these columns that they have."""
+        self._make_tasks_whole()
+        for pieces in self._parts:
+            yield [piece.read(names) for piece in pieces]
+
+    @property
+    def are_tasks_single(self) -> bool:
+        """Whether no task has two rows."""
+        self._make_tasks_whole()
+        return self._are_tasks_single
+
+    def _make_tasks_whole(self) -> None:
+        """Spread the rows by task if a task is in two parts; note whether any has two rows."""
         if not self._are_tasks_whole:
             if self._has_split_tasks():
                 self._spread()
             self._are_tasks_whole = True
-        for files in self._parts:
-            yield [self._read(file, names) for file in files]
 
-    def _write(self, rows: pl.DataFrame, name: str) -> Path:
-        file = Path(self._folder.name, f"{name}.arrow")
+    def _put(self, rows: pl.DataFrame, name: str) -> _Piece:
+        """Return rows as they are kept: in memory, or in a file of this name."""
         shrunk = rows.select(map(_shrink, rows))
+        size = shrunk.estimated_size()
+        if self._kept_bytes + size <= KEPT_BYTES:
+            self._kept_bytes += size
+            return _Piece(rows.schema, shrunk)
+        file = Path(self._folder.name, f"{name}.arrow")
         shrunk.write_ipc(file, record_batch_size=max(1, rows.height))
-        self._schemas[file] = rows.schema
-        return file
+        return _Piece(rows.schema, file)
 
-    def _read(self, file: Path, names: Collection[str] | None = None) -> pl.DataFrame:
-        schema = self._schemas[file]
-        found = [name for name in schema if names is None or name in names]
-        return pl.read_ipc(file, columns=found).cast({name: schema[name] for name in found})
+    def _remove(self, piece: _Piece) -> None:
+        if isinstance(piece.rows, Path):
+            piece.rows.unlink()
+        else:
+            self._kept_bytes -= piece.rows.estimated_size()
 
     def _has_split_tasks(self) -> bool:
         """Say whether a task is in two parts; some of the tasks at a time."""
+        self._are_tasks_single = True
         shares = self._rows // _LOOKED_AT + 1
         for share in range(shares):
             tasks = [
-                self._read(file, [self._task])[self._task].drop_nulls()
-                for files in self._parts
-                for file in files
+                piece.read([self._task])[self._task].drop_nulls()
+                for pieces in self._parts
+                for piece in pieces
             ]
             if shares > 1:
                 tasks = [each.filter(each % shares == share) for each in tasks]
             different = pl.concat(tasks).n_unique()
-            if different < sum(map(len, tasks)) and different < sum(
-                each.n_unique() for each in tasks
-            ):
-                return True
+            if different < sum(map(len, tasks)):
+                self._are_tasks_single = False
+                if different < sum(each.n_unique() for each in tasks):
+                    return True
         return False
 
     def _spread(self) -> None:
         """Spread all rows over new parts, by task."""
         count = max(2, ceil(self._bytes / SPILL_BYTES))
-        spread: list[list[Path]] = [[] for _ in range(count)]
-        for [file] in self._parts:
-            for number, share in split_by_task(self._read(file), count, self._task).items():
-                spread[number].append(self._write(share, f"{file.stem}-{number:04}"))
-            file.unlink()
-        self._parts = [files for files in spread if files]
+        spread: list[list[_Piece]] = [[] for _ in range(count)]
+        for part, [piece] in enumerate(self._parts):
+            shares = split_by_task(piece.read(), count, self._task)
+            self._remove(piece)
+            for number, share in shares.items():
+                spread[number].append(self._put(share, f"{part:06}-{number:04}"))
+            self._parts[part] = []
+        self._parts = [pieces for pieces in spread if pieces]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some rows in few bytes, and the types that they are read as."""
+
+    schema: pl.Schema
+    rows: pl.DataFrame | Path
+
+    def read(self, names: Collection[str] | None = None) -> pl.DataFrame:
+        """Return those of these columns that the rows have, or all."""
+        found = [name for name in self.schema if names is None or name in names]
+        if isinstance(self.rows, Path):
+            rows = pl.read_ipc(self.rows, columns=found)
+        else:
+            rows = self.rows.select(found)
+        return rows.cast({name: self.schema[name] for name in found})

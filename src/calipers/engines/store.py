@@ -75,6 +75,11 @@ class GroupedRows(ABC):
         """Whether all rows are in memory, as one part."""
         return False
 
+    @property
+    def are_tasks_single(self) -> bool:
+        """Whether each task is known to have one row; False where no one has looked."""
+        return False
+
     def split_groups(self) -> Iterator[GroupedRows]:
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
         if self.is_held:
@@ -183,6 +188,12 @@ class Store(GroupedRows):
         """Whether all rows are in memory, as one part."""
         return self._spilled is None and self._by_group is None
 
+    @property
+    def are_tasks_single(self) -> bool:
+        """Whether each task has one row, as is seen where parts are told apart by task."""
+        self._spill_rest()
+        return self._spilled is not None and self._spilled.are_tasks_single
+
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
         rows = self.encode_groups(rows).with_columns(
@@ -190,7 +201,7 @@ class Store(GroupedRows):
         )
         rows = drop_empty_columns(rows)
         if not self._has_many_groups:
-            rows = rows.sort(GROUP, maintain_order=True)  # quick while it is small
+            rows = _sort_groups(rows)  # quick while it is small
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
@@ -219,6 +230,12 @@ class Store(GroupedRows):
         self._held = waiting
         self._held_size = sum(each.estimated_size() for each in waiting)
 
+    def _spill_rest(self) -> None:
+        """Make a part of what is held, where there are others."""
+        if self._spilled is not None and self._held:
+            self._spilled.add(_merge_groups(self._held))
+            self._held = []
+
     def _pop_held(self) -> Iterator[pl.DataFrame]:
         size = 0.0
         while self._held and size < spilling.SPILL_BYTES:
@@ -238,9 +255,7 @@ class Store(GroupedRows):
             for part in files.parts():
                 yield complete_columns(_merge_groups([part]), names, self._schema)
         elif self._spilled is not None:
-            if self._held:
-                self._spilled.add(_merge_groups(self._held))
-                self._held = []
+            self._spill_rest()
             for tables in self._spilled.parts([GROUP, *names]):
                 yield complete_columns(_merge_groups(tables), names, self._schema)
 
@@ -301,6 +316,14 @@ def _order_tasks(rows: pl.DataFrame) -> NDArray[np.int64] | None:
     tasks = rows.select(pl.arg_sort_by(TASK, maintain_order=True)).to_series().to_numpy()
     order = order_codes(groups[tasks])
     return tasks if order is None else tasks[order]
+
+
+def _sort_groups(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows in the order of their groups."""
+    if rows.height < _FEW_ROWS:
+        return rows.sort(GROUP, maintain_order=True)
+    order = order_codes(rows[GROUP].to_numpy())
+    return (rows if order is None else rows[order]).with_columns(pl.col(GROUP).set_sorted())
 
 
 def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:

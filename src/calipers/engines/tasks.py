@@ -17,10 +17,12 @@ _FEW_ROWS = 10_000  # of which the repeated ones are found sooner than NumPy is 
 class TaskCounts:
     """A part's rows by how often their tasks occur in it; all rows of a task are in one part."""
 
-    def __init__(self, part: pl.DataFrame) -> None:
+    def __init__(self, part: pl.DataFrame, *, are_single: bool = False) -> None:
         self.part = part
         known = part.filter(pl.col(TASK).is_not_null()) if part[TASK].null_count() else part
-        if known[TASK].flags["SORTED_ASC"] and known.height > _FEW_ROWS:
+        if are_single:
+            self.single, self.repeated = known, known.clear()
+        elif known[TASK].flags["SORTED_ASC"] and known.height > _FEW_ROWS:
             tasks = known[TASK].to_numpy()
             same = np.concatenate(([False], tasks[1:] == tasks[:-1], [False]))
             repeated = same[1:] | same[:-1]
@@ -37,7 +39,7 @@ class TaskCounts:
     def repeated_calls(self) -> pl.DataFrame:
         """The rows whose call (of a task, by its run) occurs twice or more."""
         # Different calls are told by one number more quickly than by two.
-        call = pl.col(TASK) * _ODD + pl.col(IDENTITY)
+        call = pl.col(TASK) * _ODD + pl.col(IDENTITY).fill_null(0)
         if not has_repeated(self.repeated.select(call).to_series()):
             return self.repeated.clear()
         return self.repeated.filter(pl.struct(TASK, IDENTITY).is_duplicated())

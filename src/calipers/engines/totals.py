@@ -39,7 +39,7 @@ FAILURES = "failures"  # failed calls that count as such
 REPEATED = "repeated_identity"
 
 _TASKS, _ALIKE = "_tasks", "_alike"
-_FEW = 50_000  # so many rows more may wait to be added up
+_FEW = 500_000  # so many rows more may wait to be added up
 
 GroupTotals = dict[str, dict[str, float]]
 

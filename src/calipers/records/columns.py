@@ -45,17 +45,20 @@ def conform_columns(
     `thorough` reading looks into nested fields.
     """
     columns: list[pl.Series] = []
+    lacking: list[pl.Expr] = []  # one value each, whatever the number of rows
     problems: dict[int, str] = {}
     derived = list_derived(wanted)
     for name in wanted.fields:
         field, theirs = find_field(name), wanted.get_name(name)
         given, is_text = _find_values(frame, theirs, parse=parse)
+        if given is None and name not in derived:
+            lacking.append(pl.lit(None, dtype=field.dtype).alias(name))
+            continue
         if given is None:
             column = _make_nulls(name, frame.height, field.dtype)
-            if name in derived:
-                column = _complete(column, frame, problems, parse=parse)
-                if thorough and field.kind is Kind.NESTED:
-                    _look_inside(column, make_reader(name, wanted), problems, theirs)
+            column = _complete(column, frame, problems, parse=parse)
+            if thorough and field.kind is Kind.NESTED:
+                _look_inside(column, make_reader(name, wanted), problems, theirs)
             columns.append(column)
             continue
         if name in wanted.numbers and field.kind is Kind.SCALAR:
@@ -71,6 +74,7 @@ def conform_columns(
         if thorough and field.kind is Kind.NESTED:
             _look_inside(column, make_reader(name, wanted), problems, theirs)
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
+    clean = clean.with_columns(lacking).select(wanted.fields)
     numbers = range(first_row, first_row + frame.height)
     if not problems:
         return Batch(clean, numbers=numbers)

@@ -22,6 +22,7 @@ from calipers.records.rows import check_rows, find_scalar_types
 from calipers.support.errors import DataError
 
 CHUNK_ROWS = 50_000
+_SHORT_BYTES = 200  # of a row: twice as many are read at once, as each chunk has its own costs
 _SNIFF_ROWS = 200
 _CELL_BYTES = 4  # at least, once it is read
 
@@ -53,8 +54,15 @@ class SourceTable:
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
-        some = max(1, min(CHUNK_ROWS, FREE_EXPANSION // max(row_bytes, 1)))
-        yield from self._slice_rows(self._get_rows().select(present), total, some, wanted)
+        rows = self._get_rows().select(present)
+        most = CHUNK_ROWS * (2 if total > CHUNK_ROWS and self._are_short(rows) else 1)
+        some = max(1, min(most, FREE_EXPANSION // max(row_bytes, 1)))
+        yield from self._slice_rows(rows, total, some, wanted)
+
+    def _are_short(self, rows: pl.LazyFrame) -> bool:
+        """Say whether the first rows are short."""
+        few = self._guard(rows.head(_SNIFF_ROWS).collect)
+        return few.estimated_size() <= few.height * _SHORT_BYTES
 
     def frames(self, rows: int) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield the table, all its columns, some rows at a time, and the share behind each."""
