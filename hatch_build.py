@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCE = "native/src/lib.rs"
-_FOLDER = "calipers/metrics/reasoning"  # native_equations.py there loads it
+_FOLDER = "calipers/metrics/reasoning"  # native_counts.py there loads it
 _LIBRARY = "equations.native"
 _COMPILE = (
     *("rustc", "--edition=2021", "--crate-name=calipers_equations", "--crate-type=cdylib"),

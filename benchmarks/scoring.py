@@ -30,7 +30,7 @@ METRICS = (  # Z 2 to Z 6
 )
 SAME = Bar(1e-9)
 FASTER_THAN_PLAIN_PYTHON = Bar(4, at_least=True)
-OF_READING = Bar(3)
+OF_READING = Bar(1.8)
 
 
 def against_python(setup: Setup) -> Iterator[Figure]:

@@ -1,8 +1,8 @@
 //! Count the equations in many texts: the rules of docs/math_usr.md, for all but rare characters
-//! and huge numbers. A text that has those is left to the reader in Python.
+//! and huge numbers; and their words and steps. A text that has those is left to Python.
 //!
-//! The library has no dependencies. Its one function reads Arrow's string views as Polars hands
-//! them over; all but the reading of these buffers is safe Rust, and a panic does not leave it.
+//! The library has no dependencies. Its functions read Arrow's string views as Polars hands
+//! them over; all but the reading of these buffers is safe Rust, and a panic does not leave them.
 
 mod chars;
 pub mod counts;
@@ -14,6 +14,7 @@ mod lines;
 mod numbers;
 mod operators;
 mod regroup;
+mod shape;
 mod sides;
 mod tokens;
 mod units;
@@ -30,9 +31,8 @@ use views::{Buffer, View, Views};
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotMine;
 
-/// Changes with the function below, and with every change of the rules.
-const VERSION: u32 = 2;
-const COLUMNS: usize = 4;
+/// Changes with the functions below, and with every change of the rules.
+const VERSION: u32 = 3;
 const NOT_MINE: i64 = -1;
 const OK: i32 = 0;
 const FAILED: i32 = 1;
@@ -57,6 +57,56 @@ pub unsafe extern "C" fn calipers_count_equations(
     buffer_count: usize,
     counts: *mut i64,
 ) -> i32 {
+    let mut reader = Reader::default();
+    count_all(views, rows, buffers, buffer_count, counts, |text| {
+        let read = reader.count(text)?;
+        Ok([read.equations, read.wrong, read.rounded, read.equals_signs])
+    })
+}
+
+/// Write the number of words of each of `rows` texts.
+///
+/// Returns 0, or 1 if nothing of what was written is to be used.
+///
+/// # Safety
+/// As above, with room for one number a row.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_count_words(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    counts: *mut i64,
+) -> i32 {
+    count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_words(text)]))
+}
+
+/// Write how many lines of each of `rows` texts begin as a step; −1 for a text left to Python.
+///
+/// Returns 0, or 1 if nothing of what was written is to be used.
+///
+/// # Safety
+/// As above, with room for one number a row.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_count_steps(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    counts: *mut i64,
+) -> i32 {
+    count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_steps(text)?]))
+}
+
+/// Write the counts of each text; −1 for one that is left to Python.
+unsafe fn count_all<const COLUMNS: usize>(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    counts: *mut i64,
+    mut count: impl FnMut(&[u8]) -> Result<[i64; COLUMNS], NotMine>,
+) -> i32 {
     if rows == 0 {
         return OK;
     }
@@ -67,20 +117,15 @@ pub unsafe extern "C" fn calipers_count_equations(
         if buffer_count > 0 { slice::from_raw_parts(buffers, buffer_count) } else { &[] };
     let texts = Views { views: slice::from_raw_parts(views, rows), buffers };
     let counts = slice::from_raw_parts_mut(counts, rows * COLUMNS);
-    match catch_unwind(std::panic::AssertUnwindSafe(|| count_all(&texts, counts))) {
+    let work = || {
+        for (row, found) in counts.chunks_exact_mut(COLUMNS).enumerate() {
+            let read = texts.get(row).ok_or(NotMine).and_then(&mut count);
+            found.copy_from_slice(&read.unwrap_or([NOT_MINE; COLUMNS]));
+        }
+    };
+    match catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(()) => OK,
         Err(_) => FAILED,
-    }
-}
-
-fn count_all(texts: &Views, counts: &mut [i64]) {
-    let mut reader = Reader::default();
-    for (row, found) in counts.chunks_exact_mut(COLUMNS).enumerate() {
-        let read = texts.get(row).ok_or(NotMine).and_then(|text| reader.count(text));
-        found.copy_from_slice(&match read {
-            Ok(read) => [read.equations, read.wrong, read.rounded, read.equals_signs],
-            Err(NotMine) => [NOT_MINE; COLUMNS],
-        });
     }
 }
 

@@ -13,22 +13,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning import native_equations
+from calipers.metrics.reasoning import native_counts
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import count_equations
-from calipers.metrics.reasoning.native_equations import count_natively
+from calipers.metrics.reasoning.native_counts import Counts, count_natively
 from tests.examples import examples, first_of
 from tests.metrics.equation_pieces import GRAMMAR, OF_OTHER_ALPHABETS
 from tests.shared_data import FOLDER, needs_shared_data
 
+
+def count_all(texts: pl.Series) -> Counts | None:
+    return count_natively("count_equations", texts, 4)
+
+
 pytestmark = pytest.mark.skipif(
-    count_natively(pl.Series(["1"])) is None, reason="the package was built without Rust"
+    count_all(pl.Series(["1"])) is None, reason="the package was built without Rust"
 )
 
 
 def compare(texts: list[str]) -> int:
     """Compare both readers on texts; return how many the library leaves to the other."""
-    counted = count_natively(pl.Series(texts, dtype=pl.String))
+    counted = count_all(pl.Series(texts, dtype=pl.String))
     assert counted is not None
     found = dict(zip(texts, map(tuple, counted.tolist()), strict=True))
     read = {text: counts for text, counts in found.items() if counts[0] >= 0}
@@ -134,7 +139,7 @@ def test_long_lines(piece: str) -> None:
     for text in (piece * 40, piece * 700):
         compare([f"{text}3 + 4 = 8", f"3 + 4 = 8{text}", f"3 + {text} = 8"])
     long = piece * (100_000 // len(piece))
-    assert count_natively(pl.Series([f"{long} 3 + 4 = 8", f"3 + 4 = 7 {long}"])) is not None
+    assert count_all(pl.Series([f"{long} 3 + 4 = 8", f"3 + 4 = 7 {long}"])) is not None
 
 
 @pytest.mark.parametrize(
@@ -192,16 +197,16 @@ def test_many_texts_that_are_left() -> None:
 
 
 def test_other_columns_are_left_to_python() -> None:
-    assert count_natively(pl.Series([None, None])) is None
-    assert count_natively(pl.Series([1, 2])) is None
+    assert count_all(pl.Series([None, None])) is None
+    assert count_all(pl.Series([1, 2])) is None
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALIPERS_NATIVE", "0")
-    assert count_natively(pl.Series(["1 + 1 = 2"])) is None
+    assert count_all(pl.Series(["1 + 1 = 2"])) is None
     assert count_equations_of(pl.Series(["1 + 1 = 3"])).struct.field("wrong").to_list() == [1]
 
 
 def test_a_library_of_other_rules_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_equations, "_VERSION", 0)
-    assert native_equations._open_library.__wrapped__() is None
+    monkeypatch.setattr(native_counts, "_VERSION", 0)
+    assert native_counts._open_library.__wrapped__() is None

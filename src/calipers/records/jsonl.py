@@ -21,7 +21,7 @@ import polars as pl
 
 from calipers.records.batch import CHECK, Batch, Chunk, UnusualRows, Wanted, find_type
 from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
-from calipers.records.completing import TRACE, TRACE_PARTS, list_inputs
+from calipers.records.completing import SYNONYMS, TRACE, TRACE_PARTS, list_inputs
 from calipers.records.completing_lines import MAYBE_UNESCAPED, complete_lines
 from calipers.records.fields import (
     PROB_CORRECT,
@@ -109,7 +109,12 @@ class JsonLinesChunk:
             elif (check := _check(find_field(name), column, dtype)) is not None:
                 checks[f"{CHECK}{name}"] = check.any()
         if not inputs:
-            return pl.read_ndjson(self._data, schema=schema).lazy().select(**columns, **checks)
+            synonyms = self._list_synonyms()
+            numbers = dict.fromkeys(synonyms, pl.Float64)
+            frame = pl.read_ndjson(self._data, schema={**schema, **numbers})
+            if not any(frame[name].count() for name in synonyms):
+                return frame.lazy().select(**columns, **checks)
+            inputs = synonyms
         return complete_lines(self._data, self.wanted, inputs, schema, columns, checks)
 
     def _place(self, theirs: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
@@ -129,9 +134,22 @@ class JsonLinesChunk:
         return are_wanted and any(each in self._data for each in _list_spellings(theirs))
 
     def _list_inputs(self) -> list[str]:
-        """Return the names in the data under which rows may give wanted fields in another way."""
+        """Return the names in the data under which rows may give wanted fields in another way.
+
+        Where none is, synonyms are read beside the fields, which is quicker than to look for them.
+        """
+        read = {TRACE, *self._list_synonyms()}
+        found = [name for name in list_inputs(self.wanted) if name not in read]
+        if not any(f'"{name}"'.encode() in self._data for name in found):
+            return []
         named = (each for each in list_inputs(self.wanted) if each != TRACE)
         return [name for name in named if f'"{name}"'.encode() in self._data]
+
+    def _list_synonyms(self) -> list[str]:
+        """Return the other names of wanted fields, but for those wanted for themselves."""
+        own = {self.wanted.get_name(name).partition(".")[0] for name in self.wanted.fields}
+        named = list_inputs(self.wanted)
+        return [name for name in SYNONYMS.values() if name in named and name not in own]
 
     def _type(self, name: str) -> pl.DataType:
         # As a text, a trace would be parsed, written out, and parsed once more to be measured.

@@ -7,9 +7,11 @@ import re
 import polars as pl
 
 from calipers.metrics.answers.normalize import PYTHON_SPACE
+from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.reasoning.native_counts import count_each
 from calipers.metrics.reasoning.tokens import count_tokens
 from calipers.support.errors import UsageError
 from calipers.support.patterns import check_pattern
@@ -71,13 +73,22 @@ def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[i
 
 
 def _count_steps(settings: Settings) -> pl.Expr:
-    """Return the count; the first line apart, which is faster."""
-    text = pl.col("cot").str
-    if settings.step_pattern is not None:
-        lines = text.replace_all(_LINE_END.pattern, "\n").str.split("\n")
-        begins = pl.element().str.contains(_match_start(settings.step_pattern))
-        return lines.list.eval(begins.cast(pl.Int64)).list.sum()
-    return text.contains(f"^{_STEP}").cast(pl.Int64) + text.count_matches(rf"[\r\n]{_STEP}")
+    if settings.step_pattern is None:
+        return map_known(pl.col("cot"), _count_steps_of, pl.Int64())
+    lines = pl.col("cot").str.replace_all(_LINE_END.pattern, "\n").str.split("\n")
+    begins = pl.element().str.contains(_match_start(settings.step_pattern))
+    return lines.list.eval(begins.cast(pl.Int64)).list.sum()
+
+
+def _count_steps_of(texts: pl.Series) -> pl.Series:
+    """Return the number of lines of each text that begin as a step."""
+    return count_each("count_steps", texts, count_steps_in_python)
+
+
+def count_steps_in_python(texts: pl.Series) -> pl.Series:
+    """Return the same without the native library; the first line apart, which is faster."""
+    first = texts.str.contains(f"^{_STEP}").cast(pl.Int64)
+    return first + texts.str.count_matches(rf"[\r\n]{_STEP}").cast(pl.Int64)
 
 
 def _find_correcting(settings: Settings) -> pl.Expr:

@@ -1,6 +1,6 @@
 r"""Count the equations of many texts at once.
 
-Where the package was built with Rust, the native library does (`native_equations.py`). Else, and
+Where the package was built with Rust, the native library does (`native_counts.py`). Else, and
 for what it leaves:
 
 Most equations that people and models write are short and right: `She has 16 - 3 = 13 eggs left.`
@@ -22,7 +22,7 @@ from calipers.metrics.reasoning.equations import (
     count_in_line,
     count_in_mark,
 )
-from calipers.metrics.reasoning.native_equations import count_natively
+from calipers.metrics.reasoning.native_counts import count_natively
 
 COUNTS = pl.Struct(dict.fromkeys(EquationCounts._fields, pl.Int64()))
 _SIGN = r"[=≈≐]|\\(?:approx|simeq|doteq|equiv)"
@@ -75,7 +75,7 @@ _PRINTED = 9  # bytes; a longer number may be a printed float
 
 def count_equations_of(texts: pl.Series) -> pl.Series:
     """Return a struct of `EquationCounts` for each text; null where there is no text."""
-    counts = count_natively(texts)
+    counts = count_natively("count_equations", texts, len(EquationCounts._fields))
     if counts is None:
         return _count_in_python(texts)
     left = counts[:, 0] < 0

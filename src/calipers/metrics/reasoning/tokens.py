@@ -10,6 +10,7 @@ import polars as pl
 
 from calipers.metrics.answers.normalize import PYTHON_SPACE
 from calipers.metrics.declare.columns import map_known
+from calipers.metrics.reasoning.native_counts import count_each
 from calipers.support.errors import MissingExtraError, UsageError
 from calipers.support.late import np
 
@@ -41,7 +42,12 @@ def count_tokens(column: str, settings: Settings) -> pl.Expr:
 
 
 def _count_words(texts: pl.Series) -> pl.Series:
-    """Return the number of words in each text, as `len(text.split())`.
+    """Return the number of words in each text, as `len(text.split())`."""
+    return count_each("count_words", texts, count_words_in_python)
+
+
+def count_words_in_python(texts: pl.Series) -> pl.Series:
+    """Return the same without the native library.
 
     A word starts at a byte that is no white space behind one that is. Looking at all bytes at once
     takes a fraction of the time that a regular expression takes.

@@ -1,7 +1,7 @@
-"""Count the equations of many texts with the library that the package may bring along.
+"""Count in many texts with the library that the package may bring along.
 
 `native/` has its source, in Rust without dependencies; docs/decisions/0014-native-equations.md says
-why. It follows the rules of `equations.py` to the letter, and leaves alone what it cannot: huge
+why. It follows the rules that stand in Python to the letter, and leaves alone what it cannot: huge
 numbers, and characters on which versions of Unicode differ. `CALIPERS_NATIVE=0` switches it off.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Counts: TypeAlias = "NDArray[np.int64]"
 
-_VERSION = 2  # of the library's rules and function: native/src/lib.rs
-_COLUMNS = 4
+_VERSION = 3  # of the library's rules and functions: native/src/lib.rs
+_FUNCTIONS = ("count_equations", "count_words", "count_steps")
 _STRING_VIEWS = b"vu"  # the name of Arrow's layout that the library reads
 _VIEW_BYTES = 16
 # Not *.so: Python would take it for a module.
@@ -69,22 +69,38 @@ class _Buffer(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
-def count_natively(texts: pl.Series) -> Counts | None:
-    """Return the four counts of each text, -1 for those that are left to the reader in Python.
+def count_natively(function: str, texts: pl.Series, columns: int = 1) -> Counts | None:
+    """Return the counts of each text, -1 for those that are left to Python.
 
     None where there is no library, where it is switched off, or cannot read the texts.
     """
     library = None if os.environ.get("CALIPERS_NATIVE") == "0" else _open_library()
     if library is None or texts.dtype != pl.String:
         return None
+    count = getattr(library, f"calipers_{function}")
     parts = []
     for array in _export(texts.fill_null("") if texts.null_count() else texts):
-        counts = np.empty((array.length, _COLUMNS), dtype=np.int64)
-        if library.calipers_count_equations(*_describe(array), counts.ctypes.data):
+        counts = np.empty((array.length, columns), dtype=np.int64)
+        if count(*_describe(array), counts.ctypes.data):
             return None
         parts.append(counts)
-    counted = np.concatenate(parts) if parts else np.empty((0, _COLUMNS), dtype=np.int64)
+    counted = np.concatenate(parts) if parts else np.empty((0, columns), dtype=np.int64)
     return counted if len(counted) == len(texts) else None
+
+
+def count_each(
+    function: str, texts: pl.Series, in_python: Callable[[pl.Series], pl.Series]
+) -> pl.Series:
+    """Return one count for each text, null for null; `in_python` counts what the library leaves."""
+    counted = count_natively(function, texts)
+    if counted is None:
+        return in_python(texts)
+    counts = counted[:, 0]
+    left = counts < 0
+    if left.any():
+        counts[left] = in_python(texts.filter(pl.Series(left))).to_numpy()
+    found = pl.Series(texts.name, counts)
+    return found.set(texts.is_null(), None) if texts.null_count() else found
 
 
 @cache
@@ -98,11 +114,10 @@ def _open_library() -> ctypes.CDLL | None:
     version.restype = ctypes.c_uint32
     if version() != _VERSION:
         return None
-    library.calipers_count_equations.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_size_t) * 2,
-        ctypes.c_void_p,
-    ]
-    library.calipers_count_equations.restype = ctypes.c_int
+    for name in _FUNCTIONS:
+        function = getattr(library, f"calipers_{name}")
+        function.argtypes = [*(ctypes.c_void_p, ctypes.c_size_t) * 2, ctypes.c_void_p]
+        function.restype = ctypes.c_int
     return library
 
 
