@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.metrics.checks.kinds import KINDS
+from calipers.metrics.checks.kinds import load_kinds
 
 
 def list_kinds() -> str:
     """Return a Markdown table: each kind, what it says about a reply, and an example."""
     rows = [
         f"| `{key}` | {kind.says} | `{key}: {_dump_yaml(kind.example)}` |\n"
-        for key, kind in KINDS.items()
+        for key, kind in load_kinds().items()
     ]
     return "| test | holds where | example |\n|---|---|---|\n" + "".join(rows)
 

@@ -6,7 +6,6 @@ has changed, the index of its new state takes the place of older ones.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from calipers.metrics.declare.settings import Settings
 from calipers.records.reading import AS_IT_IS, ReadingChoices
+from calipers.support.cache import find_cache_home
 from calipers.support.version import __version__
 
 FORMAT = "2"  # of the index: another one is rebuilt
@@ -24,8 +24,7 @@ META = "index.json"
 
 def find_cache() -> Path:
     """Return the folder of all indexes."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "calipers" / "view"
+    return find_cache_home() / "view"
 
 
 def locate_index(

@@ -24,6 +24,12 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
+def find_cache_home() -> Path:
+    """Return the folder for all that Calipers keeps of its own accord."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "calipers"
+
+
 def hash_key(*asked: Any) -> str:
     """Return the key of a request: the hash of its JSON."""
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,7 +11,7 @@ import calipers
 from calipers.metrics.checks.check import list_replies
 from calipers.metrics.checks.checks import read_checks
 from calipers.metrics.checks.kind import ReplyTest
-from calipers.metrics.checks.kinds import KINDS
+from calipers.metrics.checks.kinds import load_kinds
 from calipers.metrics.checks.kinds.language import detect_language
 from calipers.metrics.checks.kinds.pii import SORTS
 from calipers.metrics.declare.settings import Settings
@@ -141,10 +141,10 @@ def test_what_it_holds_for(
 
 
 def test_every_kind_is_among_the_cases() -> None:
-    assert {case[0] for case in CASES} | {"python"} == set(KINDS)
+    assert {case[0] for case in CASES} | {"python"} == set(load_kinds())
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@pytest.mark.parametrize("kind", load_kinds().values(), ids=list(load_kinds()))
 @pytest.mark.parametrize("cases", first_of([slice(2), slice(2, None)]), ids=["two", "the rest"])
 def test_many_records_give_what_each_gives_alone(
     kind: type[ReplyTest], cases: slice, tmp_path: Path

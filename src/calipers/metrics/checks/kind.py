@@ -88,7 +88,7 @@ def ask_each(
 
 
 class ReplyTest(ABC):
-    """A test of replies; plug-ins add subclasses to `KINDS`."""
+    """A test of replies; `load_kinds` lists the subclasses."""
 
     key: ClassVar[str]  # in a check: `{expect: NAME, KEY: VALUE}`
     says: ClassVar[str]  # what has to be true of a reply

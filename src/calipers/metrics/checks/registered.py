@@ -13,7 +13,7 @@ from typing import Any, Self
 import polars as pl
 
 from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
-from calipers.metrics.checks.kinds import KINDS
+from calipers.metrics.checks.kinds import load_kinds
 from calipers.support.errors import UsageError
 from calipers.support.registry import Registry, add_registry
 
@@ -45,7 +45,7 @@ class _CheckKinds(Registry[CheckKind]):
 
     def add(self, name: str, thing: CheckKind, origin: str, *, replace: bool = False) -> None:
         """Add a kind, or raise UsageError where its name is taken or is no key."""
-        taken = name in KINDS or name in ("expect", "forbid", "turn", "on", "description")
+        taken = name in load_kinds() or name in ("expect", "forbid", "turn", "on", "description")
         if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             invalid = "is not a valid key: use small letters, digits and _"
             why = "is one of the library's own" if taken else invalid
@@ -59,7 +59,8 @@ add_registry(CheckKind, CHECK_KINDS)
 
 def check_kinds() -> dict[str, type[ReplyTest]]:
     """Return every kind of check by its key, those of plug-ins too."""
-    return {**KINDS, **{name: _make_class(each) for name, each in CHECK_KINDS.read_all().items()}}
+    own = {name: _make_class(each) for name, each in CHECK_KINDS.read_all().items()}
+    return {**load_kinds(), **own}
 
 
 @cache

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import PlainSerializer, PlainValidator
 
 from calipers.metrics.checks.check import NamedCheck, make_check_schema, read_list
 
@@ -34,9 +34,16 @@ def _dump(checks: tuple[NamedCheck, ...]) -> list[Any]:
     return [json.loads(check.written) for check in checks]
 
 
+class _CheckListSchema:
+    """Says what a list of checks is, when a schema is asked for: it takes every kind of check."""
+
+    def __get_pydantic_json_schema__(self, _: object, __: object) -> dict[str, Any]:
+        return {"type": "array", "items": make_check_schema()}
+
+
 WrittenChecks = Annotated[
     tuple[NamedCheck, ...],
     PlainValidator(_read),
     PlainSerializer(_dump, return_type=list),
-    WithJsonSchema({"type": "array", "items": make_check_schema()}),
+    _CheckListSchema(),
 ]

@@ -9,7 +9,13 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.cost.prices import USED, open_price_list, price_calls, price_together
+from calipers.metrics.cost.prices import (
+    USED,
+    has_price_list,
+    open_price_list,
+    price_calls,
+    price_together,
+)
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -190,7 +196,7 @@ def explain_unpriced(totals: Totals) -> str | None:
     others = int(totals.get("cost__unpriced_models", 1)) - 1
     name = shown(totals.get("cost__unpriced_model", "the model"))
     more = f" and {others} other model{'s' if others > 1 else ''}" if others else ""
-    way = "give" if open_price_list() else _INSTALL
+    way = "give" if has_price_list() else _INSTALL
     return f"no price is known for {name}{more}: {way} one with --prices"
 
 

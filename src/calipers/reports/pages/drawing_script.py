@@ -11,6 +11,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from calipers.support.cache import find_cache_home
+
 _START = "// calipers: whole\n"  # a file that was cut short, or is another's, does not have both
 _END = "\n// calipers: end\n"
 
@@ -36,12 +38,7 @@ def find_script() -> str | None:
 
 
 def _find_place() -> Path:
-    return _find_cache() / f"vega-{version('vl-convert-python')}.js"
-
-
-def _find_cache() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME")
-    return (Path(named) if named else Path.home() / ".cache") / "calipers"
+    return find_cache_home() / f"vega-{version('vl-convert-python')}.js"
 
 
 def _read(place: Path) -> str | None:

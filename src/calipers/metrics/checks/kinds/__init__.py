@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+
 from calipers.metrics.checks.kind import ReplyTest
-from calipers.metrics.checks.kinds import (
-    json_texts,
-    language,
-    numbers,
-    own,
-    pii,
-    refusal,
-    similar,
-    texts,
-    tools,
+
+_FILES = (
+    *("texts", "numbers", "json_texts", "similar", "tools", "pii", "refusal", "language"),
+    "own",
 )
 
-_FILES = (texts, numbers, json_texts, similar, tools, pii, refusal, language, own)
 
-KINDS: dict[str, type[ReplyTest]] = {kind.key: kind for file in _FILES for kind in file.KINDS}
-"""What a check may test; a plug-in adds its own under a key of its own."""
+@cache
+def load_kinds() -> dict[str, type[ReplyTest]]:
+    """Return what a check may test; a plug-in adds its own under a key of its own."""
+    modules = (import_module(f"{__name__}.{file}") for file in _FILES)
+    return {kind.key: kind for module in modules for kind in module.KINDS}

@@ -1,7 +1,7 @@
 """What tokens cost: by a file of the user's, else by the list of the genai-prices package."""
 
 from calipers.metrics.cost.prices.costs import USED, price_calls
-from calipers.metrics.cost.prices.listed import PriceList, open_price_list
+from calipers.metrics.cost.prices.listed import PriceList, has_price_list, open_price_list
 from calipers.metrics.cost.prices.table import Price, Prices, check_prices, read_prices
 from calipers.metrics.cost.prices.together import price_together
 
@@ -11,6 +11,7 @@ __all__ = [
     "PriceList",
     "Prices",
     "check_prices",
+    "has_price_list",
     "open_price_list",
     "price_calls",
     "price_together",

@@ -17,7 +17,7 @@ from dataclasses import asdict
 
 import polars as pl
 
-from calipers.metrics.cost.prices.listed import Tariff, open_price_list
+from calipers.metrics.cost.prices.listed import Tariff, find_listed_tariff
 from calipers.metrics.cost.prices.table import KEYS, Prices
 
 PER_TOKENS = 1_000_000
@@ -72,7 +72,7 @@ def _find_tariffs(
     for model in models:
         if prices is not None and (price := prices.find(model)) is not None:
             yield model, (((-1.0, price),), True)
-        elif (listed := open_price_list()) and (tariff := listed.find_tariff(model)):
+        elif (tariff := find_listed_tariff(model)) is not None:
             yield model, (tariff, False)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from calipers.metrics.cost.prices.table import KEYS, Price
+from calipers.metrics.cost.prices.unlisted import is_unlisted, remember_unlisted
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -42,6 +44,18 @@ class PriceList:
         return _look_up(model, self.day)
 
 
+def find_listed_tariff(model: str) -> Tariff | None:
+    """Return the list's prices of a model, or None; only for a model it may have is it loaded."""
+    if is_unlisted(model) or (listed := open_price_list()) is None:
+        return None
+    return listed.find_tariff(model)
+
+
+def has_price_list() -> bool:
+    """Say whether the extra `prices` is installed."""
+    return find_spec("genai_prices") is not None
+
+
 @cache
 def open_price_list() -> PriceList | None:
     """Return the list, or None if the extra `prices` is not installed."""
@@ -72,6 +86,7 @@ def _look_up(model: str, day: date) -> Tariff | None:
         except LookupError:
             continue
         return read_tariff(found.model_price)
+    remember_unlisted(model)
     return None
 
 
