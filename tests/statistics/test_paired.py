@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -307,13 +307,14 @@ def test_the_normal_limit_agrees_with_flips(
     kind: str, z: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(11)
-    draw = {
+    draws: dict[str, Callable[[int], Any]] = {
         "signs": np.ones,
         "tenths": lambda n: rng.integers(1, 11, size=n) / 10,
         "normal": lambda n: np.abs(rng.normal(size=n)),
         "lognormal": lambda n: rng.lognormal(0, 0.7, size=n),
         "mostly zero": lambda n: rng.integers(0, 2, size=n) * rng.random(n),
-    }[kind]
+    }
+    draw = draws[kind]
     sizes = draw(module.NORMAL)
     while np.square(sizes).sum() ** 2 < module.NORMAL * np.power(sizes, 4).sum():
         sizes = np.concatenate([sizes, draw(2000)])  # just at the limit

@@ -104,8 +104,10 @@ class ReadRecords:
             rows = self.rows.group(plan.by)
             tallies |= {each.name: self.rows.tally(rows, each) for each in missing}
         own = {each.name: tallies[each.name] for each in plan.tallied}
-        of_tasks = {} if plan.per_task else {"flakiest": None, "attempts": None, "runs": None}
-        return replace(outcome, tallies=own, **of_tasks)
+        outcome = replace(outcome, tallies=own)
+        if plan.per_task:
+            return outcome
+        return replace(outcome, flakiest=None, attempts=None, runs=None)
 
     def count_tasks(self) -> int:
         """Return how many tasks there are; a record without an id is one of its own."""
