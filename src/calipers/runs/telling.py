@@ -33,7 +33,9 @@ class TellingRows:
 
     def take(self, rows: pl.DataFrame) -> None:
         """Look at some more rows; they have an id."""
-        if self.rows is None and rows.height > _FIRST:  # then few of the others have to be looked at
+        if (
+            self.rows is None and rows.height > _FIRST
+        ):  # then few of the others have to be looked at
             self.take(rows[:_FIRST])
             rows = rows[_FIRST:]
         new = self._leave_out(rows)
