@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
+from polars.testing import assert_frame_equal
 
 import calipers as cal
+from benchmarks.eval_log import write_log
 from calipers.cli import app
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES
-from tests.records.log_files import HEADER, sample, write_inspect_log
+from tests.records.log_files import HEADER, sample, write_inspect_log, write_texts
 
 
 def _invoke(*arguments: str | Path) -> Result:
@@ -270,3 +272,20 @@ def test_metadata_named_as_a_field_are_kept_under_another_name(tmp_path: Path) -
     assert (record["answer"], record["metadata_answer"]) == ("4", "theirs")
     assert record["metadata_target"] == '["x"]'
     assert (record["category"], "metadata_category" in record) == ("easy", False)
+
+
+def test_the_logs_of_the_benchmark_are_read_alike_however_packed(tmp_path: Path) -> None:
+    row = {"id": "t", "model": "m", "input": "2 + 2?", "target": "4", "cot": "two and two"}
+    numbers = {"prompt_tokens": 10, "completion_tokens": 5, "latency_ms": 1500.0}
+    rows = [{**row, "id": f"t{n}", "answer": answer, **numbers} for n, answer in enumerate("4544")]
+    records = write_texts(tmp_path / "records.jsonl", *rows)
+    found = []
+    for is_brief in (True, False):
+        log = tmp_path / f"{is_brief}.eval"
+        write_log(records, log, is_brief=is_brief)
+        found.append(cal.read(log))
+        [group] = cal.score(log, metrics=["accuracy"]).groups
+        assert group.metrics["accuracy"].value == 0.75
+    assert_frame_equal(*found)
+    assert found[0]["cot"][0] == "two and two\n4"
+    assert set(found[0]["prompt_tokens"]) == {10}

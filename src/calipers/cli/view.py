@@ -50,8 +50,8 @@ def view(
     require_extra("view: the dashboard is not installed", extra="view", modules=_NEEDED)
     from calipers.dashboard.server import serve  # noqa: PLC0415
     from calipers.metrics.checks.checks import read_checks  # noqa: PLC0415
+    from calipers.records.files import find_forced, is_readable  # noqa: PLC0415 (loads Polars)
     from calipers.records.reading import KEYWORDS, ReadingChoices  # noqa: PLC0415
-    from calipers.records.sources import find_forced, is_readable  # noqa: PLC0415 (loads Polars)
 
     reading = ReadingChoices(**{name: options.get(name) for name in KEYWORDS})
     with reading.apply():

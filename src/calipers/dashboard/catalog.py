@@ -22,10 +22,10 @@ from time import monotonic
 from typing import Any
 
 from calipers.records.fields import FIELDS
+from calipers.records.files import is_readable
 from calipers.records.logs import log_at
 from calipers.records.parquet_folder import list_parts
 from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
-from calipers.records.sources import is_readable
 from calipers.support.errors import DataError
 
 MOST = 5_000  # entries; a folder of more is not one of results

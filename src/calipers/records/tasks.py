@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
+from calipers.records.files import has_records
 from calipers.records.jsonl import JsonLines, load_row, read_rows
 from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import list_parts
 from calipers.records.rows import check_field
 from calipers.records.scenario_files import list_scenarios, read_scenario
-from calipers.records.sources import BadRow, Source, Wanted, has_records, open_sources
+from calipers.records.sources import BadRow, Source, Wanted, open_sources
 from calipers.records.tables import SourceTable
 from calipers.support.errors import DataError, EmptyError
 
