@@ -74,6 +74,19 @@ def test_both_orders_are_asked_and_both_have_to_agree(tmp_path: Path) -> None:
     assert "excellent" not in system
 
 
+def test_an_input_under_another_name_may_be_in_the_second_file_alone(tmp_path: Path) -> None:
+    a, b = side("x", [5]), side("y", [2], question="Task 0")
+    files(
+        tmp_path, *([{k: v for k, v in row.items() if k != "input"} for row in s] for s in (a, b))
+    )
+    server = ModelServer()
+    with server.in_thread() as url:
+        result = compare(tmp_path, url, "good", "--map", "input=question")
+    assert result.exit_code == 0, result.stderr
+    assert [each["winner"] for each in pairs(tmp_path)] == ["a"]
+    assert "Task 0" in server.requests[0]["messages"][-1]["content"]
+
+
 def test_a_judge_that_goes_by_the_order_decides_nothing(tmp_path: Path) -> None:
     files(tmp_path, side("x", [5, 1]), side("y", [2, 4]))
     with ModelServer().in_thread() as url:
