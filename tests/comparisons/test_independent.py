@@ -50,7 +50,7 @@ def test_unpaired_numbers() -> None:
     welch = stats.ttest_ind(theirs, ours, equal_var=False).confidence_interval()
     assert (found.low, found.high) == pytest.approx((welch.low, welch.high))
     without = the_only(cal.compare(base, other, unpaired=True), "ece")
-    assert without.reason == "no value per task: its intervals are in calipers score"
+    assert without.reason == "it has no value per task; calipers score gives its interval"
 
 
 def test_unpaired_runs_of_a_task_are_averaged_first() -> None:

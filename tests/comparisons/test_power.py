@@ -124,7 +124,7 @@ def test_more_runs_than_there_are_show_only_when_named() -> None:
 def test_noise_that_hides_the_tasks_is_said() -> None:
     found = the_only(cal.power(records(tasks((1, 0), times=30))))
     assert found.between == 0.0
-    assert any("lost in it" in note for note in found.notes)
+    assert any("lower bounds" in note for note in found.notes)
 
 
 def test_the_metrics_that_have_a_direction_and_no_copy() -> None:
@@ -152,7 +152,9 @@ def test_the_difference_to_see() -> None:
     assert group.metrics["latency_mean_ms"].delta == 2
     accuracy = group.metrics["accuracy"]
     assert accuracy.plans == ()
-    assert accuracy.reasons["plans"] == "it cannot differ by 2, only by 1: a smaller --delta"
+    assert (
+        accuracy.reasons["plans"] == "it cannot differ by 2, at most by 1: choose a smaller --delta"
+    )
     assert accuracy.detectable is not None
     found = the_only(cal.power(records(tasks((0,), (0,)), "latency_ms")), "latency_mean_ms")
     assert found.delta is None
@@ -160,7 +162,7 @@ def test_the_difference_to_see() -> None:
     found = the_only(cal.power(MANY, metrics=["accuracy"], delta=1e-200))
     assert found.reasons == {
         "within": "no task was run twice",
-        "plans": "more tasks than can be counted: a larger --delta",
+        "plans": "it takes more tasks than can be counted: choose a larger --delta",
     }
 
 
@@ -170,7 +172,7 @@ def test_the_difference_to_see() -> None:
         (tasks((1, 0, 1)), "a single task does not show how much others vary"),
         (tasks((1,), times=9), "nothing varies: every value is 1"),
         (tasks((0, 0), times=9), "nothing varies: every value is 0"),
-        (tasks((1,), (0,)), "2 tasks are too few to see any difference that it can have"),
+        (tasks((1,), (0,)), "2 tasks are too few to detect even the largest possible difference"),
     ],
     ids=["one task", "all right", "all wrong", "two tasks"],
 )
@@ -252,7 +254,7 @@ def test_one_of_two_was_run_once(turned: bool) -> None:  # noqa: FBT001
         needed(0.05, between + 2 * noise),
         needed(0.05, between + noise / 2),
     ]
-    assert any("taken to vary like" in note for note in found.notes)
+    assert any("assumed to vary like" in note for note in found.notes)
 
 
 def test_equal_runs_tell_nothing() -> None:

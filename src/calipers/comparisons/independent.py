@@ -42,7 +42,7 @@ def _compare_metric(
 ) -> MetricComparison:
     values, others = measure_tasks(base, metric), measure_tasks(candidate, metric)
     if values is None or others is None:
-        return make_null("no value per task: its intervals are in calipers score")
+        return make_null("it has no value per task; calipers score gives its interval")
     if reason := explain_missing(base, candidate, metric):
         return make_null(reason)
     before, after = values[VALUE].to_numpy(), others[VALUE].to_numpy()

@@ -16,7 +16,7 @@ from calipers.statistics.intervals import t_quantile
 from calipers.statistics.simultaneous import MaxT, pair_deviations
 
 _FEWEST = 2
-_ONE_UNIT = "one task or cluster does not tell where others would lie"
+_ONE_UNIT = "a single task or cluster does not show how much others vary"
 _NO_SPREAD = "nothing varies from task to task, so the role of chance is unknown"
 
 

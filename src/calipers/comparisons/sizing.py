@@ -34,10 +34,10 @@ _CAUTIOUS = (
     "where a task has a single 0 or 1, the mid-p McNemar test compares them and may take a few "
     "tasks more"
 )
-_TAKEN_ALIKE = "one of the two systems was run once: its runs are taken to vary like the other's"
+_TAKEN_ALIKE = "one of the two systems was run once: its runs are assumed to vary like the other's"
 _ALL_NOISE = (
-    "the runs of a task vary so much that its variance to other tasks is lost in it: "
-    "take the counts at many runs as the least"
+    "the runs of a task vary so much that the variance between tasks cannot be told from it: "
+    "take the counts at many runs as lower bounds"
 )
 
 
@@ -188,7 +188,7 @@ def _read_delta(metric: Metric, value: float, asked: float | None) -> float | st
     if low >= 0 and high <= 1:
         return DELTA
     if value == 0:
-        return f"{100 * DELTA:g} % of 0 is no difference: ask for one, --delta"
+        return f"{100 * DELTA:g} % of 0 is no difference to look for: name one with --delta"
     return DELTA * abs(value)
 
 
@@ -200,14 +200,14 @@ def _make_plans(
         return delta
     low, high = metric.range
     if delta > high - low:
-        return f"it cannot differ by {delta:g}, only by {high - low:g}: a smaller --delta"
+        return f"it cannot differ by {delta:g}, at most by {high - low:g}: choose a smaller --delta"
     needed = partial(
         count_tasks_needed, delta, difference, power=aim.power, confidence=aim.confidence
     )
     try:
         return _plan_runs(needed, difference, aim, whole)
     except OverflowError:
-        return "more tasks than can be counted: a larger --delta"
+        return "it takes more tasks than can be counted: choose a larger --delta"
 
 
 def _find_detected(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
@@ -216,7 +216,7 @@ def _find_detected(metric: Metric, tasks: int, variance: float, aim: Aim) -> flo
     found = find_detectable(tasks, here, power=aim.power, confidence=aim.confidence)
     low, high = metric.range
     if found is None or found > high - low:
-        return f"{tasks} tasks are too few to see any difference that it can have"
+        return f"{tasks} tasks are too few to detect even the largest possible difference"
     return found
 
 

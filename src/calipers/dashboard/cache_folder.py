@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -71,7 +72,9 @@ def prune(most_bytes: int = MOST_BYTES) -> None:
         index for source in home.iterdir() if source.is_dir() for index in _list_indexes(source)
     ]
     for index in sorted(every, key=_get_last_use, reverse=True):
-        kept += sum(file.stat().st_size for file in index.iterdir())
+        for file in index.iterdir():
+            with suppress(OSError):  # another process may have replaced it just now
+                kept += file.stat().st_size
         if kept > most_bytes:
             shutil.rmtree(index, ignore_errors=True)
 

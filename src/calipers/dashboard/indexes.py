@@ -218,7 +218,7 @@ class Indexes:
         return Opened(selector, key=str(place), settings=self._find_settings(entry))
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Stop: begin no further index."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _start_job(self, entry: Entry, place: Path) -> _Job:

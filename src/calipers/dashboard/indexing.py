@@ -142,7 +142,7 @@ def _build(
     fields = (*FIELDS, *(name for name in own if not name.startswith("_")))
     plan = replace(plan, kept=fields)
     values = _list_values(plan)
-    notices = tuple(f"{name}: of several types, and so no column here" for name in left_out)
+    notices = tuple(f"{name}: not shown, its values are of several types" for name in left_out)
     chunks: Iterator[Chunk] = iter(source.chunks(Wanted(tuple(dict.fromkeys(fields)), field_map)))
     if "trace" in (*columns, *field_map):
         chunks = map(Exact, chunks)

@@ -39,7 +39,7 @@ HEADERS = {
 
 
 class Guard:
-    """Stands before the app."""
+    """An ASGI app that passes a request on to the dashboard, or refuses it and says why."""
 
     def __init__(self, app: App, *, hosts: Iterable[str] | None, token: str | None) -> None:
         self._app = app

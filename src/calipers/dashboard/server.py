@@ -66,7 +66,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Says when it answers."""
+    """A server that calls `ready` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)

@@ -63,7 +63,7 @@ class Site:
         return Measuring()
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Stop: begin no further work in the background."""
         self.indexes.close()
 
     def run(self, id_: str) -> Run:

@@ -19,7 +19,7 @@ def make_nav(run: Run, query: Query, here: str) -> dict[str, Any]:
 
 
 def redirect_form(request: Request, query: Query) -> Response | None:
-    """Return where a form for a further filter leads: the address that says it in our way."""
+    """Return a redirect from the form for a further filter to the address of that view, or None."""
     if "add_field" not in request.query_params:
         return None
     return RedirectResponse(f"{request.url.path}{query.to_url()}", 303)
