@@ -90,7 +90,8 @@ def select_key_totals(
 def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFrame:
     """Return the effect of each cluster, the squares of its rows' effects, and its rows.
 
-    The rows are in the order of their clusters, which belong to one group each.
+    The rows are in the order of their clusters, which belong to one group each. The clusters are
+    in the order of groups: without it, Polars adds them up in one of several ways.
     """
     clusters = rows[CLUSTER].to_numpy()
     starts = np.flatnonzero(mark_changes(clusters))
@@ -109,7 +110,8 @@ def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFram
         counts = sizes if known is None else np.add.reduceat(known.astype(np.int64), starts)
         sums[_count(each.name)] = counts
     first = pl.Series(starts, dtype=pl.UInt32)
-    return pl.DataFrame({GROUP: rows[GROUP].gather(first), CLUSTER: clusters[starts], **sums})
+    found = pl.DataFrame({GROUP: rows[GROUP].gather(first), CLUSTER: clusters[starts], **sums})
+    return found.sort(GROUP, maintain_order=True)
 
 
 def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
