@@ -89,7 +89,7 @@ def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
 
 
 def _aggregate(features: Collection[Feature], *, in_full: bool) -> Aggregate:
-    totals = {ID: nw.col(ID).min()}
+    totals = {ID: nw.col(ID).any_value()}  # it is the same in all
     for feature in _JUDGED:
         totals |= declare_sums(feature).totals if feature in features else {}
     if cost_of_pass in features:
