@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calipers.comparisons.independent_systems import IndependentSample, estimate_samples
+from calipers.comparisons.independent_systems import SystemSample, estimate_samples
 from calipers.comparisons.normal_estimates import compare_values, estimate_values
 from calipers.comparisons.ranked_estimates import Estimates, order_systems
 from calipers.comparisons.ranking import estimate_means
@@ -169,13 +169,13 @@ def test_intervals_and_ranks_hold_together_on_further_shapes(shape: Shape) -> No
     check(coverage(shape, 400), 400)
 
 
-def draw_apart(shape: Shape, rng: Rng) -> list[IndependentSample]:
+def draw_apart(shape: Shape, rng: Rng) -> list[SystemSample]:
     """Each system on tasks of its own; every second one has but two thirds of them."""
     samples = []
     for place in range(shape.true.size):
         values = shape.draw(rng)[place].mean(axis=1)
         some = values[: values.size * 2 // 3] if place % 2 else values
-        samples.append(IndependentSample(text=str(place), values=some, clusters=None))
+        samples.append(SystemSample(text=str(place), values=some, clusters=None))
     return samples
 
 

@@ -32,7 +32,7 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndependentSample:
+class SystemSample:
     """The values of one system, one per task, and which of the tasks depend on each other."""
 
     text: str  # in `GROUP`
@@ -58,7 +58,7 @@ def rank_independent(
     return ranked, notices if without else []
 
 
-def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[IndependentSample]:
+def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[SystemSample]:
     table = measure_tasks(systems.rows, metric)
     if table is None:
         raise UsageError(
@@ -69,9 +69,7 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[In
     for text in systems.keys:
         own = table.filter(pl.col(GROUP) == text)
         clusters = list_clusters(own, systems.rows) if options.cluster else None
-        samples.append(
-            IndependentSample(text=text, values=own[VALUE].to_numpy(), clusters=clusters)
-        )
+        samples.append(SystemSample(text=text, values=own[VALUE].to_numpy(), clusters=clusters))
     samples = [each for each in samples if each.values.size]
     if len(samples) < _FEWEST:
         raise UsageError(
@@ -84,7 +82,7 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[In
 
 
 def estimate_samples(
-    samples: list[IndependentSample], names: list[str], metric: Metric, options: Options
+    samples: list[SystemSample], names: list[str], metric: Metric, options: Options
 ) -> Estimates:
     """Return the mean of each system and the difference of each pair, with adjusted evidence."""
     variances = [
@@ -108,8 +106,8 @@ def estimate_samples(
 
 
 def _compare(
-    one: IndependentSample,
-    other: IndependentSample,
+    one: SystemSample,
+    other: SystemSample,
     names: tuple[str, str],
     metric: Metric,
     options: Options,
