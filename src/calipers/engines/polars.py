@@ -322,6 +322,10 @@ def _sum_clusters(
         moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join).to_native()
         effects: pl.DataFrame = moved.collect(engine="in-memory")
         clusters = sum_clusters(effects.sort(CLUSTER, maintain_order=True), wanted)
+        # Polars would add up groups that are not in order in no order at all.
+        if not clusters[GROUP].is_sorted():
+            clusters = clusters.sort(GROUP, CLUSTER)
+        clusters = clusters.with_columns(pl.col(GROUP).set_sorted())
         return [_apply_steps(clusters, step) if cluster == TASK else clusters]
 
     if not wanted:
