@@ -322,7 +322,6 @@ def _sum_clusters(
         moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join).to_native()
         effects: pl.DataFrame = moved.collect(engine="in-memory")
         clusters = sum_clusters(effects.sort(CLUSTER, maintain_order=True), wanted)
-        clusters = clusters.sort(GROUP, maintain_order=True)  # so that sums are reproducible
         return [_apply_steps(clusters, step) if cluster == TASK else clusters]
 
     if not wanted:
