@@ -162,3 +162,12 @@ def test_a_field_with_too_many_values_is_not_grouped_by(tmp_path: Path) -> None:
     made = cal.report(write_lines(tmp_path / "records.jsonl", rows))
     assert made.breakdowns == {}
     assert made.score.records == 1500
+
+
+def test_calls_of_different_systems_are_not_repeated_in_whatever_groups(tmp_path: Path) -> None:
+    rows = [
+        {"id": str(n % 3), "model": f"m{n // 3}", "answer": "1", "target": "1"} for n in range(300)
+    ]
+    made = cal.report(write_lines(tmp_path / "records.jsonl", rows))
+    assert [group.by for group in made.score.groups] == [{}], "too many models to tell apart"
+    assert made.score.repeated == 0
