@@ -304,7 +304,8 @@ class Plan:
 
     def _tell_calls_apart(self) -> pl.Expr:
         """Return what tells a task's calls apart: nothing, where all are of its group's system."""
-        told = [name for name in _CALL_FIELDS if name not in self.by]
+        same = () if self.regrouped_by else self.by  # in other groups they may be of several
+        told = [name for name in _CALL_FIELDS if name not in same]
         if not told:
             return pl.lit(None, dtype=pl.Int64)
         is_told = pl.any_horizontal(pl.col(told).is_not_null())
