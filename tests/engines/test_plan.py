@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines.plan import Plan
+from calipers.engines.plan import IDENTITY, Plan
 from calipers.metrics import catalogue
 from calipers.metrics.declare.settings import Settings
 from tests.engines.compact import compact
@@ -60,3 +61,18 @@ def test_features_of_fields_that_no_row_has_are_those_beside_a_row_that_has_them
     beside = compact(PLAN, [*few, FULL]).head(3)
     assert alone.schema == PLAN.schema
     assert_frame_equal(alone, beside)
+
+
+@pytest.mark.parametrize(
+    ("by", "regrouped_by", "different"),
+    [(("model",), (), 2), ((), (), 3), (("model",), ("tier",), 3)],
+    ids=["of one model in a group", "of all models", "in groups to come"],
+)
+def test_calls_of_a_task_are_told_apart(
+    by: tuple[str, ...], regrouped_by: tuple[str, ...], different: int
+) -> None:
+    plan = replace(PLAN, by=by, regrouped_by=regrouped_by)
+    calls = [{"model": "a"}, {"model": "b"}, {"model": "b", "run": "2"}]
+    found = compact(plan, [{"id": "t", **call} for call in (*calls, *calls)])[IDENTITY]
+    assert found.n_unique() == different
+    assert found.head(3).equals(found.tail(3), null_equal=True)

@@ -323,7 +323,8 @@ def _sort_groups(rows: pl.DataFrame) -> pl.DataFrame:
     if rows.height < _FEW_ROWS:
         return rows.sort(GROUP, maintain_order=True)
     order = order_codes(rows[GROUP].to_numpy())
-    return (rows if order is None else rows[order]).with_columns(pl.col(GROUP).set_sorted())
+    rows = rows if order is None else rows[pl.Series(order, dtype=pl.UInt32)]
+    return rows.with_columns(pl.col(GROUP).set_sorted())
 
 
 def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
