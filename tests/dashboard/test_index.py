@@ -172,7 +172,7 @@ def test_a_journal_that_grows_is_indexed_again_after_a_while(
 def test_the_first_rows_of_a_large_source_come_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 1000)
+    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 500)  # of short rows twice as many
     path = tmp_path / "r.parquet"
     pl.DataFrame(records(2500)).write_parquet(path)
     seen = []
