@@ -99,14 +99,14 @@ def _limit_reading(ctx: click.Context, option: click.Parameter, value: float | N
         ctx.with_resource(limit_reading(**{option.name: value}))
 
 
-def add_declared_options(command: str) -> Callable[[F], F]:
+def add_declared_options(command: str, own: type | None = None) -> Callable[[F], F]:
     """Add the declared options of a command that reads files, and the limits of reading.
 
     Its function gets the declared ones that were given as `options`.
 
     Whatever a user leaves out is not passed on: a policy or a suite may say it.
     """
-    known = list_options(command)
+    known = list_options(command, own)
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -131,6 +131,8 @@ def _make_option(option: Option, command: str) -> Callable[[F], F]:
     more: dict[str, Any] = {}
     if option.kind in ("texts", "paths", "map"):
         more = {"multiple": True}
+    elif option.bare is not None:
+        more = {"is_flag": False, "flag_value": option.bare}
     elif (default := option.get_default(command)) is not None:
         more = {"default": str(default) if option.kind == "any" else default}
     if option.kind == "map":

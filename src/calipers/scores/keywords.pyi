@@ -76,6 +76,12 @@ class GateKeywords(MetricKeywords, total=False):
     seed: int
 
 class CompareKeywords(MetricKeywords, total=False):
+    unpaired: bool
+    between: str | None
+    attribute: bool
+    base_normalize: Literal["numeric", "text"] | None
+    flips: str | Path | None
+    margin: float | str | None
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -95,6 +101,10 @@ class CompareKeywords(MetricKeywords, total=False):
     weight: Literal["task", "row"] | None
 
 class RankKeywords(MetricKeywords, total=False):
+    better: Literal["higher", "lower"] | None
+    tasks: str | bool
+    bradley_terry: bool
+    unpaired: bool
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None

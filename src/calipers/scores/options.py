@@ -1,7 +1,8 @@
 """The options of `score` that are not those of metrics; each is declared here, and only here.
 
 A field's type, default, help and bounds make it an option of the commands it names and a keyword
-in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`.
+in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`, those that
+a single other command has in the `options.py` of its room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, option, read_options
+from calipers.support.options import Option, flag, option, read_options
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
@@ -134,12 +135,8 @@ class Options:
         read=_choose_master,
         commands=_ON_SPARK,
     )
-    hash_inputs: bool = option(
-        False,  # noqa: FBT003 (the default)
-        "Hash inputs larger than 64 MiB too.",
-        group="input",
-        flag="--hash",
-        commands=("score",),
+    hash_inputs: bool = flag(
+        "Hash inputs larger than 64 MiB too.", group="input", flag="--hash", commands=("score",)
     )
     baseline: str = option(
         "T0",
@@ -273,7 +270,16 @@ def _read_own_options() -> Mapping[str, Option]:
     return read_options(Options, "selection")
 
 
-def list_options(command: str) -> dict[str, Option]:
-    """Return the declared options of a command, by their Python keywords."""
+def list_options(command: str, own: type | None = None) -> dict[str, Option]:
+    """Return the declared options of a command, by their Python keywords.
+
+    Those that only this command has come first: the fields of the dataclass `own`.
+    """
+    first = {} if own is None else list_own_options(command, own)
     every = (*_read_own_options().values(), *list_metric_options().values())
-    return {each.keyword: each for each in every if command in each.commands}
+    return first | {each.keyword: each for each in every if command in each.commands}
+
+
+def list_own_options(command: str, own: type) -> dict[str, Option]:
+    """Return the options that a dataclass declares for one command, by their Python keywords."""
+    return {each.keyword: each for each in read_options(own, "statistics", (command,)).values()}

@@ -72,6 +72,7 @@ class Option:
     commands: tuple[str, ...]
     choices: tuple[str, ...] = ()
     metavar: str | None = None
+    bare: str | None = None  # the value of the flag on its own, where it may stand without one
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
@@ -152,6 +153,11 @@ def option(default: Any, text: str, **more: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
+def flag(text: str, **more: Any) -> Any:
+    """Return the dataclass field that declares an option that is either given or not."""
+    return option(False, text, **more)  # noqa: FBT003 (the default)
+
+
 @cache
 def read_options(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
     """Return the options that a dataclass declares, by the names of their fields."""
@@ -182,7 +188,10 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, str):
         return {}
     if get_origin(annotation) in (Union, UnionType):
-        [annotation] = [each for each in get_args(annotation) if each is not NoneType]
+        [one, *others] = [each for each in get_args(annotation) if each is not NoneType]
+        if others:
+            return {"kind": "any", "python": str(annotation)}
+        annotation = one
     if get_origin(annotation) is Literal:
         return {"kind": "choice", "choices": get_args(annotation)}
     return {"kind": _KINDS.get(get_origin(annotation) or annotation, "any")}
