@@ -15,9 +15,14 @@ from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
 FUNCTIONS: Mapping[str, Any] = {
-    **{name: getattr(cal, name) for name in ("score", "gate", "compare", "rank", "report")},
+    "score": cal.score,
+    "gate": cal.gate,
+    "compare": cal.compare,
+    "rank": cal.rank,
+    "report": cal.report,
     "explain": cal.explain,
     "power": cal.power,
+    "agree": cal.agree,
     "audit": cal.audit_judges,
 }
 _TYPES = {
@@ -28,6 +33,7 @@ _TYPES = {
     "path": "str | Path",
     "texts": "str | Sequence[str]",
     "paths": "str | Path | Sequence[str | Path]",
+    "wholes": "Sequence[int]",
     "map": "Mapping[str, str] | None",
     "any": "Any",
 }

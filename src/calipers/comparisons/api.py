@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.comparisons.agree import Agreement, agree_data
-from calipers.comparisons.metric_power import REPEATS, Aim
-from calipers.comparisons.options import CompareOptions, RankOptions
+from calipers.comparisons.options import AgreeOptions, CompareOptions, PowerOptions, RankOptions
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ranking import rank_data
 from calipers.comparisons.rankings import Ranking
-from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import compare_data
 from calipers.records.sinks import check_folder
 from calipers.scores.choices import read_options, take_own
 from calipers.scores.results import require_figures
 from calipers.scores.signatures import declare_signature
-from calipers.statistics.power import CORRELATION
-from calipers.support.arguments import as_names
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import CompareKeywords, PowerKeywords, RankKeywords
+    from calipers.scores.keywords import AgreeKeywords, CompareKeywords, PowerKeywords, RankKeywords
 
 
-def agree(
-    data: Any,
-    *,
-    raters: Sequence[str] = (),
-    unit: str | Sequence[str] = (),
-    value: str | None = None,
-    rater_field: str | None = None,
-    level: Literal["nominal", "ordinal", "interval"] = "interval",
-    confidence: float = 0.95,
-    cluster: str | Sequence[str] = (),
-    seed: int = 0,
-) -> Agreement:
+@declare_signature("agree", AgreeOptions)
+def agree(data: Any, **options: Unpack[AgreeKeywords]) -> Agreement:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations.
 
     Args:
         data: A column per rater; or `judgments`; or, with `rater_field`, a row per rating.
-        raters: Columns with one rater's ratings each, or names of judges; by default all judges.
-        unit: The fields that identify what was rated; by default each row is one unit.
-        value: Which rating: weighted_score (the default), passed or scores.NAME of judgments; a
-            column with `rater_field`.
-        rater_field: The field that holds the rater, where there is a row per rating.
-        level: Type of the ratings: labels, ranks or numbers.
-        confidence: Confidence level of the intervals.
-        cluster: Fields; units that share their values are dependent.
-        seed: Recorded in the output; nothing is resampled.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         Each measure with its interval.
@@ -59,14 +36,8 @@ def agree(
     >>> agree(ratings, raters=["human", "judge"]).measures["percent_agreement"].value
     0.5
     """
-    where = Where(
-        raters=as_names(raters),
-        unit=as_names(unit),
-        rater_field=rater_field,
-        value=value,
-        cluster=as_names(cluster),
-    )
-    return agree_data(data, where, level=level, confidence=confidence, seed=seed)
+    asked, others = take_own("agree", AgreeOptions, options)
+    return agree_data(data, asked, confidence=read_options("agree", others).confidence)
 
 
 @declare_signature("compare", CompareOptions)
@@ -126,31 +97,14 @@ def rank(*data: Any, **options: Unpack[RankKeywords]) -> Ranking:
     return ranking
 
 
-@declare_signature("power")
-def power(
-    data: Any,
-    candidate: Any = None,
-    *,
-    delta: float | None = None,
-    width: float | None = None,
-    power: float = 0.8,
-    confidence: float = 0.95,
-    correlation: float = CORRELATION,
-    runs: Sequence[int] = REPEATS,
-    **options: Unpack[PowerKeywords],
-) -> PowerAnalysis:
+@declare_signature("power", PowerOptions)
+def power(data: Any, candidate: Any = None, **options: Unpack[PowerKeywords]) -> PowerAnalysis:
     """Plan how many tasks and runs it takes to see a difference, and say what `data` could see.
 
     Args:
         data: A run, as `score` takes records.
         candidate: A run of another system on the same tasks, from which the variance of the
             difference is measured; without one, it is assumed from `data`.
-        delta: The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].
-        width: Also plan for an interval of the value that is so wide, from low to high.
-        power: Probability of detecting the difference.
-        confidence: Confidence level of the test that is planned.
-        correlation: Correlation of the two systems' task scores, without a `candidate`.
-        runs: Runs of each task to plan for.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -161,12 +115,5 @@ def power(
     >>> found.plans[0].tasks, round(found.detectable, 3)
     (179, 0.142)
     """
-    aim = Aim(
-        delta=delta,
-        width=width,
-        power=power,
-        confidence=confidence,
-        correlation=correlation,
-        runs=tuple(runs),
-    )
-    return power_data(data, candidate, aim, read_options("power", options, data))
+    asked, others = take_own("power", PowerOptions, options)
+    return power_data(data, candidate, asked, read_options("power", others, data))

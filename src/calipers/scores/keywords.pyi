@@ -149,6 +149,12 @@ class ExplainKeywords(MetricKeywords, total=False):
     spark_master: str | None
 
 class PowerKeywords(MetricKeywords, total=False):
+    delta: float | None
+    power: float
+    confidence: float
+    correlation: float
+    runs: Sequence[int]
+    width: float | None
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -157,6 +163,16 @@ class PowerKeywords(MetricKeywords, total=False):
     on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+
+class AgreeKeywords(TypedDict, total=False):
+    raters: str | Sequence[str]
+    unit: str | Sequence[str]
+    value: str | None
+    rater_field: str | None
+    level: Literal["nominal", "ordinal", "interval"]
+    cluster: str | Sequence[str]
+    seed: int
+    confidence: float
 
 class AuditKeywords(TypedDict, total=False):
     by: str | Sequence[str]

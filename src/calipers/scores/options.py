@@ -32,6 +32,16 @@ def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
     return read_all(paths)
 
 
+def _parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, theirs = pair.partition("=")
+        if not (name and equals and theirs):
+            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
+        found[name.strip()] = theirs.strip()
+    return found
+
+
 def _choose_master(address: str | None) -> str | None:
     if address is None:
         return None
@@ -64,6 +74,7 @@ class Options:
         "Read the record's FIELD from the data's NAME (repeatable).",
         group="input",
         metavar="FIELD=NAME",
+        parse=_parse_pairs,
         commands=(*_READING, "audit"),
     )
     source: str | None = option(
@@ -153,7 +164,7 @@ class Options:
         above=0,
         below=1,
         fix="for example 0.95",
-        commands=_EVIDENCE,
+        commands=(*_EVIDENCE, "agree"),
     )
     cluster: str | None = option(
         None,
