@@ -104,7 +104,7 @@ def test_judgments_in_a_cell_that_is_no_json(tmp_path: Path) -> None:
 
 
 def test_an_unknown_level_in_python() -> None:
-    with pytest.raises(cal.UsageError, match="no such level"):
+    with pytest.raises(cal.UsageError, match="--level ratio: no such choice"):
         cal.agree(JUDGED, level="ratio")  # type: ignore[arg-type]
 
 

@@ -25,14 +25,14 @@ from tests.files import write_lines
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--delta", "0"), "--delta 0: not a difference"),
-        (("--delta", "-0.1"), "--delta -0.1: not a difference"),
+        (("--delta", "0"), "--delta 0: must be above 0"),
+        (("--delta", "-0.1"), "--delta -0.1: must be above 0"),
         (("--delta", "nan"), "--delta nan"),
         (("--delta", "inf"), "--delta inf"),
         (("--power", "1.5"), "--power 1.5: not between 0.05, which chance reaches, and 1"),
         (("--power", "0.05"), "--power 0.05"),
         (("--confidence", "95"), "--confidence 95: must be above 0 and below 1"),
-        (("--correlation", "1"), "--correlation 1: not from -1 to below 1"),
+        (("--correlation", "1"), "--correlation 1: must be at least -1 and below 1"),
         (("--correlation", "nan"), "--correlation nan"),
         (("--runs", "0,2"), "--runs 0,2: a task is run once or more"),
         (("--runs", "two"), "--runs two: not whole numbers"),

@@ -71,8 +71,8 @@ def test_the_metrics_of_options_are_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signatures_and_help_name_every_option(name: str) -> None:
-    function = cal.audit_judges if name == "audit" else getattr(cal, name)
-    known = list_options(name)
+    function = FUNCTIONS[name]
+    known = function.options
     parameters = inspect.signature(function).parameters
     assert set(known) <= set(parameters)
     text = function.__doc__ or ""
@@ -136,6 +136,28 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
     with pytest.raises(TypeError) as error:
         cal.score(ROWS, **given)  # type: ignore[arg-type]
     assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "said"),
+    [
+        (cal.compare, {"unpaired": "yes"}, "unpaired='yes': expected True or False, not str"),
+        (cal.compare, {"base_normalize": "word"}, "--base-normalize word: no such choice"),
+        (cal.compare, {"unpared": True}, "compare() has no option unpared"),
+        (cal.power, {"runs": 3}, "runs=3: expected a list of whole numbers, not int"),
+        (cal.power, {"correlation": 1}, "--correlation 1: must be at least -1 and below 1"),
+        (cal.agree, {"unit": 3}, "unit=3: expected a name or a list of names, not int"),
+        (cal.rank, {"better": "up"}, "--better up: no such choice"),
+        (cal.rank, {"bradley_terry": 1}, "bradley_terry=1: expected True or False, not int"),
+    ],
+)
+def test_what_only_one_function_has_is_checked_too(
+    call: Any, given: dict[str, object], said: str
+) -> None:
+    with pytest.raises(cal.UsageError) as error:
+        call(ROWS, **given)
+    assert error.value.message == said
+    assert error.value.fix
 
 
 @pytest.mark.parametrize("call", [cal.score, cal.read, cal.audit_judges])

@@ -5,13 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
 
+import calipers as cal
 from calipers.metrics.declare.settings import list_metric_options
 from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
-FUNCTIONS = ("score", "gate", "compare", "rank", "report", "explain", "power", "audit")
+FUNCTIONS: Mapping[str, Any] = {
+    "score": cal.score,
+    "gate": cal.gate,
+    "compare": cal.compare,
+    "rank": cal.rank,
+    "report": cal.report,
+    "explain": cal.explain,
+    "power": cal.power,
+    "agree": cal.agree,
+    "audit": cal.audit_judges,
+}
 _TYPES = {
     "whole": "int",
     "number": "float",
@@ -20,6 +33,7 @@ _TYPES = {
     "path": "str | Path",
     "texts": "str | Sequence[str]",
     "paths": "str | Path | Sequence[str | Path]",
+    "wholes": "Sequence[int]",
     "map": "Mapping[str, str] | None",
     "any": "Any",
 }
@@ -55,11 +69,10 @@ def write_page() -> str:
 
 
 def _page() -> Iterator[str]:
-    every = {
-        each.keyword: each
-        for name in (*FUNCTIONS, "convert")
-        for each in list_options(name).values()
-    }
+    known = [*(function.options for function in FUNCTIONS.values()), list_options("convert")]
+    every: list[Option] = []
+    for each in chain.from_iterable(options.values() for options in known):
+        every += [each] if each not in every else []
     yield _INTRO
     for group, title in GROUPS.items():
         yield f"## {title}\n"
@@ -67,7 +80,7 @@ def _page() -> Iterator[str]:
             yield _SETTINGS
         yield "| option | Python | default | what it does | of |"
         yield "|---|---|---|---|---|"
-        yield from (_make_row(each) for each in every.values() if each.group == group)
+        yield from (_make_row(each) for each in every if each.group == group)
         yield ""
 
 
@@ -111,8 +124,8 @@ def write_stub() -> str:
 def _write_classes() -> Iterator[str]:
     metrics = list_metric_options().values()
     yield from _write_class("MetricKeywords", "TypedDict", list(metrics))
-    for name in FUNCTIONS:
-        known = list_options(name).values()
+    for name, function in FUNCTIONS.items():
+        known = function.options.values()
         has_metrics = any(each.group == "metrics" and each in metrics for each in known)
         own = [each for each in known if each not in metrics]
         yield from _write_class(

@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 
 from calipers.scores.options import list_options
-from calipers.support.errors import UsageError
 from calipers.support.options import GROUPS, Option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,14 +98,14 @@ def _limit_reading(ctx: click.Context, option: click.Parameter, value: float | N
         ctx.with_resource(limit_reading(**{option.name: value}))
 
 
-def add_declared_options(command: str) -> Callable[[F], F]:
+def add_declared_options(command: str, own: type | None = None) -> Callable[[F], F]:
     """Add the declared options of a command that reads files, and the limits of reading.
 
     Its function gets the declared ones that were given as `options`.
 
     Whatever a user leaves out is not passed on: a policy or a suite may say it.
     """
-    known = list_options(command)
+    known = list_options(command, own)
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -129,12 +128,16 @@ def _make_option(option: Option, command: str) -> Callable[[F], F]:
     if option.kind == "flag":
         return make(is_flag=True)
     more: dict[str, Any] = {}
-    if option.kind in ("texts", "paths", "map"):
+    if option.parse is not None:
+        more = {"multiple": True, "callback": _make_callback(option.parse)}
+        if default := option.get_default(command):
+            more["default"] = (",".join(map(str, default)),)
+    elif option.kind in ("texts", "paths"):
         more = {"multiple": True}
+    elif option.bare is not None:
+        more = {"is_flag": False, "flag_value": option.bare}
     elif (default := option.get_default(command)) is not None:
         more = {"default": str(default) if option.kind == "any" else default}
-    if option.kind == "map":
-        more["callback"] = _parse_pairs
     return make(type=_find_type(option), metavar=option.metavar, **more)
 
 
@@ -146,11 +149,7 @@ def _find_type(option: Option) -> Any:
     return _TYPES.get(option.kind)
 
 
-def _parse_pairs(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, theirs = pair.partition("=")
-        if not (name and equals and theirs):
-            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
-        found[name.strip()] = theirs.strip()
-    return found
+def _make_callback(
+    parse: Callable[[tuple[str, ...]], Any],
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], Any]:
+    return lambda _, __, texts: parse(texts)

@@ -10,13 +10,14 @@ from typing import Any, Protocol, get_args
 
 import numpy as np
 
-from calipers.comparisons.ratings import Ratings, Where, read_ratings
+from calipers.comparisons.options import AgreeOptions
+from calipers.comparisons.ratings import Ratings, read_ratings
 from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError, check_confidence
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
 from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
@@ -100,18 +101,11 @@ class Agreement(Printed, Tabular):
             yield from list_metric_rows({"raters": ", ".join(raters)}, to_plain(measures))
 
 
-def agree_data(data: Any, where: Where, *, level: Level, confidence: float, seed: int) -> Agreement:
-    """Return the agreement of the raters in `data`.
-
-    Raises:
-        UsageError: There is no such level of ratings or of confidence.
-    """
-    if level not in _LEVELS:
-        raise UsageError(f"--level {level}: no such level", fix=" or ".join(_LEVELS))
-    check_confidence(confidence)
-    found = read_ratings(data, where)
+def agree_data(data: Any, asked: AgreeOptions, *, confidence: float) -> Agreement:
+    """Return the agreement of the raters in `data`."""
+    found = read_ratings(data, asked)
     raters = found.raters
-    measure = partial(_measure, found=found, level=level, confidence=confidence)
+    measure = partial(_measure, found=found, level=asked.level, confidence=confidence)
     of_all = {n: m for n, m in _OF_ALL.items() if len(raters) > 2 or n != "cohen_kappa_mean"}  # noqa: PLR2004
     return Agreement(
         raters=raters,
@@ -126,9 +120,9 @@ def agree_data(data: Any, where: Where, *, level: Level, confidence: float, seed
                 combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
             )
         ),
-        level=level,
+        level=asked.level,
         confidence=confidence,
-        seed=seed,
+        seed=asked.seed,
     )
 
 

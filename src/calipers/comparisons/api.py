@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.comparisons.agree import Agreement, agree_data
-from calipers.comparisons.metric_power import REPEATS, Aim
+from calipers.comparisons.options import AgreeOptions, CompareOptions, PowerOptions, RankOptions
 from calipers.comparisons.power import PowerAnalysis, power_data
-from calipers.comparisons.ranking import Better, RankOptions, rank_data
+from calipers.comparisons.ranking import rank_data
 from calipers.comparisons.rankings import Ranking
-from calipers.comparisons.ratings import Where
 from calipers.comparisons.results import Compared
-from calipers.comparisons.runs import CompareOptions, compare_data
+from calipers.comparisons.runs import compare_data
 from calipers.records.sinks import check_folder
-from calipers.scores.choices import read_options
+from calipers.scores.choices import read_options, take_own
 from calipers.scores.results import require_figures
 from calipers.scores.signatures import declare_signature
-from calipers.statistics.power import CORRELATION
-from calipers.support.arguments import as_names, as_path
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import CompareKeywords, PowerKeywords, RankKeywords
+    from calipers.scores.keywords import AgreeKeywords, CompareKeywords, PowerKeywords, RankKeywords
 
 
-def agree(
-    data: Any,
-    *,
-    raters: Sequence[str] = (),
-    unit: str | Sequence[str] = (),
-    value: str | None = None,
-    rater_field: str | None = None,
-    level: Literal["nominal", "ordinal", "interval"] = "interval",
-    confidence: float = 0.95,
-    cluster: str | Sequence[str] = (),
-    seed: int = 0,
-) -> Agreement:
+@declare_signature("agree", AgreeOptions)
+def agree(data: Any, **options: Unpack[AgreeKeywords]) -> Agreement:
     """Measure how far raters agree: percent, kappas, Krippendorff's alphas, correlations.
 
     Args:
         data: A column per rater; or `judgments`; or, with `rater_field`, a row per rating.
-        raters: Columns with one rater's ratings each, or names of judges; by default all judges.
-        unit: The fields that identify what was rated; by default each row is one unit.
-        value: Which rating: weighted_score (the default), passed or scores.NAME of judgments; a
-            column with `rater_field`.
-        rater_field: The field that holds the rater, where there is a row per rating.
-        level: Type of the ratings: labels, ranks or numbers.
-        confidence: Confidence level of the intervals.
-        cluster: Fields; units that share their values are dependent.
-        seed: Recorded in the output; nothing is resampled.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         Each measure with its interval.
@@ -59,38 +36,16 @@ def agree(
     >>> agree(ratings, raters=["human", "judge"]).measures["percent_agreement"].value
     0.5
     """
-    where = Where(
-        raters=as_names(raters),
-        unit=as_names(unit),
-        rater_field=rater_field,
-        value=value,
-        cluster=as_names(cluster),
-    )
-    return agree_data(data, where, level=level, confidence=confidence, seed=seed)
+    asked, others = take_own("agree", AgreeOptions, options)
+    return agree_data(data, asked, confidence=read_options("agree", others).confidence)
 
 
-@declare_signature("compare")
-def compare(
-    *data: Any,
-    unpaired: bool = False,
-    between: str | None = None,
-    attribute: bool = False,
-    base_normalize: Literal["numeric", "text"] | None = None,
-    flips: str | Path | None = None,
-    margin: float | str | None = None,
-    **options: Unpack[CompareKeywords],
-) -> Compared:
+@declare_signature("compare", CompareOptions)
+def compare(*data: Any, **options: Unpack[CompareKeywords]) -> Compared:
     """Compare runs task by task, the first with the second; of more than two, all pairs.
 
     Args:
         data: Two or more runs, each as `score` takes records; or one, with `between`.
-        unpaired: Treat the runs as independent samples: rank tests, Cliff's delta.
-        between: Compare the parts of one data set that this field tells apart.
-        attribute: Split the change: model, scorer, tasks added and removed.
-        base_normalize: With `attribute`: how the base's answers were compared when it was scored.
-        flips: A .jsonl file for the tasks that flipped.
-        margin: Test whether the candidate is worse by more than this, in the metric's unit (`0.02`,
-            `"2%"`), and whether both are equivalent.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -102,26 +57,12 @@ def compare(
     >>> round(found.difference, 2), found.test, round(found.p_value, 9)
     (0.3, 'mid-p McNemar', 0.125)
     """
-    asked = CompareOptions(
-        unpaired=unpaired,
-        between=between,
-        attribute=attribute,
-        base_normalize=base_normalize,
-        flips=as_path(flips),
-        margin=margin,
-    )
-    return compare_data(data, read_options("compare", options, data), asked)
+    asked, others = take_own("compare", CompareOptions, options)
+    return compare_data(data, read_options("compare", others, data), asked)
 
 
-@declare_signature("rank")
-def rank(
-    *data: Any,
-    better: Better | None = None,
-    tasks: str | bool = False,
-    bradley_terry: bool = False,
-    unpaired: bool = False,
-    **options: Unpack[RankKeywords],
-) -> Ranking:
+@declare_signature("rank", RankOptions)
+def rank(*data: Any, **options: Unpack[RankKeywords]) -> Ranking:
     """Rank systems: values, ranks and pairs, with intervals that hold for all at once.
 
     Systems are told apart by `by`; without it by model and tier, whichever has several values;
@@ -131,11 +72,6 @@ def rank(
     Args:
         data: Records, as `score` takes them, of all systems or of one each; or pairwise judgments,
             with the fields `model_a`, `model_b` and `winner`.
-        better: Whether higher or lower values are better, for metrics that do not say so.
-        tasks: Also give each system's value by this field of the tasks; True: by category, or
-            by task where there is none.
-        bradley_terry: Also give each system's strength by its wins on common tasks.
-        unpaired: Treat the systems as independent samples, each with all of its own tasks.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -150,8 +86,8 @@ def rank(
     >>> [(each.name, each.rank_low, each.rank_high, each.group) for each in rank(records).systems]
     [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]
     """
-    asked = RankOptions(better=better, tasks=tasks, bradley_terry=bradley_terry, unpaired=unpaired)
-    chosen = read_options("rank", options, list(data))
+    asked, others = take_own("rank", RankOptions, options)
+    chosen = read_options("rank", others, list(data))
     if chosen.figures is not None:
         require_figures("--figures")
         check_folder(chosen.figures, "--figures")
@@ -161,31 +97,14 @@ def rank(
     return ranking
 
 
-@declare_signature("power")
-def power(
-    data: Any,
-    candidate: Any = None,
-    *,
-    delta: float | None = None,
-    width: float | None = None,
-    power: float = 0.8,
-    confidence: float = 0.95,
-    correlation: float = CORRELATION,
-    runs: Sequence[int] = REPEATS,
-    **options: Unpack[PowerKeywords],
-) -> PowerAnalysis:
+@declare_signature("power", PowerOptions)
+def power(data: Any, candidate: Any = None, **options: Unpack[PowerKeywords]) -> PowerAnalysis:
     """Plan how many tasks and runs it takes to see a difference, and say what `data` could see.
 
     Args:
         data: A run, as `score` takes records.
         candidate: A run of another system on the same tasks, from which the variance of the
             difference is measured; without one, it is assumed from `data`.
-        delta: The difference to detect; by default 0.05, or 5 % of a value outside [0, 1].
-        width: Also plan for an interval of the value that is so wide, from low to high.
-        power: Probability of detecting the difference.
-        confidence: Confidence level of the test that is planned.
-        correlation: Correlation of the two systems' task scores, without a `candidate`.
-        runs: Runs of each task to plan for.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -196,12 +115,5 @@ def power(
     >>> found.plans[0].tasks, round(found.detectable, 3)
     (179, 0.142)
     """
-    aim = Aim(
-        delta=delta,
-        width=width,
-        power=power,
-        confidence=confidence,
-        correlation=correlation,
-        runs=tuple(runs),
-    )
-    return power_data(data, candidate, aim, read_options("power", options, data))
+    asked, others = take_own("power", PowerOptions, options)
+    return power_data(data, candidate, asked, read_options("power", others, data))

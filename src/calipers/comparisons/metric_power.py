@@ -1,58 +1,14 @@
-"""What a power analysis is asked, and what it says of one metric."""
+"""What a power analysis says of one metric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import Any
 
-from calipers.statistics.power import CORRELATION, Components, PowerPlan, Spread
-from calipers.support.errors import UsageError, check_confidence
+from calipers.statistics.power import Components, PowerPlan, Spread
 
-REPEATS = (1, 2, 4, 8, 16)
 NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
-    """What a comparison should see, and how surely; without `delta`, 0.05 or 5 % of the value."""
-
-    delta: float | None = None
-    power: float = 0.8
-    confidence: float = 0.95
-    correlation: float = CORRELATION
-    runs: tuple[int, ...] = REPEATS
-    width: float | None = None  # that the interval of the value should have at most
-
-    def __post_init__(self) -> None:
-        if self.delta is not None and not (self.delta > 0 and isfinite(self.delta)):
-            raise UsageError(
-                f"--delta {self.delta:g}: not a difference to look for",
-                fix="a number above 0 in the metric's unit, for example 0.05",
-            )
-        if self.width is not None and not (self.width > 0 and isfinite(self.width)):
-            raise UsageError(
-                f"--width {self.width:g}: no width of an interval",
-                fix="a number above 0 in the metric's unit, from low to high, for example 0.1",
-            )
-        check_confidence(self.confidence)
-        chance = 1 - self.confidence
-        if not chance < self.power < 1:
-            raise UsageError(
-                f"--power {self.power:g}: not between {chance:.3g}, which chance reaches, and 1",
-                fix="for example 0.8",
-            )
-        if not -1 <= self.correlation < 1:
-            raise UsageError(
-                f"--correlation {self.correlation:g}: not from -1 to below 1",
-                fix="for example 0.5; between strong models 0.3 to 0.7 was found",
-            )
-        if not self.runs or min(self.runs) < 1:
-            raise UsageError(
-                f"--runs {','.join(map(str, self.runs))}: a task is run once or more",
-                fix="for example --runs 1,2,4",
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.metric_power import Aim, MetricPower
+from calipers.comparisons.metric_power import MetricPower
+from calipers.comparisons.options import PowerOptions
 from calipers.comparisons.sizing import measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
@@ -55,7 +56,7 @@ class PowerAnalysis(Printed, Tabular):
 
     base: str
     candidate: str | None  # with one, the variance of the difference is measured, not assumed
-    aim: Aim
+    aim: PowerOptions
     groups: tuple[PowerGroup, ...]
     settings: Mapping[str, Any]
     notices: tuple[str, ...] = ()
@@ -85,7 +86,7 @@ class PowerAnalysis(Printed, Tabular):
                 yield from ({**row, **keep_scalars(asdict(plan))} for plan in found.plans)
 
 
-def power_data(data: Any, candidate: Any, aim: Aim, options: Options) -> PowerAnalysis:
+def power_data(data: Any, candidate: Any, aim: PowerOptions, options: Options) -> PowerAnalysis:
     """Return how large a comparison must be, estimated from one run, or from two, paired."""
     if all(isinstance(each, str) and each == STDIN for each in (data, candidate)):
         raise UsageError("standard input can be read once", fix="name a file for one of the two")
@@ -159,7 +160,7 @@ def _drop_empty(
 
 
 def _measure_groups(
-    sides: Sequence[TaskRows], metrics: Sequence[Metric], aim: Aim
+    sides: Sequence[TaskRows], metrics: Sequence[Metric], aim: PowerOptions
 ) -> dict[str, PowerGroup]:
     """Return the groups that all sides have, with each metric."""
     tasks = [side.rows.select(GROUP, TASK).unique() for side in sides]

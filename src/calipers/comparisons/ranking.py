@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 from calipers.comparisons.independent_systems import rank_independent
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
+from calipers.comparisons.options import RankOptions
 from calipers.comparisons.ranked_estimates import (
     Estimates,
     estimate_mean,
@@ -29,27 +30,6 @@ from calipers.statistics.paired_tasks import compare_tasks
 from calipers.statistics.simultaneous import MaxT
 from calipers.statistics.task_means import covariance_of_means
 from calipers.support.errors import UsageError
-
-Better = Literal["higher", "lower"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankOptions:
-    """What a user can ask of a ranking, beside how records are read."""
-
-    better: Better | None = None  # of metrics that do not say themselves
-    tasks: str | bool = False  # a column per value of this field; True: per category, or per task
-    bradley_terry: bool = False
-    unpaired: bool = False  # each system by its own tasks, as independent samples
-
-    def __post_init__(self) -> None:
-        if self.unpaired and (self.tasks or self.bradley_terry):
-            raise UsageError(
-                "--unpaired compares no tasks, which --tasks and --bradley-terry need",
-                fix="leave one of them out",
-            )
-        if self.better not in (None, "higher", "lower"):
-            raise UsageError(f"--better {self.better}: no such choice", fix="higher or lower")
 
 
 def rank_data(data: Sequence[Any], options: Options, asked: RankOptions) -> Ranking:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calipers.comparisons.options import AgreeOptions
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.statistics.arrays import Floats, Whole
 from calipers.support.errors import DataError, UsageError, nearest
@@ -35,45 +36,6 @@ _NEVER_POOLED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Where:
-    """The fields that hold raters, ratings and units; without a unit, each row is one."""
-
-    raters: tuple[str, ...] = ()
-    unit: tuple[str, ...] = ()
-    rater_field: str | None = None
-    value: str | None = None
-    cluster: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
-            raise UsageError(
-                f"--raters {','.join(self.raters)}: agreement is between different raters",
-                fix="name two or more, each once: --raters human,judge",
-            )
-        if self.rater_field is not None and not (self.value and self.unit):
-            raise UsageError(
-                "--rater-field needs --value and --unit",
-                fix="for a row per rating: --rater-field judge --value score --unit id,run",
-            )
-
-    def options(self, columns: set[str]) -> dict[str, str]:
-        """Return the fields to read from data with these columns, and the option of each."""
-        more = dict.fromkeys(self.unit, "--unit") | dict.fromkeys(self.cluster, "--cluster")
-        if self.rater_field is not None and self.value is not None:
-            return {self.rater_field: "--rater-field", self.value: "--value"} | more
-        named = bool(self.raters) and self.value is None and columns.issuperset(self.raters)
-        if JUDGMENTS in columns and not named:
-            return {JUDGMENTS: "--value"} | more
-        if self.raters and self.value is None:
-            return dict.fromkeys(self.raters, "--raters") | more
-        raise UsageError(
-            f"no ratings: no record has {JUDGMENTS}",
-            fix="name a column per rater: --raters human,judge; or, for a row per rating, "
-            "--rater-field judge --value score --unit id",
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
     """Who rated what how."""
@@ -85,11 +47,11 @@ class Ratings:
     errors: int  # records whose call failed
 
 
-def read_ratings(data: Any, where: Where) -> Ratings:
+def read_ratings(data: Any, asked: AgreeOptions) -> Ratings:
     """Return the ratings in `data`."""
     sources = open_sources(data)
     columns = {name for source in sources for name in source.columns()}
-    options = where.options(columns) if columns else {}
+    options = _choose_fields(asked, columns) if columns else {}
     frame = read_fields(sources, (*options, *sorted({"id", "error"} & columns)))
     for name, option in options.items():
         if name not in columns and frame[name].is_null().all():
@@ -97,8 +59,25 @@ def read_ratings(data: Any, where: Where) -> Ratings:
     called = frame
     if "error" in columns:
         called = frame.filter(pl.col("error").fill_null("").is_in(_NOT_AN_ERROR))
-    found = _list_ratings(_add_keys(called, where), where) if options else _NOTHING
-    return _make_table(found, where, errors=frame.height - called.height)
+    found = _list_ratings(_add_keys(called, asked), asked) if options else _NOTHING
+    return _make_table(found, asked, errors=frame.height - called.height)
+
+
+def _choose_fields(asked: AgreeOptions, columns: set[str]) -> dict[str, str]:
+    """Return the fields to read from data with these columns, and the option of each."""
+    more = dict.fromkeys(asked.unit, "--unit") | dict.fromkeys(asked.cluster, "--cluster")
+    if asked.rater_field is not None and asked.value is not None:
+        return {asked.rater_field: "--rater-field", asked.value: "--value"} | more
+    named = bool(asked.raters) and asked.value is None and columns.issuperset(asked.raters)
+    if JUDGMENTS in columns and not named:
+        return {JUDGMENTS: "--value"} | more
+    if asked.raters and asked.value is None:
+        return dict.fromkeys(asked.raters, "--raters") | more
+    raise UsageError(
+        f"no ratings: no record has {JUDGMENTS}",
+        fix="name a column per rater: --raters human,judge; or, for a row per rating, "
+        "--rater-field judge --value score --unit id",
+    )
 
 
 def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
@@ -115,23 +94,23 @@ def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFram
     return pl.concat(frames, how="diagonal_relaxed") if frames else nothing
 
 
-def _add_keys(frame: pl.DataFrame, where: Where) -> pl.DataFrame:
+def _add_keys(frame: pl.DataFrame, asked: AgreeOptions) -> pl.DataFrame:
     """Return the rows with the unit and the cluster that each belongs to."""
-    cluster = where.cluster
+    cluster = asked.cluster
     if not cluster and "id" in frame.columns and not frame["id"].is_null().all():
         cluster = ("id",)
-    for name in (*where.unit, *cluster):
+    for name in (*asked.unit, *cluster):
         if empty := frame[name].null_count():
             raise DataError(
                 f"{empty} of {frame.height} records have no {name}",
                 fix="give every record one, or name other fields: --unit FIELD, --cluster FIELD",
             )
     row = pl.int_range(pl.len()).cast(pl.String)
-    keyed = frame.with_columns(_join_fields(frame, where.unit, row).alias(_UNIT))
+    keyed = frame.with_columns(_join_fields(frame, asked.unit, row).alias(_UNIT))
     keyed = keyed.with_columns(_join_fields(frame, cluster, pl.col(_UNIT)).alias(_CLUSTER))
-    if where.rater_field is None and keyed[_UNIT].is_duplicated().any():
+    if asked.rater_field is None and keyed[_UNIT].is_duplicated().any():
         unit = keyed.filter(pl.col(_UNIT).is_duplicated())[_UNIT][0]
-        raise DataError(f"more than one row is {_describe_unit(unit, where)}", fix=_NEVER_POOLED)
+        raise DataError(f"more than one row is {_describe_unit(unit, asked)}", fix=_NEVER_POOLED)
     return keyed
 
 
@@ -148,23 +127,23 @@ def _as_text(column: pl.Series) -> pl.Series:
     return column.cast(pl.String)
 
 
-def _describe_unit(unit: str, where: Where) -> str:
-    if not where.unit:
+def _describe_unit(unit: str, asked: AgreeOptions) -> str:
+    if not asked.unit:
         return f"record {int(unit) + 1}"
-    values = zip(where.unit, unit.split(_BETWEEN), strict=True)
+    values = zip(asked.unit, unit.split(_BETWEEN), strict=True)
     return f"the unit {', '.join(f'{name}={value}' for name, value in values)}"
 
 
-def _list_ratings(keyed: pl.DataFrame, where: Where) -> pl.DataFrame:
+def _list_ratings(keyed: pl.DataFrame, asked: AgreeOptions) -> pl.DataFrame:
     """Return a row per rating: its unit, cluster and rater, and the rating as text."""
     ids = (_UNIT, _CLUSTER)
-    if where.rater_field is not None and where.value is not None:
-        rater, rating = _as_text(keyed[where.rater_field]), _as_text(keyed[where.value])
+    if asked.rater_field is not None and asked.value is not None:
+        rater, rating = _as_text(keyed[asked.rater_field]), _as_text(keyed[asked.value])
         return keyed.select(*ids, rater.alias(_RATER), rating.alias(_RATING))
-    if JUDGMENTS in keyed.columns and JUDGMENTS not in where.raters:
-        rows = list(_read_judged(keyed.select(*ids, JUDGMENTS), where.value or JUDGED_VALUE))
+    if JUDGMENTS in keyed.columns and JUDGMENTS not in asked.raters:
+        rows = list(_read_judged(keyed.select(*ids, JUDGMENTS), asked.value or JUDGED_VALUE))
         return pl.DataFrame(rows, schema=_NOTHING.schema, orient="row")
-    texts = keyed.select(*ids, *(_as_text(keyed[name]) for name in where.raters))
+    texts = keyed.select(*ids, *(_as_text(keyed[name]) for name in asked.raters))
     return texts.unpivot(index=ids, variable_name=_RATER, value_name=_RATING)
 
 
@@ -203,8 +182,8 @@ def _is_judgment(found: Any) -> bool:
     )
 
 
-def _make_table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
-    raters = _list_raters(found, where)
+def _make_table(found: pl.DataFrame, asked: AgreeOptions, errors: int) -> Ratings:
+    raters = _list_raters(found, asked)
     found = found.filter(pl.col(_RATER).is_in(raters))
     units, first_rows = np.unique(found[_UNIT].to_numpy(), return_index=True)
     _, clusters = np.unique(found[_CLUSTER].to_numpy()[first_rows], return_inverse=True)
@@ -214,7 +193,7 @@ def _make_table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
     given = found.with_columns(text, number).filter(
         pl.col(_RATING) != "", pl.col(_NUMBER).is_not_nan().fill_null(value=True)
     )
-    _refuse(given, where)
+    _refuse(given, asked)
     labels = given.filter(pl.col(_NUMBER).is_null())[_RATING]
     values = given[_NUMBER].to_numpy()
     if len(labels):
@@ -232,10 +211,10 @@ def _make_table(found: pl.DataFrame, where: Where, errors: int) -> Ratings:
     )
 
 
-def _refuse(given: pl.DataFrame, where: Where) -> None:
+def _refuse(given: pl.DataFrame, asked: AgreeOptions) -> None:
     twice = given.filter(pl.struct(_UNIT, _RATER).is_duplicated())
     if twice.height:
-        unit = _describe_unit(twice[_UNIT][0], where)
+        unit = _describe_unit(twice[_UNIT][0], asked)
         raise DataError(f"{twice[_RATER][0]} rates {unit} twice", fix=_NEVER_POOLED)
     endless = given.filter(pl.col(_NUMBER).is_infinite())
     if endless.height:
@@ -245,15 +224,15 @@ def _refuse(given: pl.DataFrame, where: Where) -> None:
         )
 
 
-def _list_raters(found: pl.DataFrame, where: Where) -> tuple[str, ...]:
+def _list_raters(found: pl.DataFrame, asked: AgreeOptions) -> tuple[str, ...]:
     if nameless := found[_RATER].null_count():
         raise DataError(
-            f"{nameless} records have no {where.rater_field}", fix="name the rater in every record"
+            f"{nameless} records have no {asked.rater_field}", fix="name the rater in every record"
         )
     names = found[_RATER].unique().sort().to_list()
-    for name in where.raters if names else ():
+    for name in asked.raters if names else ():
         if name not in names:
             raise UsageError(f"--raters: no rating is by {name}", fix=nearest(name, names))
     if len(names) == 1:
         raise UsageError(f"{names[0]} is the only rater", fix="agreement is between two or more")
-    return where.raters or tuple(names)
+    return asked.raters or tuple(names)

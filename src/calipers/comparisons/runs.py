@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ import polars as pl
 from calipers.comparisons.attributing import Sides, attribute_changes
 from calipers.comparisons.flips import count_flips, find_flips, write_flips
 from calipers.comparisons.independent import compare_across, compare_independent
+from calipers.comparisons.options import CompareOptions
 from calipers.comparisons.paired import compare_pairs
 from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named
@@ -39,21 +40,6 @@ from calipers.statistics.paired import holm
 from calipers.support.errors import EmptyError, UsageError, nearest
 
 _TWO = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """What a user can ask of a comparison, beside how records are read."""
-
-    unpaired: bool = False
-    between: str | None = None
-    attribute: bool = False
-    flips: Path | None = None
-    take_flips: Callable[[pl.DataFrame], object] | None = None  # is given them, of two runs
-    to_first: bool = False  # each side with the first alone, instead of all pairs
-    flip_signs: bool = True  # also give the p-value of flipped signs, however many tasks differ
-    base_normalize: str | None = None
-    margin: float | str | None = None  # how much worse is still acceptable, in the metric's unit
 
 
 def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -> Compared:

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.metric_power import NULLABLE, Aim, MetricPower
+from calipers.comparisons.metric_power import NULLABLE, MetricPower
+from calipers.comparisons.options import PowerOptions
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson
@@ -41,7 +42,9 @@ _ALL_NOISE = (
 )
 
 
-def measure_power(metric: Metric, sides: Sequence[pl.DataFrame | None], aim: Aim) -> MetricPower:
+def measure_power(
+    metric: Metric, sides: Sequence[pl.DataFrame | None], aim: PowerOptions
+) -> MetricPower:
     """Return the power of one run, or of two on their common tasks.
 
     A side has a row per record with its `TASK` and `VALUE`, or, where only a task has a value, per
@@ -115,7 +118,7 @@ def _average_share(side: pl.DataFrame) -> float:
 
 
 def _plan_width(
-    metric: Metric, spread: Spread, aim: Aim, *, whole: int | None
+    metric: Metric, spread: Spread, aim: PowerOptions, *, whole: int | None
 ) -> tuple[PowerPlan, ...]:
     """Return the tasks for an interval as narrow as asked for, at each number of runs.
 
@@ -131,7 +134,7 @@ def _plan_width(
 
 
 def _plan_runs(
-    needed: Callable[..., int], spread: Spread, aim: Aim, whole: int | None
+    needed: Callable[..., int], spread: Spread, aim: PowerOptions, whole: int | None
 ) -> tuple[PowerPlan, ...]:
     """Return how many tasks are needed at each number of runs, or with a value of all runs."""
     found = []
@@ -193,7 +196,7 @@ def _read_delta(metric: Metric, value: float, asked: float | None) -> float | st
 
 
 def _make_plans(
-    metric: Metric, delta: float | str, difference: Spread, aim: Aim, *, whole: int | None
+    metric: Metric, delta: float | str, difference: Spread, aim: PowerOptions, *, whole: int | None
 ) -> tuple[PowerPlan, ...] | str:
     """Return the plans that detect it, or why there are none; `whole`: runs behind one value."""
     if isinstance(delta, str):
@@ -210,7 +213,7 @@ def _make_plans(
         return "it takes more tasks than can be counted: choose a larger --delta"
 
 
-def _find_detected(metric: Metric, tasks: int, variance: float, aim: Aim) -> float | str:
+def _find_detected(metric: Metric, tasks: int, variance: float, aim: PowerOptions) -> float | str:
     """Return the smallest difference the run could have detected, or why there is none."""
     here = Spread(between=variance, within=None, tasks=tasks)
     found = find_detectable(tasks, here, power=aim.power, confidence=aim.confidence)

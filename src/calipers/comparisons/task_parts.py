@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calipers.comparisons.options import AUTO
 from calipers.comparisons.ranked_estimates import estimate_mean
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import TaskPart
@@ -22,7 +23,6 @@ from calipers.scores.options import Options
 from calipers.support.errors import UsageError, nearest
 
 MOST_PARTS = 40  # columns of a table that can still be read
-AUTO = "auto"  # a category where there is one, else every task
 _CATEGORY, _ID = "category", "id"
 _PART = "_part"
 _NONE = "(none)"

@@ -13,11 +13,12 @@ import polars as pl
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
 from calipers.comparisons.flips import format_run
+from calipers.comparisons.options import CompareOptions, RankOptions
 from calipers.comparisons.ranked_systems import FILE
-from calipers.comparisons.ranking import RankOptions, rank_data
+from calipers.comparisons.ranking import rank_data
 from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.results import Compared
-from calipers.comparisons.runs import CompareOptions, compare_data
+from calipers.comparisons.runs import compare_data
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened

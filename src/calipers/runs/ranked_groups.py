@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calipers.comparisons.options import RankOptions
 from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
-from calipers.comparisons.ranking import RankOptions, rank_systems
+from calipers.comparisons.ranking import rank_systems
 from calipers.comparisons.rankings import Ranking
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import GROUP

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
-from calipers.scores.options import Options, list_options
+from calipers.scores.options import Options, list_options, list_own_options
 from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import RENAMED
 from calipers.support.config.files import shown
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from calipers.gates.policy import Policy
 
     PolicyLike: TypeAlias = "str | Path | Mapping[str, Any] | Policy"
+
+T = TypeVar("T")
 
 SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
 _THRESHOLD = "success_threshold"
@@ -61,7 +63,8 @@ def read_options(
         UsageError: A value is refused, or a file cannot be read.
     """
     known = list_options(command)
-    checked = check_keywords(command, given, known)
+    _refuse_unknown(command, given, known)
+    checked = _check_keywords(command, given, known)
     own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
     plain = {name: value for name, value in checked.items() if name not in own}
@@ -70,13 +73,35 @@ def read_options(
     if asked is not None:
         layers = [each for each in layers if each.source != _name_source(POLICY)]
         layers.append(read_policy_layer(asked))
-    for option in known.values():
-        if option.read is not None and option.name in plain:
-            plain[option.name] = option.read(plain[option.name])
-    found = merge_layers([*layers, Layer(None, explicit)], **plain, **more)
+    found = merge_layers([*layers, Layer(None, explicit)], **_read_files(plain, known), **more)
     if command in _SHOWS_ITS_RUN:
         return found
     return replace(found, notices=(*found.notices, *_note_run(layers)))
+
+
+def take_own(command: str, own: type[T], given: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """Return the options that only this command has, checked, and what else was given.
+
+    Args:
+        command: Whose options they are.
+        own: The dataclass whose fields declare them.
+        given: What the user gave, by keyword; whatever is not among it has its default.
+
+    Raises:
+        ArgumentTypeError: A keyword is not known or is missing, or a value is of another type.
+        UsageError: A value is refused, a file cannot be read, or values do not go together.
+    """
+    _refuse_unknown(command, given, list_options(command, own))
+    known = list_own_options(command, own)
+    mine = {keyword: value for keyword, value in given.items() if keyword in known}
+    rest = {keyword: value for keyword, value in given.items() if keyword not in known}
+    return own(**_read_files(_check_keywords(command, mine, known), known)), rest
+
+
+def _read_files(checked: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
+    """Return values by the names of fields, with what their files hold in place of paths."""
+    reads = {option.name: option.read for option in known.values() if option.read is not None}
+    return {name: reads[name](v) if name in reads else v for name, v in checked.items()}
 
 
 def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
@@ -87,20 +112,23 @@ def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
             yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
 
 
-def check_keywords(
-    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
-) -> dict[str, Any]:
-    """Return what was given, checked and by the names of fields, with the command's own defaults.
-
-    Raises:
-        ArgumentTypeError: A keyword is not known, or a value is of another type.
-        UsageError: A value is refused.
-    """
+def _refuse_unknown(command: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
     for keyword in given:
         if keyword not in known:
             now = RENAMED.get(keyword)
             fix = f"use {now} instead" if now in known else nearest(keyword, known)
             raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
+
+
+def _check_keywords(
+    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return what was given, checked and by the names of fields, with the command's own defaults.
+
+    Raises:
+        ArgumentTypeError: A value is of another type.
+        UsageError: A value is refused.
+    """
     found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
     preset = {
         option.name: option.get_default(command) for option in known.values() if option.defaults

@@ -76,6 +76,12 @@ class GateKeywords(MetricKeywords, total=False):
     seed: int
 
 class CompareKeywords(MetricKeywords, total=False):
+    unpaired: bool
+    between: str | None
+    attribute: bool
+    base_normalize: Literal["numeric", "text"] | None
+    flips: str | Path | None
+    margin: float | str | None
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -95,6 +101,10 @@ class CompareKeywords(MetricKeywords, total=False):
     weight: Literal["task", "row"] | None
 
 class RankKeywords(MetricKeywords, total=False):
+    better: Literal["higher", "lower"] | None
+    tasks: str | bool
+    bradley_terry: bool
+    unpaired: bool
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -139,6 +149,12 @@ class ExplainKeywords(MetricKeywords, total=False):
     spark_master: str | None
 
 class PowerKeywords(MetricKeywords, total=False):
+    delta: float | None
+    power: float
+    confidence: float
+    correlation: float
+    runs: Sequence[int]
+    width: float | None
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     map: Mapping[str, str] | None
@@ -147,6 +163,16 @@ class PowerKeywords(MetricKeywords, total=False):
     on: str | None
     policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+
+class AgreeKeywords(TypedDict, total=False):
+    raters: str | Sequence[str]
+    unit: str | Sequence[str]
+    value: str | None
+    rater_field: str | None
+    level: Literal["nominal", "ordinal", "interval"]
+    cluster: str | Sequence[str]
+    seed: int
+    confidence: float
 
 class AuditKeywords(TypedDict, total=False):
     by: str | Sequence[str]

@@ -1,7 +1,8 @@
 """The options of `score` that are not those of metrics; each is declared here, and only here.
 
 A field's type, default, help and bounds make it an option of the commands it names and a keyword
-in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`.
+in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`, those that
+a single other command has in the `options.py` of its room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, option, read_options
+from calipers.support.options import Option, flag, option, read_options
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
@@ -29,6 +30,16 @@ def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
     from calipers.scores.calibration import read_all  # noqa: PLC0415 (loads Polars)
 
     return read_all(paths)
+
+
+def _parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, theirs = pair.partition("=")
+        if not (name and equals and theirs):
+            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
+        found[name.strip()] = theirs.strip()
+    return found
 
 
 def _choose_master(address: str | None) -> str | None:
@@ -63,6 +74,7 @@ class Options:
         "Read the record's FIELD from the data's NAME (repeatable).",
         group="input",
         metavar="FIELD=NAME",
+        parse=_parse_pairs,
         commands=(*_READING, "audit"),
     )
     source: str | None = option(
@@ -134,12 +146,8 @@ class Options:
         read=_choose_master,
         commands=_ON_SPARK,
     )
-    hash_inputs: bool = option(
-        False,  # noqa: FBT003 (the default)
-        "Hash inputs larger than 64 MiB too.",
-        group="input",
-        flag="--hash",
-        commands=("score",),
+    hash_inputs: bool = flag(
+        "Hash inputs larger than 64 MiB too.", group="input", flag="--hash", commands=("score",)
     )
     baseline: str = option(
         "T0",
@@ -156,7 +164,7 @@ class Options:
         above=0,
         below=1,
         fix="for example 0.95",
-        commands=_EVIDENCE,
+        commands=(*_EVIDENCE, "agree"),
     )
     cluster: str | None = option(
         None,
@@ -273,7 +281,16 @@ def _read_own_options() -> Mapping[str, Option]:
     return read_options(Options, "selection")
 
 
-def list_options(command: str) -> dict[str, Option]:
-    """Return the declared options of a command, by their Python keywords."""
+def list_options(command: str, own: type | None = None) -> dict[str, Option]:
+    """Return the declared options of a command, by their Python keywords.
+
+    Those that only this command has come first: the fields of the dataclass `own`.
+    """
+    first = {} if own is None else list_own_options(command, own)
     every = (*_read_own_options().values(), *list_metric_options().values())
-    return {each.keyword: each for each in every if command in each.commands}
+    return first | {each.keyword: each for each in every if command in each.commands}
+
+
+def list_own_options(command: str, own: type) -> dict[str, Option]:
+    """Return the options that a dataclass declares for one command, by their Python keywords."""
+    return {each.keyword: each for each in read_options(own, "statistics", (command,)).values()}

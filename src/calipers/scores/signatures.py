@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from calipers.records.reading import take_reading
 from calipers.scores.options import list_options
+from calipers.support.options import Option
+
+_PLACE = "        options: Listed below"  # of the others, in the docstring of a function
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def declare_signature(command: str) -> Callable[[F], F]:
+def declare_signature(command: str, own: type | None = None) -> Callable[[F], F]:
     """Give a function with `**options` the signature of a command's declared options.
 
-    `help(calipers.score)` and editors then show each with its default and what it does. Those that
-    say how files are read apply to whatever the function opens.
+    `help(calipers.score)` and editors then show each with its default and what it does: those that
+    the dataclass `own` declares among the arguments, the others below. Those that say how files are
+    read apply to whatever the function opens.
     """
 
     def decorate(function: F) -> F:
-        known = list_options(command).values()
+        known = list_options(command, own)
         signature = inspect.signature(function)
         function = cast("F", take_reading(function))
         plain = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
@@ -30,12 +34,19 @@ def declare_signature(command: str) -> Callable[[F], F]:
                 inspect.Parameter.KEYWORD_ONLY,
                 default=option.get_default(command),
             )
-            for option in known
+            for option in known.values()
         ]
         function.__signature__ = signature.replace(parameters=[*plain, *keywords])  # type: ignore[attr-defined]
-        lines = (f"        {option.keyword}: {option.help}" for option in known)
-        listed = "\n".join(("    Options:", *lines))
-        function.__doc__ = f"{function.__doc__ or ''}\n\n{listed}\n    "
+        function.__doc__ = _list_in(function.__doc__ or "", known.values(), list_options(command))
+        function.options = known  # type: ignore[attr-defined]
         return function
 
     return decorate
+
+
+def _list_in(text: str, known: Iterable[Option], shared: Mapping[str, Option]) -> str:
+    """Return a docstring with the options that it has of its own, and those it shares."""
+    lines = {each.keyword: f"        {each.keyword}: {each.help}\n" for each in known}
+    own = "".join(line for keyword, line in lines.items() if keyword not in shared)
+    below = "".join(line for keyword, line in lines.items() if keyword in shared)
+    return f"{text.replace(_PLACE, own + _PLACE, 1)}\n\n    Options:\n{below}    "

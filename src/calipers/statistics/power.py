@@ -23,8 +23,6 @@ from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired import as_finite
 from calipers.support.errors import DataError
 
-CORRELATION = 0.5  # Miller found 0.3 to 0.7 between the question scores of strong models
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -110,7 +108,7 @@ def estimate_difference_spread(
     return _make_spread(differences, within + other_within, noise)
 
 
-def assume_difference(score: Spread, *, correlation: float = CORRELATION) -> Spread:
+def assume_difference(score: Spread, *, correlation: float = 0.5) -> Spread:
     """Return the components of the difference to a planned system, assumed to vary like this one.
 
     `correlation` is that of the two systems' expected task scores. The default is the middle of

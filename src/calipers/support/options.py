@@ -19,7 +19,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 
 Group = Literal["input", "selection", "metrics", "statistics", "output"]
-Kind = Literal["whole", "number", "flag", "text", "choice", "path", "texts", "paths", "map", "any"]
+Several = Literal["texts", "paths", "wholes"]
+Kind = Literal["whole", "number", "flag", "text", "choice", "path", "map", "any"] | Several
 
 GROUPS: Mapping[str, str] = {
     "input": "Input",
@@ -37,6 +38,7 @@ EXPECTED: Mapping[str, str] = {
     "path": "a path",
     "texts": "a name or a list of names",
     "paths": "a path or a list of paths",
+    "wholes": "a list of whole numbers",
     "map": "a mapping of the record's fields to the data's names",
 }
 _KINDS: Mapping[Any, Kind] = {
@@ -48,6 +50,7 @@ _KINDS: Mapping[Any, Kind] = {
     tuple: "texts",
     Mapping: "map",
 }
+_SEVERAL: Mapping[str, Kind] = {"texts": "text", "paths": "path", "wholes": "whole"}
 _OPTION = "option"
 _FEW = 3  # choices that are all named where one is mistaken
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
@@ -72,6 +75,8 @@ class Option:
     commands: tuple[str, ...]
     choices: tuple[str, ...] = ()
     metavar: str | None = None
+    parse: Callable[[tuple[str, ...]], Any] | None = None  # from the command line's texts
+    bare: str | None = None  # the value of the flag on its own, where it may stand without one
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
@@ -152,6 +157,11 @@ def option(default: Any, text: str, **more: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
+def flag(text: str, **more: Any) -> Any:
+    """Return the dataclass field that declares an option that is either given or not."""
+    return option(False, text, **more)  # noqa: FBT003 (the default)
+
+
 @cache
 def read_options(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
     """Return the options that a dataclass declares, by the names of their fields."""
@@ -182,10 +192,20 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, str):
         return {}
     if get_origin(annotation) in (Union, UnionType):
-        [annotation] = [each for each in get_args(annotation) if each is not NoneType]
+        [one, *others] = [each for each in get_args(annotation) if each is not NoneType]
+        if others:
+            return {"kind": "any", "python": str(annotation)}
+        annotation = one
     if get_origin(annotation) is Literal:
         return {"kind": "choice", "choices": get_args(annotation)}
+    if annotation == tuple[int, ...]:
+        return {"kind": "wholes"}
     return {"kind": _KINDS.get(get_origin(annotation) or annotation, "any")}
+
+
+def split_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in texts of names with commas between them."""
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
 def find_option(name: Any, known: Iterable[Option]) -> Option | None:
@@ -203,11 +223,11 @@ def _convert_value(kind: Kind, value: Any) -> Any:
         if not isinstance(pairs, Mapping):
             raise TypeError
         return {_convert_value("text", k): _convert_value("text", v) for k, v in pairs.items()}
-    if kind in ("texts", "paths"):
+    if kind in _SEVERAL:
         given = [value] if isinstance(value, str | PathLike) else value
         if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
             raise TypeError
-        return tuple(_convert_value("text" if kind == "texts" else "path", each) for each in given)
+        return tuple(_convert_value(_SEVERAL[kind], each) for each in given)
     accepted, convert = _ACCEPTED[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "flag"):
         raise TypeError

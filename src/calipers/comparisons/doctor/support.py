@@ -10,7 +10,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import OUTCOME, SYSTEM, TASK, Facts, Outcomes
 from calipers.comparisons.doctor.results import Detectable, Support
-from calipers.comparisons.metric_power import Aim
+from calipers.comparisons.options import PowerOptions
 from calipers.comparisons.sizing import measure_power
 from calipers.metrics import catalogue, metric_named
 from calipers.metrics.declare.declaration import RUNS, Aggregate, is_met
@@ -79,7 +79,7 @@ def _find_detectable(outcome: Outcomes, share: float) -> Detectable:
     if len(sides) > 1 and sides[0].join(sides[1], on=METRIC_TASK, how="semi").height == 0:
         largest = means.sort(-pl.col(_COUNTED).cast(pl.Int64), SYSTEM)[SYSTEM][0]
         systems, sides = [largest], [_select_side(outcome.rows, largest)]
-    found = measure_power(metric, sides, Aim())
+    found = measure_power(metric, sides, PowerOptions())
     return Detectable(
         metric=outcome.metric,
         systems=tuple(systems),
