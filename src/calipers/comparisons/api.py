@@ -20,7 +20,7 @@ from calipers.scores.choices import read_options
 from calipers.scores.results import require_figures
 from calipers.scores.signatures import declare_signature
 from calipers.statistics.power import CORRELATION
-from calipers.support.arguments import as_names, as_path
+from calipers.support.arguments import as_names, as_path_if_any
 
 if TYPE_CHECKING:
     from calipers.scores.keywords import CompareKeywords, PowerKeywords, RankKeywords
@@ -60,11 +60,11 @@ def agree(
     0.5
     """
     where = Where(
-        raters=as_names(raters),
-        unit=as_names(unit),
+        raters=as_names("raters", raters, example='["human", "judge"]'),
+        unit=as_names("unit", unit, example='"id"'),
         rater_field=rater_field,
         value=value,
-        cluster=as_names(cluster),
+        cluster=as_names("cluster", cluster, example='"id"'),
     )
     return agree_data(data, where, level=level, confidence=confidence, seed=seed)
 
@@ -107,7 +107,7 @@ def compare(
         between=between,
         attribute=attribute,
         base_normalize=base_normalize,
-        flips=as_path(flips),
+        flips=as_path_if_any("flips", flips),
         margin=margin,
     )
     return compare_data(data, read_options("compare", options, data), asked)
