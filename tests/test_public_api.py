@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
+from calipers.judges.judged import sum_judgments
 from tests.files import write_lines
 
 ROWS = [
@@ -18,17 +19,17 @@ ROWS = [
 ]
 POLICY = {"thresholds": {"blocking": {"accuracy": 50}}}
 EXPORTED = """
-    Agreement Audit Calibrations CalipersError CaseWeights Chart Compared Converted DataError Diagnosis
-    EmptyError Explanation Finding GateResult Group Measured MissingExtraError PowerAnalysis Ranking
-    Report RunResult Score Timed UsageError __version__ agree audit_judges calibrate_judges compare
-    convert doctor explain gate judge_records limit_reading power rank read report run score timed
-    publish trace_svg
+    Agreement Audit Calibrations CalipersError CaseWeights Chart CheckKind Compared Converted DataError
+    Diagnosis EmptyError Explanation Finding FunctionSystem GateResult Group Measured MissingExtraError
+    PowerAnalysis Ranking Report Rubric RunResult Score Timed UsageError __version__ agree audit_judges
+    calibrate_judges compare convert doctor explain gate judge_records limit_reading load_plugin
+    log_reader metrics power publish rank read register report run score timed trace_svg
 """
 
 
 def test_the_exported_names() -> None:
     public: list[str] = vars(cal)["__all__"]
-    assert set(EXPORTED.split()) <= set(public), "a public name is gone"
+    assert sorted(public) == sorted(EXPORTED.split())
 
 
 def answer(record: dict[str, Any]) -> str:
@@ -38,7 +39,13 @@ def answer(record: dict[str, Any]) -> str:
 def results(folder: Path) -> dict[str, Any]:
     judgments = [{"judge": name, "passed": True, "weighted_score": 0.9} for name in "ab"]
     judged = [{"id": row["id"], "judgments": judgments} for row in ROWS]
+    judged_file = write_lines(folder / "judged.jsonl", judged)
+    people = [{"id": row["id"], "passed": n > 3} for n, row in enumerate(ROWS)]
+    human_file = write_lines(folder / "human.jsonl", people)
     return {
+        "Calibrations": cal.calibrate_judges(judged_file, human_file),
+        "JudgedFiles": sum_judgments(str(judged_file), [], bad_rows=0, interrupted=False),
+        "Group": cal.score(ROWS).groups[0],
         "Score": cal.score(ROWS),
         "Compared": cal.compare(ROWS, ROWS),
         "GateResult": cal.gate(ROWS, policy=POLICY),
@@ -110,12 +117,44 @@ def test_a_score_is_indexed_by_metric_and_group() -> None:
         lambda: cal.run("suite.yaml", tasks=[]),
         lambda: cal.agree(ROWS, raters=3),  # type: ignore[arg-type]
         lambda: cal.explain(5, ROWS),  # type: ignore[arg-type]
+        lambda: cal.doctor(5),
+        lambda: cal.convert(ROWS, 5),  # type: ignore[arg-type]
+        lambda: cal.load_plugin(5),  # type: ignore[arg-type]
+        lambda: cal.register(5),  # type: ignore[type-var]
+        lambda: cal.metrics.mean(5),  # type: ignore[arg-type]
+        lambda: cal.metrics.mean("x", name=5),  # type: ignore[arg-type]
+        lambda: cal.metrics.mean("x", range=5),  # type: ignore[arg-type]
+        lambda: cal.metrics.mean("x", range=("a", "b")),  # type: ignore[arg-type]
+        lambda: cal.CheckKind("loud", 5),  # type: ignore[arg-type]
+        lambda: cal.FunctionSystem("desk", 5),  # type: ignore[arg-type]
+        lambda: cal.log_reader("desk", read=5),  # type: ignore[arg-type]
+        lambda: cal.calibrate_judges(5, 5),  # type: ignore[arg-type]
+        lambda: cal.judge_records("a.jsonl", "b.jsonl"),  # type: ignore[call-arg]
+        lambda: cal.judge_records("a.jsonl", "b.jsonl", modle="x"),  # type: ignore[call-arg]
+        lambda: cal.publish(5, "otel"),  # type: ignore[arg-type]
+        lambda: cal.timed(5),  # type: ignore[call-overload]
+        lambda: cal.trace_svg(5),
     ],
 )
 def test_wrong_types_are_type_errors_with_words(call: Any) -> None:
     with pytest.raises(TypeError) as error:
         call()
     assert isinstance(error.value, cal.CalipersError)
+
+
+def test_a_rubric_with_a_mistake_says_what_is_wrong() -> None:
+    with pytest.raises(cal.UsageError, match="Rubric: question is missing"):
+        cal.Rubric(name="brevity")
+    with pytest.raises(cal.UsageError, match="quesion is not a known key\n  did you mean question"):
+        cal.Rubric(name="brevity", quesion="Is it short?")
+
+
+def test_a_run_prints_and_shows_in_a_notebook() -> None:
+    result = cal.run(answer, tasks=[{"id": "a", "input": "2 + 2", "target": "4"}], policy=POLICY)
+    for shown in (str(result), result.to_markdown(), result._repr_html_()):
+        assert "accuracy" in shown
+        assert "blocking" in shown  # the verdict
+        assert "1 of 1 calls" in shown
 
 
 def test_a_function_runs_on_tasks(tmp_path: Path) -> None:

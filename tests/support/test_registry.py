@@ -79,7 +79,7 @@ def test_names_are_words(name: str) -> None:
 
 
 def test_what_has_no_kind_is_refused_in_words() -> None:
-    with pytest.raises(TypeError, match=r"takes a metric, a log reader, .* not dict"):
+    with pytest.raises(TypeError, match=r"expected a metric, a log reader, .* not dict"):
         cal.register({})  # type: ignore[type-var]
 
 

@@ -165,19 +165,12 @@ def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -
 
 
 def _show(result: RunResult) -> None:
-    from calipers.reports.documents import make_document  # noqa: PLC0415 (loads renderers)
-    from calipers.reports.figures import strip_controls  # noqa: PLC0415
-    from calipers.reports.scores import as_percentages  # noqa: PLC0415
+    from calipers.reports.run import list_outcomes  # noqa: PLC0415 (loads renderers)
     from calipers.reports.terminal import show_document  # noqa: PLC0415
 
-    for part in (result.score, result.gate):
-        if part is not None:
-            document = make_document(part)
-            beside = part is result.score and result.gate is not None  # one form on one page
-            show_document(as_percentages(document) if beside else document, open_console())
-            click.echo()
-    if result.better is not None:
-        click.echo(f"{strip_controls(result.better.says)}\n")
+    for document in list_outcomes(result):
+        show_document(document, open_console())
+        click.echo()
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:

@@ -203,8 +203,3 @@ class Ranking(Printed, Tabular):
         from calipers.reports.charts.saving import save_charts  # noqa: PLC0415
 
         save_charts(self.charts(), Path(folder))
-
-    def _repr_html_(self) -> str:
-        from calipers.reports.notebook import render_ranking_figures  # noqa: PLC0415 (only notebooks)
-
-        return Printed._repr_html_(self) + render_ranking_figures(self)

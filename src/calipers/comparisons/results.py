@@ -197,8 +197,3 @@ class Compared(Printed, Tabular):
             for pair in (whole, *whole.groups):
                 names = {"base_name": pair.base, "candidate_name": pair.candidate, **pair.by}
                 yield from list_metric_rows(names, to_plain(pair.metrics))
-
-    def _repr_html_(self) -> str:
-        from calipers.reports.notebook import render_comparison_figures  # noqa: PLC0415 (only notebooks)
-
-        return Printed._repr_html_(self) + render_comparison_figures(self)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import as_path, ignore_progress
+from calipers.support.arguments import as_path_if_any, ignore_progress
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
@@ -59,8 +59,8 @@ def gate(
 
     asked = GateOptions(
         release=release,
-        against=as_path(against),
-        save_baseline=as_path(save_baseline),
+        against=as_path_if_any("against", against),
+        save_baseline=as_path_if_any("save_baseline", save_baseline),
         ratchet=ratchet,
     )
     chosen = read_options("gate", options, data, policy=policy)

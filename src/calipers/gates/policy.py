@@ -23,9 +23,9 @@ from calipers.metrics.checks.written import WrittenChecks, resolve_from
 from calipers.metrics.in_files import OwnMetric, declare_metrics
 from calipers.scores.choices import locate
 from calipers.scores.settings_block import MetricSettings
+from calipers.support.arguments import require_type
 from calipers.support.config.files import ConfigFile, read_config
 from calipers.support.config.models import StrictModel, refuse
-from calipers.support.errors import ArgumentTypeError
 
 EXAMPLE = "for example thresholds: {blocking: {accuracy: 90}}; calipers init writes a whole one"
 
@@ -183,11 +183,7 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
         return policy
     if isinstance(policy, Mapping):
         return _read_policy(ConfigFile("policy", policy), Path())
-    if not isinstance(policy, str | Path):
-        raise ArgumentTypeError(
-            f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
-            fix=EXAMPLE,
-        )
+    require_type("policy", policy, str | Path, expected="a file or a mapping", fix=EXAMPLE)
     folder = Path(policy).parent
     with resolve_from(folder):
         found = _read_policy(read_config(policy, example=EXAMPLE), folder)

@@ -15,7 +15,7 @@ from calipers.records.reading import take_reading
 from calipers.scores.calibration import Calibrations
 from calipers.scores.choices import read_options
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import refuse_renamed
+from calipers.support.arguments import as_files, refuse_renamed
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
@@ -76,8 +76,9 @@ def calibrate_judges(
     """
     from calipers.judges.calibrate import calibrate_files  # noqa: PLC0415
 
-    files = [[each] if isinstance(each, str | Path) else each for each in (judged, human)]
-    return calibrate_files(*files, confidence=confidence)
+    return calibrate_files(
+        as_files("judged", judged), as_files("human", human), confidence=confidence
+    )
 
 
 @declare_signature("audit")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from calipers.judges.models import Judgment
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.tabular import Tabular
+
+if TYPE_CHECKING:
+    import polars as pl
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cost_usd")
 
@@ -37,8 +41,8 @@ class PairCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedFiles:
-    """What judging came to."""
+class JudgedFiles(Tabular):
+    """What judging came to; as a table, the judged records."""
 
     output: str
     records: int
@@ -57,6 +61,17 @@ class JudgedFiles:
     spent: bool = False  # the budget does not allow another call
     notices: tuple[str, ...] = ()
     pairs: PairCounts | None = None  # where answers were compared in pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as Python values."""
+        failures = [{"count": count, "reason": reason} for count, reason in self.failures]
+        return asdict(self) | {"failures": failures}
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the judged records; where answers were compared, a row per pair."""
+        from calipers.records.api import read  # noqa: PLC0415 (only where they are asked for)
+
+        return read(self.output)
 
     @property
     def exit_code(self) -> int:

@@ -13,8 +13,9 @@ from calipers.judges.models import Pace
 from calipers.judges.pairwise import PREFERENCE, PairWork
 from calipers.judges.spec import JudgeSpec
 from calipers.metrics.cost.prices import Prices, read_prices
+from calipers.support.arguments import as_files, as_path
 from calipers.support.config.files import ConfigFile
-from calipers.support.errors import UsageError
+from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 
 _EXAMPLE = "--model openai:gpt-4o-mini"
 
@@ -52,6 +53,7 @@ def make_work(
     files: str | Path | Sequence[str | Path], output: str | Path, judging: Judging
 ) -> Work:
     """Return what to judge, by whom, and where the output goes."""
+    _check_keywords(judging)
     model = judging["model"]
     models = [model] if isinstance(model, str) else list(model)
     if judging.get("name") is not None and len(models) > 1:
@@ -69,9 +71,9 @@ def make_work(
     cache = judging.get("cache")
     kind = PairWork if judging.get("pairwise") else Work
     return kind(
-        files=[str(each) for each in ([files] if isinstance(files, str | Path) else files)],
+        files=[str(each) for each in as_files("files", files)],
         judges=judges,
-        output=Path(output),
+        output=as_path("output", output),
         pace=Pace(
             concurrency=judging.get("concurrency", 32),
             retries=judging.get("retries", 5),
@@ -84,6 +86,20 @@ def make_work(
         budget_usd=_read_positive(judging, "budget_usd", "for example 0.50"),
         budget_calls=_read_positive(judging, "budget_calls", "for example 1000"),
     )
+
+
+def _check_keywords(judging: Judging) -> None:
+    """Raise ArgumentTypeError for an unknown option, or if no model is named."""
+    known = Judging.__annotations__
+    for name in judging:
+        if name not in known:
+            raise ArgumentTypeError(
+                f"judge_records() has no option {name}", fix=nearest(name, known)
+            )
+    if "model" not in judging:
+        raise ArgumentTypeError(
+            "judge_records(): model is missing", fix='for example model="openai:gpt-4o-mini"'
+        )
 
 
 def _make_judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:

@@ -12,11 +12,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from calipers.judges.rubric_items import MarkedItem, NoSum, sum_weighted
-from calipers.support.config.files import read_config, shown
-from calipers.support.config.models import StrictModel, refuse
+from calipers.support.config.files import ConfigFile, read_config, shown
+from calipers.support.config.models import StrictModel, describe_first, refuse
 from calipers.support.errors import UsageError
 from calipers.support.registry import Registry, add_registry
 
@@ -87,6 +87,13 @@ class Rubric(StrictModel):
     scale: Text | None = Field(
         default=None, description="What the scale means; else the highest score is excellent."
     )
+
+    def __init__(self, **values: Any) -> None:
+        """Make a rubric in Python; a mistake in it is a UsageError, as in a file."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise describe_first(error, ConfigFile("Rubric", values), example=EXAMPLE) from None
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:

@@ -10,7 +10,12 @@ import polars as pl
 
 from calipers.records.convert import Converted, Progress, convert_data, open_whole, read_batches
 from calipers.records.reading import take_reading
-from calipers.support.arguments import as_path, ignore_progress, refuse_renamed
+from calipers.support.arguments import (
+    as_path,
+    as_path_if_any,
+    ignore_progress,
+    refuse_renamed,
+)
 
 
 @refuse_renamed
@@ -94,10 +99,10 @@ def convert(
         choose_master(spark_master)
     return convert_data(
         data,
-        Path(output),
+        as_path("output", output),
         field_map=map or {},
         skip_bad=on_bad == "skip",
-        bad_rows=as_path(bad_rows),
+        bad_rows=as_path_if_any("bad_rows", bad_rows),
         engine=engine,
         progress=progress,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from calipers.records.fields import BadValue
 from calipers.reports.traces.picture import draw_trace
+from calipers.support.arguments import require_type
 from calipers.support.errors import DataError, UsageError
 
 
@@ -31,6 +33,13 @@ def trace_svg(
     >>> trace_svg({"tool_calls": [{"tool_name": "search"}, {"tool_name": "write"}]})[:4]
     '<svg'
     """
+    require_type(
+        "trace",
+        trace,
+        Mapping | str,
+        expected="a mapping, or its JSON text",
+        fix='for example {"tool_calls": [{"tool_name": "search"}]}',
+    )
     if graph not in (None, "tools", "agents"):
         raise UsageError(f"no graph of a trace is called {graph}", fix="tools or agents")
     try:

@@ -21,6 +21,7 @@ _BUILDERS = {
     "Calibrations": ("calibration", "make_calibration_document"),
     "Diagnosis": ("doctor", "make_diagnosis_document"),
     "Explanation": ("catalogue", "make_explanation_document"),
+    "RunResult": ("run", "make_run_document"),
 }
 """The module and function for each class of results: only what is needed is loaded."""
 _RENDERERS = {
@@ -44,6 +45,13 @@ def render(result: Any, form: str) -> Any:
     """Return a result in a format: text, markdown, latex, html, csv, or a data frame."""
     notices = getattr(result, "notices", ()) if form in _WITH_NOTICES else ()
     return _load(_RENDERERS[form])((*make_document(result), *make_lines(notices, "note")))
+
+
+def render_in_notebook(result: Any) -> str:
+    """Return a result as HTML with its figures below it."""
+    html: str = render(result, "html")
+    figures: str = _load(("notebook", "render_figures"))(result)
+    return html + figures
 
 
 def show(result: Any, console: Console) -> None:

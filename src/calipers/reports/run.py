@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from math import floor, log10
 from typing import TYPE_CHECKING
 
+from calipers.reports.documents import make_document
 from calipers.reports.figures import NOTHING, format_figure, strip_controls
+from calipers.reports.scores import as_percentages
 from calipers.reports.table import Document, Table, make_columns, make_lines, make_rows
 from calipers.statistics.intervals import wilson
 
@@ -118,6 +120,24 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
     ):
         said.append("without max_tokens in settings there is no telling how long replies get")
     return (Table(columns=_ESTIMATE, rows=rows), *make_lines(said))
+
+
+def make_run_document(result: RunResult) -> Document:
+    """Return the score and the verdict of a run, then its counts and failures."""
+    outcome = (block for document in list_outcomes(result) for block in document)
+    return (*outcome, *make_lines([run_summary(result), *list_failures(result)]))
+
+
+def list_outcomes(result: RunResult) -> Iterator[Document]:
+    """Yield the score, the verdict, and which system is better, as far as a run has them."""
+    if result.score is not None:
+        document = make_document(result.score)
+        # Beside a verdict, ratios have its form: percent.
+        yield document if result.gate is None else as_percentages(document)
+    if result.gate is not None:
+        yield make_document(result.gate)
+    if result.better is not None:
+        yield make_lines([strip_controls(result.better.says)])
 
 
 def list_failures(result: RunResult) -> Iterator[str]:

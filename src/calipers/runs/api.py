@@ -12,7 +12,7 @@ from calipers.runs.report_data import SAMPLES, Report
 from calipers.scores.choices import read_options
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import ignore_progress
+from calipers.support.arguments import ignore_progress, require_type
 from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
@@ -151,11 +151,13 @@ def _refuse_for_merging(**others: Any) -> None:
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
     """Refuse what is not a suite file, and what such a file says itself."""
-    if not isinstance(suite, str | Path):
-        raise ArgumentTypeError(
-            f"run({suite!r}): expected a suite file or a function, not {type(suite).__name__}",
-            fix="calipers init writes a suite to start from",
-        )
+    require_type(
+        "suite",
+        suite,
+        str | Path,
+        expected="a suite file or a function",
+        fix="calipers init writes a suite to start from",
+    )
     for name, value in of_functions.items():
         if value is not None:
             raise ArgumentTypeError(

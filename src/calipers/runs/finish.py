@@ -25,6 +25,7 @@ from calipers.scores.options import Options
 from calipers.scores.read_once import read_once
 from calipers.scores.results import Score
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError, DataError
+from calipers.support.printing import Printed
 from calipers.support.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _COUNTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult(Tabular):
+class RunResult(Printed, Tabular):
     """What a run came to: counts over all runs of the folder, the score, the verdict."""
 
     folder: Path

@@ -11,8 +11,9 @@ from typing import Any
 
 from calipers.runs.preparing import Prepared, prepare_suite
 from calipers.runs.suite import EXAMPLE, Suite
+from calipers.support.arguments import require_type
 from calipers.support.config.files import ConfigFile
-from calipers.support.errors import ArgumentTypeError, UsageError
+from calipers.support.errors import UsageError
 
 _TASKS, _POLICY = "tasks.jsonl", "policy.json"
 _KEPT: list[TemporaryDirectory[str]] = []  # as long as this process runs
@@ -69,11 +70,13 @@ def _write_tasks(tasks: Any, base: Path) -> str:
         return tasks
     if isinstance(tasks, str | Path):
         return str(Path(tasks).resolve())
-    if not isinstance(tasks, list | tuple):
-        raise ArgumentTypeError(
-            f"tasks: expected a file or a list of records, not {type(tasks).__name__}",
-            fix='for example tasks=[{"id": "q1", "input": "2 + 2", "target": "4"}]',
-        )
+    require_type(
+        "tasks",
+        tasks,
+        list | tuple,
+        expected="a file or a list of records",
+        fix='for example tasks=[{"id": "q1", "input": "2 + 2", "target": "4"}]',
+    )
     records = [{"input": each} if isinstance(each, str) else each for each in tasks]
     try:
         lines = [json.dumps(each, allow_nan=False) for each in records]
@@ -86,10 +89,12 @@ def _write_tasks(tasks: Any, base: Path) -> str:
 def _write_policy(policy: Any, base: Path) -> str:
     if isinstance(policy, str | Path):
         return str(Path(policy).resolve())
-    if not isinstance(policy, Mapping):
-        raise ArgumentTypeError(
-            f"policy={policy!r}: expected a file or a mapping, not {type(policy).__name__}",
-            fix='for example policy={"thresholds": {"blocking": {"accuracy": 90}}}',
-        )
+    require_type(
+        "policy",
+        policy,
+        Mapping,
+        expected="a file or a mapping",
+        fix='for example policy={"thresholds": {"blocking": {"accuracy": 90}}}',
+    )
     (base / _POLICY).write_text(json.dumps(policy, default=str), encoding="utf-8")
     return _POLICY

@@ -68,7 +68,8 @@ def explain(
     >>> explain("accuracy", answers).groups[0].work
     '1 / 2'
     """
-    asked = read_options("explain", options, data, metrics=as_names(metric))
+    metrics = as_names("metric", metric, example='"accuracy"')
+    asked = read_options("explain", options, data, metrics=metrics)
     from calipers.scores.explain import explain_data  # noqa: PLC0415 (only where asked for)
 
     return explain_data(data, asked, rows=rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from calipers.scores.tier_results import BoundedValue
 from calipers.statistics.estimates import Corrected
 from calipers.support.errors import NotFoundError, nearest
 from calipers.support.strict_json import to_finite
+from calipers.support.tabular import Tabular, list_metric_rows
 
 ALL_FAILED = "every call failed"
 
@@ -104,7 +105,7 @@ class JudgedBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Tabular):
     """The records that share a key, and what was measured on them."""
 
     by: Mapping[str, Any]
@@ -173,6 +174,11 @@ class Group:
             **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
             **({} if self.flagged is None else {"flagged": self.flagged}),
         }
+
+    def _list_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row per metric, as the whole score has them."""
+        dumped = {name: measured.to_dict() for name, measured in self.metrics.items()}
+        return list_metric_rows(self.by, dumped)
 
     def _dump_statistics(self) -> dict[str, dict[str, Any] | None]:
         return {

@@ -210,11 +210,6 @@ class Score(Printed, Tabular):
             return {}
         return {name: why for name, why in left_out.items() if name in asked}
 
-    def _repr_html_(self) -> str:
-        from calipers.reports.notebook import render_score_figures  # noqa: PLC0415 (only in notebooks)
-
-        return Printed._repr_html_(self) + render_score_figures(self)
-
 
 def require_figures(what: str) -> None:
     """Raise MissingExtraError if the packages that draw are not installed."""

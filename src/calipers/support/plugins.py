@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from calipers.support.arguments import require_type
 from calipers.support.errors import CalipersError, UsageError
 from calipers.support.registry import add_thing
 
@@ -33,6 +34,7 @@ def load_plugin(path: str | Path) -> ModuleType:
 
     Raises UsageError with the file and the line where it fails.
     """
+    require_type("plug-in", path, str | Path, expected="a path", fix="name a file that ends in .py")
     return load_file(path, fix="fix the plug-in, or leave --plugin out")
 
 
@@ -50,7 +52,7 @@ def load_file(path: str | Path, *, fix: str) -> ModuleType:
     except CalipersError as error:
         raise UsageError(f"{_locate_error(file, error)}: {error.message}", fix=error.fix) from error
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise UsageError(f"{_locate_error(file, error)}: {said}", fix=fix) from error
     return _files[file]
 

@@ -36,7 +36,9 @@ class Printed:
         return str(self._render("text"))
 
     def _repr_html_(self) -> str:
-        return str(self._render("html"))
+        from calipers.reports.documents import render_in_notebook  # noqa: PLC0415 (loads renderers)
+
+        return render_in_notebook(self)
 
     def _render(self, form: str) -> Any:
         from calipers.reports.documents import render  # noqa: PLC0415 (loads renderers)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from calipers.support.errors import UsageError, nearest
+from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 
 
 class Named(Protocol):
@@ -97,9 +97,10 @@ def register(thing: N, *, replace: bool = False) -> N:
     definition of the same name raises UsageError with where the first comes from, unless `replace`
     is set; a thing of no kind that can be added raises TypeError.
 
-    >>> register(3)
+    >>> register(3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    TypeError: register takes a metric, a log reader, a system, a check or a rubric, not int
+    calipers.support.errors.ArgumentTypeError: register: expected a metric, ..., not int
+    ...
     """
     add_thing(thing, _find_caller(), replace=replace)
     return thing
@@ -109,9 +110,10 @@ def add_thing(thing: Named, origin: str, *, replace: bool = False) -> None:
     """Put a thing that comes from somewhere into the registry of its kind, as `register` does."""
     registry = next((_KINDS[kind] for kind in type(thing).__mro__ if kind in _KINDS), None)
     if registry is None:
-        raise TypeError(
-            "register takes a metric, a log reader, a system, a check or a rubric, "
-            f"not {type(thing).__name__}"
+        raise ArgumentTypeError(
+            "register: expected a metric, a log reader, a system, a check or a rubric, "
+            f"not {type(thing).__name__}",
+            fix="for example calipers.register(calipers.metrics.mean(…))",
         )
     registry.add(thing.name, thing, origin, replace=replace)
 

@@ -21,6 +21,8 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
+from calipers.support.arguments import require_callable
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -72,6 +74,7 @@ def timed(call: Callable[..., Any] | None = None) -> Any:
     """Return the callable made to return its value and its time, or a clock."""
     if call is None:
         return Clock()
+    require_callable("timed", call, fix="for example timed(answer)")
     if iscoroutinefunction(call) or iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
 
         @wraps(call)

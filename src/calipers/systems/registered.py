@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calipers.support.arguments import require_callable, require_type
 from calipers.support.registry import Registry, add_registry
 
 
@@ -17,6 +18,11 @@ class FunctionSystem:
 
     name: str
     function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        fix = 'for example FunctionSystem("desk", answer)'
+        require_type("FunctionSystem: name", self.name, str, expected="a text", fix=fix)
+        require_callable("FunctionSystem: function", self.function, fix=fix)
 
     @property
     def definition(self) -> Hashable:

@@ -24,7 +24,7 @@ from calipers.records.logs import log_notices
 from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.unfinished import explain_unfinished
-from calipers.support.errors import CalipersError
+from calipers.support.errors import ArgumentTypeError, CalipersError
 
 _SHOWN = 3  # systems with the same finding
 
@@ -59,6 +59,8 @@ def examine(
                 census.read(facts, len(read))
                 read.append(census)
                 files[-1] = census.file()
+        except ArgumentTypeError:  # no file at all
+            raise
         except CalipersError as error:
             why, fix = guess_contents(name, error)
             if files and not files[-1].format:

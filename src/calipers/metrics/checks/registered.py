@@ -14,6 +14,7 @@ import polars as pl
 
 from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.kinds import load_kinds
+from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import UsageError
 from calipers.support.registry import Registry, add_registry
 
@@ -38,6 +39,11 @@ class CheckKind:
     name: str
     holds: Holds
     says: str = "A user-defined check."
+
+    def __post_init__(self) -> None:
+        fix = 'for example CheckKind("shouts", lambda reply, value: reply.isupper() == value)'
+        require_type("CheckKind: name", self.name, str, expected="a text", fix=fix)
+        require_callable("CheckKind: holds", self.holds, fix=fix)
 
 
 class _CheckKinds(Registry[CheckKind]):

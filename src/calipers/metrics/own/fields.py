@@ -14,6 +14,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
 from calipers.records.fields import FIELDS, Kind
+from calipers.support.arguments import require_type
 from calipers.support.errors import UsageError
 
 Better = Literal["higher", "lower"] | None
@@ -57,6 +58,13 @@ class Measurable:
 
 def as_measurable(of: Of, name: str | None) -> Measurable:
     """Return what is measured; a metric of an expression or a function needs a name."""
+    require_type(
+        "metric",
+        of,
+        str | pl.Expr | Callable,
+        expected="a field, a Polars expression or a function",
+        fix='for example calipers.metrics.mean("politeness")',
+    )
     if isinstance(of, str):
         return _declare_field(check_field(of))
     if name is None:
@@ -65,9 +73,7 @@ def as_measurable(of: Of, name: str | None) -> Measurable:
         )
     if isinstance(of, pl.Expr):
         return _declare_expression(of, name)
-    if callable(of):
-        return _declare_function(of, name)
-    raise TypeError(f"a metric is of a field, an expression or a function, not {type(of).__name__}")
+    return _declare_function(of, name)
 
 
 @cache
@@ -151,6 +157,7 @@ def name_of(name: str | None, statistic: str, measured: Measurable) -> str:
     """Return the metric's name, or raise UsageError for one that cannot be written."""
     if name is None:
         return f"{statistic}({measured.text})"
+    require_type("name", name, str, expected="a text", fix='for example "politeness_mean"')
     if not (_NAME.fullmatch(name) or SCORE.fullmatch(name) or WRITTEN.fullmatch(name)):
         raise UsageError(
             f"{name[:60]!r} is not a name of a metric",
@@ -166,6 +173,12 @@ def choose_range(name: str, given: Range | None, of: Of) -> Range:
         if known is None:
             return (-inf, inf)
         return (0.0, 1.0) if known.kind is Kind.BOOLEAN else (known.low, known.high)
+    fix = "for example range=(0, 1)"
+    require_type(f"{name}: range", given, tuple | list, expected="a pair of numbers", fix=fix)
+    if len(given) != 2:  # noqa: PLR2004
+        raise UsageError(f"{name}: range has {len(given)} numbers, not two", fix=fix)
+    for each in given:
+        require_type(f"{name}: range", each, int | float, expected="a pair of numbers", fix=fix)
     low, high = (float(each) for each in given)
     if not low < high:
         raise UsageError(f"{name}: the range [{low:g}, {high:g}] is empty", fix="[0, 1], say")

@@ -13,6 +13,7 @@ from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.completing import list_inputs
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
+from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import DataError
 from calipers.support.registry import Registry, add_registry
 
@@ -64,6 +65,10 @@ def log_reader(
         read: The records in the file of that path, as dicts with the record's fields.
         suffixes: Endings of file names, such as ".mylog", that are enough to tell.
     """
+    fix = 'for example log_reader("deskbot", fits=is_log, read=read_log)'
+    require_type("log_reader: name", name, str, expected="a text", fix=fix)
+    require_callable("log_reader: fits", fits, fix=fix)
+    require_callable("log_reader: read", read, fix=fix)
     return LogReader(
         name=name,
         fits=fits,

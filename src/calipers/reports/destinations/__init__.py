@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from calipers.support.arguments import require_type
 from calipers.support.errors import UsageError, nearest, require_extra
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def publish(score: Score, to: str | Iterable[str]) -> tuple[str, ...]:
     Raises:
         UsageError: A destination is not known, or did not take the score.
     """
+    from calipers.scores.results import Score  # noqa: PLC0415 (`--to` is read before any work)
+
+    fix = "for example publish(calipers.score(data), to=…)"
+    require_type("publish", score, Score, expected="a Score", fix=fix)
     found = [read_destination(each) for each in ([to] if isinstance(to, str) else to)]
     return send_all(score, found)
 

@@ -1,6 +1,6 @@
-"""Strict models of configuration: unknown keys are refused, and every complaint says the way out.
+"""Strict models of configuration: unknown keys are refused, and every error says how to fix it.
 
-A model's own checks raise `refused(...)`; what pydantic itself finds is put into our words here.
+A model's own checks call `refuse`; what pydantic itself finds is reworded here.
 """
 
 from __future__ import annotations
@@ -55,18 +55,25 @@ class StrictModel(BaseModel):
         if not isinstance(config.value, Mapping):
             what = "it is empty" if config.value is None else "no mapping of keys to values"
             raise UsageError(f"{config.source}: {what}", fix=example)
-        try:
-            return cls.model_validate(dict(config.value))
+        model = cls.__new__(cls)
+        try:  # as `__init__` does, which a subclass may have of its own for users of Python
+            cls.__pydantic_validator__.validate_python(dict(config.value), self_instance=model)
         except ValidationError as error:
-            details = error.errors(include_url=False, include_input=False)
-            first = min(details, key=lambda each: config.lines.get(_find_place(each), 0))
-            raise _describe_error(first, config, example) from None
+            raise describe_first(error, config, example=example) from None
+        return model
 
 
 def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn:
     """Refuse a value from within a model; `at` leads from there to what is wrong."""
     # The text is a template to pydantic: what users wrote goes in as a value.
     raise PydanticCustomError(_REFUSED, "{message}", {"message": message, "fix": fix, "at": at})
+
+
+def describe_first(error: ValidationError, config: ConfigFile, *, example: str) -> UsageError:
+    """Return the first problem that pydantic found in a file, in our words and with its line."""
+    details = error.errors(include_url=False, include_input=False)
+    first = min(details, key=lambda each: config.lines.get(_find_place(each), 0))
+    return _describe_error(first, config, example)
 
 
 def make_usage_error(
