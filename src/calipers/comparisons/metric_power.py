@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from calipers.statistics.power import CORRELATION, Components, PowerPlan, Spread
 from calipers.support.errors import UsageError, check_confidence
+from calipers.support.quick_dataclasses import dataclass
 
 REPEATS = (1, 2, 4, 8, 16)
 NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from calipers.statistics.paired_tasks import compare_tasks
 from calipers.statistics.simultaneous import MaxT
 from calipers.statistics.task_means import covariance_of_means
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 Better = Literal["higher", "lower"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -37,6 +37,7 @@ from calipers.scores.tasks import (
 )
 from calipers.statistics.paired import holm
 from calipers.support.errors import EmptyError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _TWO = 2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from calipers.judges.models import Judgment
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.quick_dataclasses import dataclass
 
 COUNTED = ("prompt_tokens", "completion_tokens", "cost_usd")
 

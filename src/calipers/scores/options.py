@@ -5,7 +5,7 @@ in Python (`support/options.py`). Those of metrics are in `metrics/declare/setti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
 from calipers.support.options import Option, option, read_options
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan

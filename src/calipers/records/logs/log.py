@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from calipers.records.completing import list_inputs
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.registry import Registry, add_registry
 
 Record = dict[str, Any]
