@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Protocol, get_args
@@ -19,6 +18,7 @@ from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__

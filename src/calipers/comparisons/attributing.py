@@ -9,7 +9,7 @@ answers change (model), the candidate's own scores come back (scorer), and its o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import polars as pl
@@ -19,6 +19,7 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, measure_tasks, read_tasks
+from calipers.support.quick_dataclasses import dataclass
 
 _SCORED = "correct"
 _NOWHERE = "\0"  # a name that no field has: the recorded scores are not read

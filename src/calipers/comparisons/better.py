@@ -7,10 +7,10 @@ its mean is above one half, and that it is below. Tasks come in an order that wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds
+from calipers.support.quick_dataclasses import dataclass
 
 SCHEMA = "calipers.better/1"
 Evidence = Literal["interval", "point"]

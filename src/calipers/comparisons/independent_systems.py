@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -27,6 +26,7 @@ from calipers.statistics.simultaneous import MaxT
 from calipers.statistics.task_means import covariance_of_means
 from calipers.statistics.unpaired import compare_unpaired
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _FEWEST = 2
 

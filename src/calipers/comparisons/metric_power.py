@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from calipers.statistics.power import Components, PowerPlan, Spread
+from calipers.support.quick_dataclasses import dataclass
 
 NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 

@@ -4,12 +4,12 @@ A field that `option` makes is an option of the command line and a keyword in Py
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from calipers.support.errors import UsageError
 from calipers.support.options import flag, option, split_names
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

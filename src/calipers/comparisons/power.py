@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -30,6 +30,7 @@ from calipers.scores.tasks import (
 )
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError, UsageError
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, keep_scalars, list_metric_rows
 from calipers.support.version import __version__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from calipers.statistics.paired import Difference
 from calipers.statistics.ranking import rank_bounds, ranks, share_letters
 from calipers.statistics.simultaneous import MaxT
 from calipers.statistics.task_means import mean_interval
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
 from calipers.scores.tasks import SOURCE, TELL_SYSTEMS_APART, TaskRows, read_tasks, settle_metric
 from calipers.support.errors import EmptyError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 FILE = "file"  # what tells systems apart where no field does, or where it is asked for
 MAIN_METRICS = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")

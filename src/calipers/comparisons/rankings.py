@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.scores.results import require_figures
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from calipers.comparisons.options import AgreeOptions
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.statistics.arrays import Floats, Whole
 from calipers.support.errors import DataError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 JUDGMENTS = "judgments"
 JUDGED_VALUE = "weighted_score"

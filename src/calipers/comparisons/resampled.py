@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, select_counted
 from calipers.statistics.bootstrap import draw_weights
 from calipers.statistics.intervals import t_quantile
+from calipers.support.quick_dataclasses import dataclass
 
 RESAMPLES = 2_000
 RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, Literal, Self
 
 from calipers.statistics.unpaired import KruskalWallis
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from calipers.scores.options import Options
 from calipers.scores.tasks import SQUARES, VALUE, measure_tasks
 from calipers.statistics.paired_tasks import PairedTasks
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _NAMED = 6  # systems in a notice
 _FEWEST = 2

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -27,6 +26,7 @@ from calipers.records.logs import log_at
 from calipers.records.parquet_folder import list_parts
 from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 MOST = 5_000  # entries; a folder of more is not one of results
 MOST_FOLDERS = 20_000  # that are looked into, should somebody start in a home folder

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from calipers.records.jsonl import JsonLinesChunk
 from calipers.records.sources import Batch, Chunk, UnusualRows
+from calipers.support.quick_dataclasses import dataclass
 
 FEW = 200  # rows: more than a page shows
 _MOST_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from urllib.parse import urlencode
@@ -19,6 +19,7 @@ import polars as pl
 
 from calipers.dashboard.index import Index, classify
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 NONE = "(none)"
 OPERATORS = {"=": "is", "!=": "is not", ">=": "at least", "<=": "at most", "~=": "contains"}

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import polars as pl
 
 from calipers.dashboard.cache_folder import META
+from calipers.support.quick_dataclasses import dataclass
 
 HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest time go first
 _CELL_BYTES = 12  # of a column in memory, about

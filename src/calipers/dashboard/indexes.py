@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import inf
 from pathlib import Path
@@ -25,6 +25,7 @@ from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings
 from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import CalipersError, DataError, UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
 _MOST_WAITS = 3  # so long for the first records of a large one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Chunk, Source, Wanted, open_sources
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import stage_file, write_whole
 
 SYSTEMS = ("model", "tier")  # the fields that tell systems apart

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from calipers.dashboard.catalog import Entry
 from calipers.records.result_folder import MANIFEST, RECORDS, count_planned, read_stored
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.tally import Tally
 
 _LOCK = ".lock"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
 from calipers.metrics.reasoning.equation_values import Verdict
 from calipers.metrics.reasoning.equations import find_equations
+from calipers.support.quick_dataclasses import dataclass
 
 LONGEST = 50_000  # characters that a page shows of a text
 

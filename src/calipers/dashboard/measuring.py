@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from calipers.records.columns import conform_columns
 from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
+from calipers.support.quick_dataclasses import dataclass
 
 
 class IndexedRecords:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from calipers.dashboard.filters import Query, check_column, mask
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.search import Search
+from calipers.support.quick_dataclasses import dataclass
 
 PAGE_ROWS = 50
 SEARCH_SECONDS = 0.15  # of one request; the page asks for the rest by itself

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 from typing import Any
+
+from calipers.support.quick_dataclasses import dataclass
 
 MOST = 400  # steps that are shown
 

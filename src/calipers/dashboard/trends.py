@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 
@@ -15,6 +14,7 @@ from calipers.records.result_folder import read_run_time
 from calipers.reports.figures import group_name
 from calipers.reports.table import ABSENT, Cell, Column, Table, estimate_cell, make_rows
 from calipers.scores.results import Measured
+from calipers.support.quick_dataclasses import dataclass
 
 MOST_RUNS = 100  # the newest
 MOST_SYSTEMS = 20

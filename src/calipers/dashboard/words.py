@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from calipers.support.quick_dataclasses import dataclass
 
 MOST_WORDS = 4_000  # of both texts; beyond it the work would grow too fast
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")

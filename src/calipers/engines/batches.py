@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from calipers.engines.plan import Plan
 from calipers.records.fields import BadValue
 from calipers.records.sources import CHECK, BadRow, Chunk, UnusualRows
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

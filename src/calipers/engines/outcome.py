@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
@@ -13,6 +13,7 @@ from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.sources import BadRow
 from calipers.statistics.intervals import Interval
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.item_counts import Items

@@ -7,7 +7,6 @@ its runs pass and some fail; whether a run passed is its `passed`, or `correct` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from math import inf
 
 import narwhals as nw
@@ -29,6 +28,7 @@ from calipers.metrics.cost.tiers import (
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.scenarios.passing import passed
+from calipers.support.quick_dataclasses import dataclass
 
 ID = "id"
 TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"

@@ -7,7 +7,7 @@ task, and a narrow column per feature. No text of the input is left in it, excep
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 import polars as pl
@@ -38,6 +38,7 @@ from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
 from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.paths import find_column
+from calipers.support.quick_dataclasses import dataclass
 
 FAILED = "_failed"  # a failed call that is in no metric
 FAILURE = "_failure"  # a failed call that counts as a failure (--errors fail)

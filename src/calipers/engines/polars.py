@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -60,6 +60,7 @@ from calipers.metrics.declare.declaration import (
     Step,
 )
 from calipers.records.sources import Source, Wanted
+from calipers.support.quick_dataclasses import dataclass
 
 _REPEATED = "_repeated"
 

@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,6 +20,7 @@ from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sources import Chunk, Source, Wanted
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.resampling import Resampled

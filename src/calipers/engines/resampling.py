@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 from zlib import crc32
 
@@ -38,6 +38,7 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.statistics.bootstrap import Seed, bca, count_blocks, draw_block, explain_too_few
 from calipers.statistics.intervals import Interval
+from calipers.support.quick_dataclasses import dataclass
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

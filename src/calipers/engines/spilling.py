@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
 import polars as pl
 
 from calipers.metrics.declare.declaration import TASK
+from calipers.support.quick_dataclasses import dataclass
 
 SPILL_BYTES = 64 << 20  # of a part, before it is shrunk
 KEPT_BYTES = 96 << 20  # of parts in memory, shrunk; the others are in files

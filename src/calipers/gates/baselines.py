@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -14,6 +14,7 @@ from calipers.gates.result import LISTED, Changes, Ids
 from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
 from calipers.metrics.declare.declaration import Feature
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import dump_strict
 from calipers.support.version import __version__
 from calipers.support.whole_files import write_whole

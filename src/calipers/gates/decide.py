@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -32,6 +32,7 @@ from calipers.scores.options import Options
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 ACCURACY = "accuracy"
 

@@ -5,8 +5,6 @@ A quantile is good enough where the share of rows that are is: its check is one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from calipers.gates.baselines import RecordedGroup
@@ -15,6 +13,7 @@ from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.metrics.judged.who import list_judged_parts
 from calipers.metrics.scenarios.passing import ADVERSARIAL
 from calipers.metrics.thresholds import Threshold
+from calipers.support.quick_dataclasses import dataclass
 
 CORRECTED = "decided without the judge's error"
 NO_MEAN = "no mean over calls of values between 0 and 1"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from calipers.support.quick_dataclasses import dataclass
 
 By = tuple[tuple[str, Any], ...]
 

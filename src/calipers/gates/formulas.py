@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from math import inf, isnan
 from operator import add, mul, sub, truediv
@@ -19,6 +18,7 @@ from typing import Any
 
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 MAX_CHARACTERS = 2000
 MAX_TOKENS = 400

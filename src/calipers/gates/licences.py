@@ -8,7 +8,7 @@ not hold for the records that the calibration was made from.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from math import floor, inf
 from typing import Any
@@ -28,6 +28,7 @@ from calipers.scores.calibration import (
 )
 from calipers.scores.results import JudgedBy
 from calipers.statistics.estimates import Estimate
+from calipers.support.quick_dataclasses import dataclass
 
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9

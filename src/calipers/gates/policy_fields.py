@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
@@ -11,6 +10,7 @@ from pydantic import Field, PlainValidator
 from calipers.gates import policy_values as values
 from calipers.gates.policy_values import ALIASES, RISKS, Rule
 from calipers.metrics import catalogue
+from calipers.support.quick_dataclasses import dataclass
 
 Schema = dict[str, Any]
 

@@ -7,7 +7,6 @@ in every table and is passed over.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeVar, get_args
 
@@ -18,6 +17,7 @@ from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 Risk = Literal["critical", "high", "medium", "low"]
 RISKS: tuple[Risk, ...] = get_args(Risk)

@@ -9,7 +9,7 @@ it passes with any margin from 0 on: the same records again are no regression.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import ceil, hypot
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from calipers.metrics.declare.pairs import pair_scale
 from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
+from calipers.support.quick_dataclasses import dataclass
 
 BASELINE: Literal["baseline"] = "baseline"
 NO_TASKS = "no task in common with the baseline, so the change cannot be tested"

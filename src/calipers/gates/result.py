@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from calipers.gates.early import Early, Standing
@@ -14,6 +14,7 @@ from calipers.metrics.thresholds import Scale, Threshold
 from calipers.scores.results import Input
 from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__

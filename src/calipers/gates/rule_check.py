@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from calipers.gates.verdicts import (
 from calipers.metrics.thresholds import Threshold
 from calipers.scores.calibration import Calibration
 from calipers.scores.results import JudgedBy, Measured
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calipers.statistics.arrays import Floats
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

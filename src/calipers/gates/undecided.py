@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calipers.metrics.judged.who import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.result import Check

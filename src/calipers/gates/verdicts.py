@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, sqrt
 from typing import Literal
 
 from calipers.metrics.thresholds import Threshold
 from calipers.statistics.intervals import exact_share, normal_quantile
 from calipers.statistics.power import count_tasks_to_decide
+from calipers.support.quick_dataclasses import dataclass
 
 Evidence = Literal["point", "interval"]
 Verdict = Literal["pass", "fail", "warn", "inconclusive"]

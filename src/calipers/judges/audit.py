@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from calipers.scores.results import Measured
 from calipers.statistics.estimates import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -53,6 +52,7 @@ from calipers.statistics.arrays import Floats
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _GROUP = "_group"
 _MOST_IN_PAIRS = 20  # judges: 190 pairs

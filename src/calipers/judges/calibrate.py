@@ -8,7 +8,7 @@ judges of a panel, which is calibrated beside its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -48,6 +48,7 @@ from calipers.statistics.correlation import spearman
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
 from calipers.support.errors import DataError, UsageError, check_confidence
+from calipers.support.quick_dataclasses import dataclass
 
 _TELLS_APART = ("model", "tier", "run")
 _SCORES = ("weighted_score", "overall_score")

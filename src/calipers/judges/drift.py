@@ -7,7 +7,7 @@ answers differs only by the judge: its rubric, its model, or chance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from calipers.records.tasks import read_records
 from calipers.scores.options import Options
 from calipers.statistics.paired import compare_paired, holm
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _VALUES = ("weighted_score", "overall_score", "passed")
 _LEAST = 2  # judgments in both runs

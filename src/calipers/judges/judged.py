@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calipers.judges.models import Judgment
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 
 if TYPE_CHECKING:

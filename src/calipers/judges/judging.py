@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from calipers.judges.spec import JudgeSpec
 from calipers.records.tasks import read_records
 from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import PRIVATE, stage_file
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal, encode_record

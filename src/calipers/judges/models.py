@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from calipers.judges.answers import BadAnswer, JudgeAnswer, NoAnswer, read_answer
@@ -12,6 +11,7 @@ from calipers.judges.cache import JudgmentCache
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, Reply

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from itertools import pairwise as neighbours
 from pathlib import Path
@@ -23,6 +23,7 @@ from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Criterion, Reads, Rubric
 from calipers.records.tasks import read_records
 from calipers.support.errors import DataError, UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 PREFERENCE = "preference"
 SIDES = ("a", "b")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from calipers.scores.results import Measured
 from calipers.statistics.arrays import Floats
 from calipers.statistics.influence import Sampling
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _SIDES = (("a", "b"), ("model_a", "model_b"))  # ours, and as arenas write them
 _WINNERS = {"model_a": "a", "model_b": "b", "tie (bothbad)": "tie", "draw": "tie"}

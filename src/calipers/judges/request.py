@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from calipers.judges.injection import find_flags
 from calipers.judges.planning import summarize_trace
 from calipers.judges.rubrics import Reads, Rubric
+from calipers.support.quick_dataclasses import dataclass
 
 NOT_APPLICABLE = "N/A"
 _FENCE = 16  # hexadecimal digits

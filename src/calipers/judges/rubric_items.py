@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from math import fsum
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from calipers.records.fields import BadValue, Field, Kind
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 _FEWEST_DECIMALS = 2  # 0.9 is how a program writes 0.90

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,6 +28,7 @@ from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
 from calipers.scores.options import Options
 from calipers.support.config.files import shown
 from calipers.support.errors import DataError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 JUDGMENTS, RUBRIC = "judgments", "rubric"
 RECORD, JUDGE, PASSED, SCORE = "record", "judge", "passed", "weighted_score"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal, get_args
@@ -21,6 +20,7 @@ from typing import Any, Literal, get_args
 from calipers.metrics import Metric
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from calipers.records.fields import Field, Kind, find_field
 from calipers.records.paths import find_column
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

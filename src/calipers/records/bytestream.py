@@ -12,7 +12,6 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,6 +19,7 @@ from typing import IO, Any, cast
 from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 _PEEK = 1 << 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 
 Progress = Callable[[float], None]

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 import polars as pl
 
 from calipers.support.late import is_numpy_scalar
+from calipers.support.quick_dataclasses import dataclass
 
 PROB_CORRECT = "prob_correct"  # a probability, or an object of several with names
 _SHOWN = 60  # characters of a bad value in a message

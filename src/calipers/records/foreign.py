@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from shlex import quote
 
 from calipers.records.fields import FIELDS
+from calipers.support.quick_dataclasses import dataclass
 
 _SUGGESTED = 6  # fields to map at most
 _CLOSE = 0.8

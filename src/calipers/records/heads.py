@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calipers.records.bytestream import UNREADABLE, decompress, refuse_bomb
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _HEAD = 4 << 20
 _PACKED = (".gz", ".zst", ".zstd")

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from math import nan
 from pathlib import Path
@@ -37,6 +36,7 @@ from calipers.records.paths import merge_structs, read_struct
 from calipers.records.rows import Numbered, check_rows, find_scalar_types, select_telling
 from calipers.records.trace_shape import AS_READ
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _SNIFF_ROWS = 200
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, isfinite
 
 from calipers.support.errors import DataError, UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 BLOCK_BYTES = 16 << 20  # what is read at a time, whatever the limits are
 FREE_EXPANSION = 256 << 20  # a compressed file may always expand to this many bytes

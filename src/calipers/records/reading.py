@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,7 +7,6 @@ message names the row and the field, and no value is bent by a faster parser.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
@@ -22,6 +21,7 @@ from calipers.records.tool_map import read_tool_map
 from calipers.records.trace_shape import read_trace
 from calipers.records.usage import read_usage
 from calipers.support.late import is_numpy_scalar
+from calipers.support.quick_dataclasses import dataclass
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +20,7 @@ import polars as pl
 from calipers.records.sources import BadRow
 from calipers.support.errors import UsageError
 from calipers.support.json_lines import write_lines
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import stage_file
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")

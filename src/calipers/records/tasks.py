@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite, isnan
 from pathlib import Path
@@ -20,6 +19,7 @@ from calipers.records.scenario_files import list_scenarios, read_scenario
 from calipers.records.sources import BadRow, Source, Wanted, open_sources
 from calipers.records.tables import SourceTable
 from calipers.support.errors import DataError, EmptyError
+from calipers.support.quick_dataclasses import dataclass
 
 Task = Mapping[str, Any]
 

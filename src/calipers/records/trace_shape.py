@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from calipers.records.fields import BadValue, Number
+from calipers.support.quick_dataclasses import dataclass
 
 _SHOWN = 60  # characters of a name or a number in a message
 _EXACT_WHOLE = 2**63

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
@@ -20,6 +19,7 @@ from calipers.reports.ranking import MAIN, describe_best, make_sentence
 from calipers.reports.remarks import list_frontier
 from calipers.reports.tiers import describe_tiers, select_groups
 from calipers.runs.report_data import NOT_RANKED
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult

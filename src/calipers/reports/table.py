@@ -8,10 +8,11 @@ is added to a table is in all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from calipers.reports.figures import NOTHING, PLAIN, Form, split_figure, strip_controls
+from calipers.support.quick_dataclasses import dataclass
 
 Tone = Literal["", "pass", "fail", "warn", "inconclusive", "incomplete", "gain", "loss", "quiet"]
 Kind = Literal["key", "text", "figure", "tag", "words", "unit", "lane"]

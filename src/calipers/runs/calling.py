@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -16,6 +15,7 @@ from calipers.runs.schedule import CallChooser
 from calipers.runs.state import DONE, FAILED, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.batches.model import MOST
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from calipers.scores.read_once import read_once
 from calipers.scores.results import Score
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError, DataError
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 
 if TYPE_CHECKING:

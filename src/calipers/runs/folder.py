@@ -7,13 +7,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calipers.records.result_folder import BETTER, GATE, MANIFEST, REPORT, SCORE, make_stamp
 from calipers.runs.manifest import SCHEMA
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import write_whole
 from calipers.systems import journal
 from calipers.systems.batches import ledger

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from calipers.runs.run_manifest import REPLACED, SPENT
 from calipers.runs.sharding import Shard
 from calipers.runs.state import read_key
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import stage_file
 from calipers.systems.journal import Journal, encode_record
 

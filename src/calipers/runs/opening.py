@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from calipers.runs.suite import Suite
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
 from calipers.support.functions import Function, load_object
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.agents.system import AgentSystem, is_agent, make_error
 from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached

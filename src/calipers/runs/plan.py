@@ -7,7 +7,6 @@ passes over the tasks. The number stands for the call wherever one is kept in mi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from calipers.records.tasks import Task, Tasks
@@ -15,6 +14,7 @@ from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
 from calipers.runs.users import list_texts, make_role
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call

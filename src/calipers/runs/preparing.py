@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -28,6 +28,7 @@ from calipers.runs.until_decided import UntilDecided, plan_until_decided
 from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.pricing import Pricing
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, require_extra
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 from calipers.support.whole_files import write_whole
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from calipers.records.tasks import Tasks
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _WRITTEN = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
 _EXAMPLE = "for example --shard 2/8, the second of eight"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ from calipers.statistics.correction import Moments, Verdicts
 from calipers.statistics.estimates import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 

@@ -7,7 +7,7 @@ the suite of the run that the records are of, the policy, the flags or keywords.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from calipers.support.arguments import RENAMED
 from calipers.support.config.files import shown
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 from calipers.support.options import Option, find_option
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -29,6 +29,7 @@ from calipers.scores.variances import JUDGMENTS, is_judged, judge_noise, split_b
 from calipers.statistics.power import Components
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from calipers.scores.tier_results import BoundedValue
 from calipers.statistics.estimates import Corrected
 from calipers.support.errors import NotFoundError, nearest
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_finite
 from calipers.support.tabular import Tabular, list_metric_rows
 

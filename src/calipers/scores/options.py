@@ -6,7 +6,7 @@ a single other command has in the `options.py` of its room.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
 from calipers.support.errors import UsageError, nearest
 from calipers.support.options import Option, flag, option, read_options
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
 from calipers.scores.results import Input, Score
 from calipers.scores.score import Progress, assemble_score, list_inputs, list_seen, make_plan
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.outcome import Outcome

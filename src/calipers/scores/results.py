@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from calipers.support.errors import (
     require_extra,
 )
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 VALUE = "value"
 SQUARES = "squares"  # of the runs of a task, around their mean

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from calipers.engines.item_counts import Items
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_finite
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -18,6 +18,7 @@ from calipers.scores.tier_results import TierTest
 from calipers.statistics.paired import estimate_mean, holm, student
 from calipers.statistics.sign_flips import permute_signs
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
+from calipers.support.quick_dataclasses import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ marks at which it has grown so far are those that the mean lies above: a confide
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import log
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics.arrays import Floats
+from calipers.support.quick_dataclasses import dataclass
 
 # Denser near 0, for marks that are close to the mean.
 _FRACTIONS: Floats = (np.arange(1, 11) / 10.1) ** 2

@@ -13,12 +13,11 @@ covariance, Liang & Zeger 1986, Biometrika 73, 13).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calipers.statistics.arrays import Floats, Whole
+from calipers.support.quick_dataclasses import dataclass
 
 _STEPS = 200
 _CLOSE = 1e-12

@@ -6,9 +6,10 @@ needed, Σ share², Σ share³ and Σ share⁴, and these add up over parts of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+
+from calipers.support.quick_dataclasses import dataclass
 
 _LEAST_LEFT = 1e-9  # of the variance, where one cluster is nearly all there is
 _FEWEST = 2  # clusters: one alone says nothing of how far the next may lie

@@ -11,7 +11,7 @@ Two ways, each with an interval that is wider by what the correction itself is u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -21,6 +21,7 @@ from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.estimates import Corrected
 from calipers.statistics.influence import spread
 from calipers.statistics.intervals import count_worth, normal_quantile
+from calipers.support.quick_dataclasses import dataclass
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding

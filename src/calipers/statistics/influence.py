@@ -10,7 +10,7 @@ few units, rare labels, raters who agree as by chance.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import atanh, tanh
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from calipers.statistics.arrays import Floats, Whole, sum_clusters
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-12
 

@@ -7,12 +7,12 @@ Clusters are given as `Clusters`, or as a bare number where all are of one size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, floor, hypot, inf, isfinite, sqrt
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
 _TWO = 2  # clusters, the fewest that tell how far they lie apart

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from calipers.statistics.arrays import Floats, Labels, sum_clusters
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
 from calipers.statistics.sign_flips import EXACT, permute_signs
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
 

@@ -12,13 +12,13 @@ least that of the permutation test which deals the runs of each task out again t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats
+from calipers.support.quick_dataclasses import dataclass
 
 _MOST_UNSEEN = 2.0
 _NEARLY_ALL = 0.9  # tasks that differ alike, from which on two unseen ones are counted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.paired import Comparison, compare_paired
 from calipers.statistics.paired_means import Repeats
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-9  # two values that differ by less are shown alike
 _DECIMALS = 12

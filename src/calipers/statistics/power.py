@@ -11,7 +11,6 @@ the variance of the tasks' expected differences and σ² that of a system's runs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, sqrt
 
 import numpy as np
@@ -22,6 +21,7 @@ from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired import as_finite
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ are those of one estimate, exact or corrected for few tasks, at that level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, erf, sqrt
 from typing import Self
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from calipers.statistics.arrays import Floats
 from calipers.statistics.intervals import normal_quantile
+from calipers.support.quick_dataclasses import dataclass
 
 DRAWS = 20_000
 

@@ -12,7 +12,6 @@ values lie within them, the range and the variance lie within the bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from math import inf, sqrt
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.intervals import t_quantile
+from calipers.support.quick_dataclasses import dataclass
 
 Bounds = tuple[float, float]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import asin, hypot, sqrt
 
@@ -20,6 +19,7 @@ from calipers.statistics.rank_tests import (
     mann_whitney_exact,
     mann_whitney_normal,
 )
+from calipers.support.quick_dataclasses import dataclass
 
 _EXACT = 20  # values in each sample, up to which Mann–Whitney is enumerated
 

@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.paired import student
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-12
 NOTHING_DIFFERS = "no group has two values to compare"

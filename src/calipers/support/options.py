@@ -7,7 +7,7 @@ and docs/options.md are made from it. Nothing heavy is imported here: `--help` r
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from math import isfinite
 from numbers import Integral, Real
@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 Group = Literal["input", "selection", "metrics", "statistics", "output"]
 Several = Literal["texts", "paths", "wholes"]

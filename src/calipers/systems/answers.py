@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from calipers.support.patterns import find_last
+from calipers.support.quick_dataclasses import dataclass
 
 ASK = "Then, on a line of its own, say how likely your answer is right: CONFIDENCE: <0 to 1>"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.pricing import Pricing
 
 _OVERHEAD = 32  # tokens that a chat's format adds to a prompt

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.masking import MESSAGE, Mask
 
 Kind = Literal[

@@ -12,12 +12,13 @@ import contextlib
 import inspect
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import perf_counter, time
 from typing import Any
 
 from calipers.records.completing import TRACE, TRACE_PARTS, complete_row
 from calipers.support.functions import Function
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Fault, Reply, System, ToolCall, add_usage, time_fields
 from calipers.systems.simulated_user import SIMULATED_USER, SimulatedUser, UserPart
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from calipers.support.quick_dataclasses import dataclass
 
 _BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Fault, Reply, System
 
 _FIRST_REST = 0.5

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Fault
 
 MOST_BYTES = 20 << 20  # of an image

@@ -16,13 +16,13 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.escapes import Span, TextView, may_have_escapes
 
 MASKED = "***"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from calipers.support.errors import MissingExtraError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.connections import Connections, make_head
 from calipers.systems.http_reply import TooLong
 from calipers.systems.wire import (

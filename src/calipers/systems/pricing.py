@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from calipers.metrics.cost.prices import Price, open_price_list
 from calipers.metrics.cost.prices.costs import PER_TOKENS
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.spec import NamedModel
 
 _TOKENS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calipers.support.arguments import require_callable, require_type
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.registry import Registry, add_registry
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any
 
 from pydantic import Field
 
 from calipers.support.config.models import StrictModel
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.answers import split_thought
 from calipers.systems.calls import Call, Fault, Reply, System, UserRole, add_usage
 from calipers.systems.pricing import Pricing

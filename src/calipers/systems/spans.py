@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from calipers.records.logs.otel import record_of
 from calipers.records.logs.spans import list_spans
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Reply
 
 _MOST = 10_000  # spans of a call

@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from time import monotonic
 from typing import Any
 
 from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.judgment_shape import sum_judging_cost
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.simulated_user import sum_user_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)

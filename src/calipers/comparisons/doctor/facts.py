@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from calipers.engines.plan import Plan
 from calipers.metrics import metric_named
 from calipers.metrics.answers.normalize import normalized_answer, normalized_target
 from calipers.metrics.declare.settings import Settings
+from calipers.support.quick_dataclasses import dataclass
 
 MOST_ROWS = 500_000
 LEAST_ANSWER = 3  # characters around a target, from which on an answer holds it beside other text

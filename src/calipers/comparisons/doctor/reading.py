@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +24,7 @@ from calipers.records.logs import Log
 from calipers.records.sources import Source
 from calipers.records.tables import Rows
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _FORMATS: tuple[tuple[type, str], ...] = (
     (WrappedRecords, "a JSON object around a list of records"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal
 
 from calipers.support.errors import EXIT_ERROR, EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -15,6 +14,7 @@ from calipers.engines.spark.engine import explain_failures, locate_bad
 from calipers.records.sources import Source, Wanted
 from calipers.records.spark.session import pack, send_loaded_files, to_batches, unpack
 from calipers.records.spark.table import MakeChunk, move_to_spark
+from calipers.support.quick_dataclasses import dataclass
 
 
 def measure_source(

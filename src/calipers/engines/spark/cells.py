@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,7 @@ from calipers.records.sources import BadRow
 from calipers.records.spark.session import pack, to_batches, unpack
 from calipers.records.spark.table import MakeChunk
 from calipers.records.tables import CHUNK_ROWS
+from calipers.support.quick_dataclasses import dataclass
 
 CELLS = "kind string, part int, place bigint, piece binary"
 ROWS, SUMMARY, SAMPLES, SCHEMA, BAD = "rows", "summary", "samples", "schema", "bad"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -41,6 +40,7 @@ from calipers.records.spark.session import send_loaded_files
 from calipers.records.spark.table import SparkSource, move_to_spark
 from calipers.records.tables import Rows
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +15,7 @@ from calipers.engines.spark.cells import SAMPLES, PartitionSummary, name_partiti
 from calipers.records.spark.saving import conform_schema, make_frame, save_rows
 from calipers.records.spark.session import to_batches, unpack
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 _OPTION = "--per-sample"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import PlainValidator
@@ -14,6 +14,7 @@ from calipers.gates.rules.thresholds import MetricRules
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _RELEASE = "release"
 

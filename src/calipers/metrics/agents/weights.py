@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _EXAMPLE = "for example task_success: 0.5 and tool_efficiency: 0.5"
 _NUMBER = "write a plain number from 0 on: 0.25"

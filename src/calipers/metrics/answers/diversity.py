@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import hypot, inf
 from typing import Any
 
@@ -30,6 +30,7 @@ from calipers.statistics.intervals import (
     standard_error,
     t_quantile,
 )
+from calipers.support.quick_dataclasses import dataclass
 
 _ROWS_PER_ANSWER = 5  # the fewest, on average: as a chi-square test asks for
 _FEW_ROWS = f"fewer than {_ROWS_PER_ANSWER} rows for each distinct answer: others may be unseen"

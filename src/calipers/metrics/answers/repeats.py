@@ -6,7 +6,6 @@ Each metric is averaged over the tasks with at least two runs that it can use. R
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
@@ -28,6 +27,7 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.intervals import OfMean, Wilson
 from calipers.metrics.declare.means import count_true
 from calipers.statistics.intervals import Interval
+from calipers.support.quick_dataclasses import dataclass
 
 _AT_LEAST = 2
 _COUNT = nw.len().cast(nw.Int64)

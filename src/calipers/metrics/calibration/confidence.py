@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import hypot, pi, sqrt
 from typing import Any
@@ -38,6 +38,7 @@ from calipers.statistics.intervals import (
     standard_error,
     t_quantile,
 )
+from calipers.support.quick_dataclasses import dataclass
 
 _SURE = 1.96  # standard errors from 0: a bin's gap is there, and its sign known
 _DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make the variance

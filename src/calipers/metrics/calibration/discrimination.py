@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import floor, log, sqrt
 
@@ -25,6 +25,7 @@ from calipers.statistics import special
 from calipers.statistics.areas import FEW, area_interval
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import UNKNOWN, Interval, standard_error, t_quantile, wilson
+from calipers.support.quick_dataclasses import dataclass
 
 
 class _Levels:

@@ -7,7 +7,6 @@ metrics of its own, `brier(p_true)` say, over the field `prob_correct.p_true`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from zlib import crc32
 
@@ -17,6 +16,7 @@ from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import PROB_CORRECT
+from calipers.support.quick_dataclasses import dataclass
 
 _LONGEST = 60  # characters of a column's name
 _PLAIN = re.compile(r"(?:[A-Za-z0-9]+_)*[A-Za-z0-9]+")

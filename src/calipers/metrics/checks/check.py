@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
+from calipers.support.quick_dataclasses import dataclass
 
 Rule = Literal["expect", "forbid"]
 RULES: tuple[Rule, ...] = ("expect", "forbid")

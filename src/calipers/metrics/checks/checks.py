@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.support.config.files import ConfigFile, read_config
 from calipers.support.config.models import make_usage_error
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 JUDGED = "judgments"
 _MOST_CODED = 39  # checks whose three outcomes fit into 64 bits together

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.kinds import load_kinds
 from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.registry import Registry, add_registry
 
 Holds = Callable[[str, Any], bool | None]

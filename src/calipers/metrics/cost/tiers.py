@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, hypot, inf, log
 from typing import Any
 
@@ -27,6 +27,7 @@ from calipers.metrics.judged.judgments import judged_impl_rate
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval, wilson
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 PROFILES = ("tiers",)
 TIER = "tier"

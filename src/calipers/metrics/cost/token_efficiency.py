@@ -7,7 +7,6 @@ scenario's score, being correct. Which it is stands beside the value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -33,6 +32,7 @@ from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1
 QUALITY = OneOf((*RATED.choices, BEHAVIORS, *DECIDABLE.choices))

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, Protocol
@@ -21,6 +21,7 @@ import polars as pl
 
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import Interval
+from calipers.support.quick_dataclasses import dataclass
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
 GROUP = "_group"  # one text per group: its fields as JSON

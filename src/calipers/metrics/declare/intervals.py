@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 
 from calipers.metrics.declare.declaration import Rank, Totals
@@ -15,6 +15,7 @@ from calipers.statistics.intervals import (
     normal_quantile,
     wilson,
 )
+from calipers.support.quick_dataclasses import dataclass
 
 SIZES = (2, 3, 4)  # the powers of the clusters' sizes that are summed
 

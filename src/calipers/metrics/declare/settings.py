@@ -5,13 +5,14 @@ keyword in Python, and a key of `metric_settings:` in suites and policies (`supp
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.support.errors import UsageError
 from calipers.support.options import Option, option, read_options
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.metrics.agents.weights import AgentWeights

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import narwhals as nw
 
 from calipers.metrics.declare.declaration import Influence, Totals
 from calipers.metrics.declare.intervals import read_clusters, read_spread
 from calipers.statistics.intervals import Interval, partial_wilson
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgment: the row ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -16,6 +15,7 @@ import polars as pl
 from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up, declare_part
 from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.records.judgment_shape import read_list
+from calipers.support.quick_dataclasses import dataclass
 
 LOWEST, HIGHEST = 1, 5
 _TWO_OF_FOUR = 0.5  # steps from 1 to 5 that a judge's mean over the criteria may move by

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from calipers.metrics.declare.declaration import Feature
 from calipers.records.fields import FIELDS, Kind
 from calipers.support.arguments import require_type
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 Better = Literal["higher", "lower"] | None
 Range = tuple[float, float]

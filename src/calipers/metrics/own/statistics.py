@@ -10,7 +10,7 @@ into objects), over a Polars expression, or over a Python function of the record
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import inf
 
@@ -44,6 +44,7 @@ from calipers.metrics.own.fields import (
 )
 from calipers.statistics.intervals import Interval
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _ANYWHERE, _SHARE = (-inf, inf), (0, 1)
 

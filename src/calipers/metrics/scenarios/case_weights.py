@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.support.config.files import read_config
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _EXAMPLE = "for example by_category: {adversarial: 2}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import sqrt
@@ -27,6 +26,7 @@ from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import behavior_coverage
 from calipers.metrics.scenarios.passing import VERSION, safety_rate
 from calipers.statistics.intervals import UNKNOWN, Interval, normal_quantile, standard_error
+from calipers.support.quick_dataclasses import dataclass
 
 _NAME = "final_score"
 _N, _SHARED = f"{_NAME}__n", f"{_NAME}__shared"

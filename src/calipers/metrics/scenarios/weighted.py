@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -23,6 +22,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.metrics.declare.shares import PartialWilson, declare_weights
 from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.statistics.intervals import Interval, wilson
+from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-9
 _N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
 from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.registry import Registry, add_registry
 
 Record = dict[str, Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -28,6 +28,7 @@ from calipers.records.logs.parts import (
     spell,
 )
 from calipers.records.logs.texts import ASSISTANT, USER, read_said
+from calipers.support.quick_dataclasses import dataclass
 
 Row = Mapping[str, Any]
 

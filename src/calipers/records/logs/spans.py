@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from calipers.records.logs.parts import (
     parse_number,
     read_text,
 )
+from calipers.support.quick_dataclasses import dataclass
 
 _VALUES = ("stringValue", "boolValue", "doubleValue")
 _DURATION = re.compile(r"PT(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?")

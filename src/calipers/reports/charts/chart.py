@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import write_whole
 
 _MIME = "application/vnd.vegalite.v6+json"

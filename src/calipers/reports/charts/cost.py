@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from calipers.reports.charts.scatter import MOST_NAMED, Point, Scatter
 from calipers.reports.charts.style import PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, quantity
 from calipers.statistics.pareto import pareto_front
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Measured, Score

@@ -6,8 +6,9 @@ All lengths are pixels, x to the right and y down, as on the screen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
+
+from calipers.support.quick_dataclasses import dataclass
 
 CHAR_WIDTH, LINE_HEIGHT = 5.6, 13.0  # of the labels' font, a little generously
 NEAR = 9.0  # from a point to its label

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, inf, log
 
 from calipers.reports.charts.vega_lite import Spec
+from calipers.support.quick_dataclasses import dataclass
 
 _LOG_FROM = 20.0  # the largest number over the smallest
 _ROOM = 0.07  # of the span, free at both ends

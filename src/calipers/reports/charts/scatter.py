@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from calipers.reports.charts.labels import Box, place_labels
 from calipers.reports.charts.plane import Axis
 from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER
 from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
+from calipers.support.quick_dataclasses import dataclass
 
 MOST_NAMED = 40  # points; of more, only those on the front have their names beside them
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -13,6 +12,7 @@ from calipers.reports.charts.groups import number_duplicates, shorten
 from calipers.reports.charts.style import GREY, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
 from calipers.reports.figures import format_figure, strip_controls
+from calipers.support.quick_dataclasses import dataclass
 
 _WIDTH, _HEIGHT = 1080, 280
 _MARKS = 14  # pixels above the lines for the verdicts

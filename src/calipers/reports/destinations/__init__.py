@@ -6,12 +6,12 @@ A destination is named `NAME` or `NAME:WHERE`, such as `mlflow:sqlite:///mlflow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from calipers.support.arguments import require_type
 from calipers.support.errors import UsageError, nearest, require_extra
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.scores.results import Score

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calipers.metrics import metric_named
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Measured

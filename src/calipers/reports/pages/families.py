@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from calipers.metrics import PROFILES, metric_named
+from calipers.support.quick_dataclasses import dataclass
 
 _OWN = "own"
 _TITLES = {

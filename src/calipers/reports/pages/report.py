@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -20,6 +20,7 @@ from calipers.reports.ranking import order_groups
 from calipers.reports.remarks import list_frontier, list_remarks
 from calipers.reports.scores import list_shown, tabulate_matrices
 from calipers.reports.table import Table
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.version import __version__
 
 if TYPE_CHECKING:

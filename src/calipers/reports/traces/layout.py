@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from calipers.support.quick_dataclasses import dataclass
 
 NODE_WIDTH, NODE_HEIGHT = 156, 34
 COLUMN_GAP, ROW_GAP, BAND_GAP = 84, 34, 46

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 from operator import mul
@@ -12,6 +11,7 @@ from xml.sax.saxutils import escape
 from zlib import crc32
 
 from calipers.reports.traces.layout import MARGIN, NODE_HEIGHT, NODE_WIDTH, Edge, Place, place_nodes
+from calipers.support.quick_dataclasses import dataclass
 
 _LINE, _WAY = "#7d8796", "#e8590c"
 _BOX, _INK = "#eef1f5", "#1c2530"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calipers.gates.api import gate
 from calipers.gates.reasons import describe_doubt, format_value
 from calipers.gates.result import Check
+from calipers.support.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

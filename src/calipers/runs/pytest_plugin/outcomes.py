@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +14,7 @@ from calipers.runs.metric_settings import read_options
 from calipers.runs.preparing import Prepared
 from calipers.runs.pytest_plugin.answers import list_failures
 from calipers.scores.score import score_data
+from calipers.support.quick_dataclasses import dataclass
 
 Record = Mapping[str, Any]
 _MOST_SHOWN = 500  # characters of a text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 from calipers.runs.pytest_plugin import MARKER
+from calipers.support.quick_dataclasses import dataclass
 
 Evidence = Literal["point", "interval"]
 _KNOWN = ("runs", "at_least", "evidence")

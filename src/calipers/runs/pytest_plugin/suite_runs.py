@@ -10,7 +10,6 @@ import fcntl
 import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from calipers.runs.pytest_plugin import session_folder
 from calipers.runs.pytest_plugin.outcomes import read_outcomes
 from calipers.runs.running import run_suite
 from calipers.support.errors import CalipersError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import write_whole
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 MAX_BYTES = 1 << 20
 _SHOWN = 60  # characters of a name or a value in a message

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Reply
 
 Message = dict[str, Any]

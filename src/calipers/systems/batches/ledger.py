@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import time
 from typing import Any
 
 from calipers.support.errors import make_write_error
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import PRIVATE
 
 NAME = ".batches.jsonl"

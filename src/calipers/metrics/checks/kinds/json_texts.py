@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
@@ -25,6 +25,7 @@ from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import require_extra
 from calipers.support.patterns import count_groups, find_first_matches
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 _EXTRA = "checks"

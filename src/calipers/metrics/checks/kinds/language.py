@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,6 +22,7 @@ from calipers.metrics.checks.kinds.language_profiles import LETTERS, SCRIPTS, WO
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
+from calipers.support.quick_dataclasses import dataclass
 
 CODES = tuple(sorted({*WORDS, *(code for codes in SCRIPTS.values() for code in codes)}))
 _MOST = 4000  # characters that are looked at

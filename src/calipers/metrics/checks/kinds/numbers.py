@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,6 +20,7 @@ from calipers.metrics.checks.kind import (
     read_text,
 )
 from calipers.support.config.models import refuse
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -27,6 +26,7 @@ from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function, load_function
+from calipers.support.quick_dataclasses import dataclass
 
 _NESTED = (Kind.NAMES, Kind.NESTED)
 

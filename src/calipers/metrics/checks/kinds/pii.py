@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,6 +17,7 @@ from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _NOT_DIGITS = re.compile(r"\D")
 _PHONE_DIGITS = range(8, 16)

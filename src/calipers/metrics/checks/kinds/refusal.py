@@ -5,11 +5,10 @@ A phrase counts in the first part of a reply only: what comes later is often a c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from calipers.metrics.checks.kind import Replies, TrueKind
+from calipers.support.quick_dataclasses import dataclass
 
 _DO = (
     r"(?:help|assist|provide|offer|answer|fulfill?|comply|support|engage|discuss|give|share|create|"

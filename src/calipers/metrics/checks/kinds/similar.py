@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,6 +19,7 @@ from calipers.metrics.checks.kind import (
     read_text,
 )
 from calipers.support.config.models import refuse
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 _WAYS = ("jaccard", "cosine", "semantic")

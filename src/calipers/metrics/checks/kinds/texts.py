@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import polars as pl
 from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TextKind, read_text
 from calipers.support.config.models import refuse
 from calipers.support.patterns import count_groups
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 _TEXTS = {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,6 +22,7 @@ from calipers.metrics.checks.kind import (
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
+from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
 
 Calls = Sequence[Mapping[str, Any]]

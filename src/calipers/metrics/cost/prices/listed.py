@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.metrics.cost.prices.table import KEYS, Price
 from calipers.metrics.cost.prices.unlisted import is_unlisted, remember_unlisted
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

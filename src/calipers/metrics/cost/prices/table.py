@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from calipers.metrics.cost.prices.names import find_named
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.numbers import read_nonnegative
 from calipers.support.errors import UsageError, nearest
+from calipers.support.quick_dataclasses import dataclass
 
 _NUMBER = "write a plain number, USD per million tokens: 0.15"
 _EXAMPLE = "for example my-model: {input: 3, output: 15}, USD per million tokens"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from calipers.metrics.text.semantic.finding import find_model
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 
 _UNLIMITED = 100_000  # tokenizers that know no limit name a number beyond all reason
 _LIMIT_OTHERWISE = 512

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import polars as pl
 
 from calipers.metrics.text.words.pieces import Array
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 _AT_ONCE = 1 << 20  # bytes of text: what is made of them takes some ten times as much memory
 _PER_PAIR = 64  # bytes, so that a slice of empty texts has its bounds too

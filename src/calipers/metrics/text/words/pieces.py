@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 import polars as pl
 
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -10,13 +10,13 @@ The numbers are those of networkx on a DiGraph.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from calipers.records.tool_map import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
 from calipers.support.late import np
+from calipers.support.quick_dataclasses import dataclass
 
 ANY_CONTEXT = "*"
 _EXAMPLE = 'for example "find the paper": search, and "*": think for every other context'
