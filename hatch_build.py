@@ -1,4 +1,4 @@
-"""Build the library that counts equations (native/) into the package, where Rust is at hand.
+"""Build the native library (native/) into the package, where Rust is at hand.
 
 Without a Rust compiler, or with CALIPERS_NATIVE=0, the package is pure Python and gives the same
 numbers, slower. CALIPERS_NATIVE=1 makes a build without the library fail. Nothing is downloaded.
@@ -17,8 +17,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCE = "native/src/lib.rs"
-_FOLDER = "calipers/metrics/reasoning"  # native_counts.py there loads it
-_LIBRARY = "equations.native"
+_FOLDER = "calipers/support"  # native.py there loads it
+_LIBRARY = "calipers.native"
 _COMPILE = (
     *("rustc", "--edition=2021", "--crate-name=calipers_equations", "--crate-type=cdylib"),
     *("-Copt-level=3", "-Ccodegen-units=1", "-Clto=fat", "-Cstrip=symbols"),

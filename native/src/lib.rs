@@ -1,12 +1,18 @@
 //! Count the equations in many texts: the rules of docs/math_usr.md, for all but rare characters
-//! and huge numbers; and their words and steps. A text that has those is left to Python.
+//! and huge numbers; and their words and steps. A text that has those is left to Python. And read
+//! JSON lines into columns, where they are as usual.
 //!
 //! The library has no dependencies. Its functions read Arrow's string views as Polars hands
-//! them over; all but the reading of these buffers is safe Rust, and a panic does not leave them.
+//! them over, and hand columns over in the same way; all but that is safe Rust, and a panic does not
+//! leave them.
 
+mod arrow;
 mod chars;
+mod columns;
 pub mod counts;
 mod joins;
+mod json;
+mod json_lines;
 mod latex;
 mod letters;
 mod lexer;
@@ -23,7 +29,8 @@ mod views;
 mod words;
 
 use counts::Reader;
-use std::panic::catch_unwind;
+use json_lines::{read_lines, Kind};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use views::{Buffer, View, Views};
 
@@ -32,7 +39,7 @@ use views::{Buffer, View, Views};
 pub struct NotMine;
 
 /// Changes with the functions below, and with every change of the rules.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const NOT_MINE: i64 = -1;
 const OK: i32 = 0;
 const FAILED: i32 = 1;
@@ -98,6 +105,56 @@ pub unsafe extern "C" fn calipers_count_steps(
     count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_steps(text)?]))
 }
 
+/// A key of JSON lines that is wanted, and what may stand under it: the places of `Kind`.
+#[repr(C)]
+pub struct Key {
+    name: *const u8,
+    size: usize,
+    kind: usize,
+}
+
+/// Read JSON lines into an array of Arrow's, a child for each key that has a value, named by its
+/// place among the keys.
+///
+/// Returns 0; or 1, and nothing is written, if the lines are not such that they can be read here.
+///
+/// # Safety
+/// `data` points to `size` bytes, `keys` to `key_count` keys whose names have the sizes they say, and
+/// `array` and `schema` to room for one of each, in which nothing is to be released.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_read_lines(
+    data: *const u8,
+    size: usize,
+    keys: *const Key,
+    key_count: usize,
+    array: *mut arrow::Array,
+    schema: *mut arrow::Schema,
+) -> i32 {
+    if data.is_null() || keys.is_null() || array.is_null() || schema.is_null() {
+        return FAILED;
+    }
+    let data = slice::from_raw_parts(data, size);
+    let keys = slice::from_raw_parts(keys, key_count).iter();
+    let keys: Option<Vec<(&[u8], Kind)>> = keys
+        .map(|key| Some((slice::from_raw_parts(key.name, key.size), *KINDS.get(key.kind)?)))
+        .collect();
+    let work = || {
+        let (columns, rows) = read_lines(data, &keys?).ok()?;
+        let known = columns.into_iter().enumerate().filter(|(_, each)| each.known_count > 0);
+        Some(arrow::export(known.collect(), rows))
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Some((found, its_schema))) => {
+            array.write(found);
+            schema.write(its_schema);
+            OK
+        }
+        _ => FAILED,
+    }
+}
+
+const KINDS: [Kind; 5] = [Kind::Nothing, Kind::Null, Kind::Text, Kind::Number, Kind::Flag];
+
 /// Write the counts of each text; −1 for one that is left to Python.
 unsafe fn count_all<const COLUMNS: usize>(
     views: *const View,
@@ -123,7 +180,7 @@ unsafe fn count_all<const COLUMNS: usize>(
             found.copy_from_slice(&read.unwrap_or([NOT_MINE; COLUMNS]));
         }
     };
-    match catch_unwind(std::panic::AssertUnwindSafe(work)) {
+    match catch_unwind(AssertUnwindSafe(work)) {
         Ok(()) => OK,
         Err(_) => FAILED,
     }

@@ -5,10 +5,31 @@ use std::slice;
 const INLINE: usize = 12; // bytes
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct View {
     length: u32,
     inline: [u8; INLINE], // or a prefix, which buffer, and where in it: four bytes each
+}
+
+impl View {
+    /// Return the view of a text, which is in the first buffer from a byte on unless it is short.
+    #[inline(always)]
+    pub fn new(text: &[u8], start: usize) -> Self {
+        let mut inline = [0; INLINE];
+        if Self::is_short(text.len()) {
+            inline[..text.len()].copy_from_slice(text);
+        } else {
+            inline[..4].copy_from_slice(&text[..4]);
+            inline[8..].copy_from_slice(&(start as u32).to_le_bytes());
+        }
+        View { length: text.len() as u32, inline }
+    }
+
+    /// Say whether a text of so many bytes is held by its view.
+    #[inline(always)]
+    pub fn is_short(length: usize) -> bool {
+        length <= INLINE
+    }
 }
 
 #[repr(C)]

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning import native_counts
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import count_equations
 from calipers.metrics.reasoning.native_counts import Counts, count_natively
+from calipers.support import native
 from tests.examples import examples, first_of
 from tests.metrics.equation_pieces import GRAMMAR, OF_OTHER_ALPHABETS
 from tests.shared_data import FOLDER, needs_shared_data
@@ -208,5 +208,5 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_library_of_other_rules_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_counts, "_VERSION", 0)
-    assert native_counts._open_library.__wrapped__() is None
+    monkeypatch.setattr(native, "_VERSION", 0)
+    assert native._load_library.__wrapped__() is None

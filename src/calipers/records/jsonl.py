@@ -1,7 +1,8 @@
 """JSON lines, fast and exact.
 
-Polars parses a block in one call. Where that call fails, or would bend a value (a number such as
-`1e3` in a text field must keep its spelling), the block is read again row by row.
+A block of usual lines is read by the native library, where there is one, any other by Polars in one
+call. Where that call fails, or would bend a value (a number such as `1e3` in a text field must keep
+its spelling), the block is read again row by row.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from calipers.records.fields import (
     find_field,
 )
 from calipers.records.limits import Limits, get_limits
+from calipers.records.native_lines import list_keys, read_natively
 from calipers.records.paths import merge_structs, read_struct
 from calipers.records.rows import Numbered, check_rows, find_scalar_types, select_telling
 from calipers.records.trace_shape import AS_READ
@@ -75,7 +77,9 @@ class JsonLinesChunk:
         return self.block.data
 
     def lazy(self) -> pl.LazyFrame:
-        """Return what Polars reads in one call."""
+        """Return what the native library or Polars reads in one call."""
+        if (found := self._read_natively()) is not None:
+            return found
         with self._lock():
             return self._read()
 
@@ -116,6 +120,22 @@ class JsonLinesChunk:
                 return frame.lazy().select(**columns, **checks)
             inputs = synonyms
         return complete_lines(self._data, self.wanted, inputs, schema, columns, checks)
+
+    def _read_natively(self) -> pl.LazyFrame | None:
+        """Return what the native library reads, if it does: texts and numbers as `exact` would."""
+        if _has_long_line(self._data):
+            return None
+        found = read_natively(self._data, list_keys(self.wanted, self.scalars))
+        if found is None:
+            return None
+        columns, checks = {}, {}
+        for name in self.wanted.fields:
+            theirs, dtype = self.wanted.get_name(name), self._type(name)
+            is_there = theirs in found.columns
+            columns[name] = pl.col(theirs) if is_there else pl.lit(None, dtype)
+            if is_there and dtype == pl.Float64:
+                checks[f"{CHECK}{name}"] = find_field(name).mark_outside(columns[name]).any()
+        return found.lazy().select(**columns, **checks)
 
     def _place(self, theirs: str, dtype: Any) -> tuple[str, Any, pl.Expr]:
         """Return the key to read a name from, as which type, and where its value is in that."""

@@ -1,67 +1,38 @@
-"""Count in many texts with the library that the package may bring along.
+"""Count in many texts with the native library.
 
-`native/` has its source, in Rust without dependencies; docs/decisions/0014-native-equations.md says
-why. It follows the rules that stand in Python to the letter, and leaves alone what it cannot: huge
-numbers, and characters on which versions of Unicode differ. `CALIPERS_NATIVE=0` switches it off.
+It follows the rules that stand in Python to the letter, and leaves alone what it cannot: huge
+numbers, and characters on which versions of Unicode differ.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
 from calipers.support.late import np
+from calipers.support.native import ArrowArray, ArrowSchema, open_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Counts: TypeAlias = "NDArray[np.int64]"
 
-_VERSION = 3  # of the library's rules and functions: native/src/lib.rs
-_FUNCTIONS = ("count_equations", "count_words", "count_steps")
 _STRING_VIEWS = b"vu"  # the name of Arrow's layout that the library reads
 _VIEW_BYTES = 16
-# Not *.so: Python would take it for a module.
-LIBRARY = Path(__file__).with_name("equations.native")
-
-
-class _Array(ctypes.Structure):
-    """ArrowArray of Arrow's C data interface."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers")),
-        ("n_children", ctypes.c_int64),
-        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        *((name, ctypes.c_void_p) for name in ("children", "dictionary")),
-        ("release", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-        ("private_data", ctypes.c_void_p),
-    )
-
-
-class _Schema(ctypes.Structure):
-    """ArrowSchema, as far as it is read here."""
-
-    _fields_ = (
-        *((name, ctypes.c_char_p) for name in ("format", "name", "metadata")),
-        *((name, ctypes.c_int64) for name in ("flags", "n_children")),
-        *((name, ctypes.c_void_p) for name in ("children", "dictionary")),
-        ("release", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-        ("private_data", ctypes.c_void_p),
-    )
 
 
 class _Stream(ctypes.Structure):
     """ArrowArrayStream, as far as it is called here."""
 
     _fields_ = (
-        ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Schema))),
-        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Array))),
+        (
+            "get_schema",
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ArrowSchema)),
+        ),
+        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ArrowArray))),
     )
 
 
@@ -74,7 +45,7 @@ def count_natively(function: str, texts: pl.Series, columns: int = 1) -> Counts 
 
     None where there is no library, where it is switched off, or cannot read the texts.
     """
-    library = None if os.environ.get("CALIPERS_NATIVE") == "0" else _open_library()
+    library = open_library()
     if library is None or texts.dtype != pl.String:
         return None
     count = getattr(library, f"calipers_{function}")
@@ -103,25 +74,7 @@ def count_each(
     return found.set(texts.is_null(), None) if texts.null_count() else found
 
 
-@cache
-def _open_library() -> ctypes.CDLL | None:
-    """Return the library if the package has one, of these rules, that this machine can load."""
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-        version = library.calipers_equations_version
-    except (OSError, AttributeError):
-        return None
-    version.restype = ctypes.c_uint32
-    if version() != _VERSION:
-        return None
-    for name in _FUNCTIONS:
-        function = getattr(library, f"calipers_{name}")
-        function.argtypes = [*(ctypes.c_void_p, ctypes.c_size_t) * 2, ctypes.c_void_p]
-        function.restype = ctypes.c_int
-    return library
-
-
-def _export(texts: pl.Series) -> Iterator[_Array]:
+def _export(texts: pl.Series) -> Iterator[ArrowArray]:
     """Yield the chunks of a series as Arrow describes them; none if they are no string views.
 
     Each is valid until the next is asked for.
@@ -131,13 +84,13 @@ def _export(texts: pl.Series) -> Iterator[_Array]:
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = get_pointer(capsule, b"arrow_array_stream")
     stream = _Stream.from_address(address)
-    schema = _Schema()
+    schema = ArrowSchema()
     if stream.get_schema(address, ctypes.byref(schema)):
         return
     is_known = schema.format == _STRING_VIEWS
     schema.release(ctypes.addressof(schema))
     while is_known:
-        array = _Array()
+        array = ArrowArray()
         if stream.get_next(address, ctypes.byref(array)) or not array.release:
             return
         try:
@@ -146,7 +99,7 @@ def _export(texts: pl.Series) -> Iterator[_Array]:
             array.release(ctypes.addressof(array))
 
 
-def _describe(array: _Array) -> tuple[int, int, ctypes.Array[_Buffer], int]:
+def _describe(array: ArrowArray) -> tuple[int, int, ctypes.Array[_Buffer], int]:
     """Return where the views are, how many, and the same of the buffers that they point to."""
     # Behind validity and views come the buffers, and last of all their sizes.
     count = array.n_buffers - 3
