@@ -12,10 +12,11 @@ import narwhals as nw
 import polars as pl
 
 from calipers.engines.codes import Codes
+from calipers.engines.keyed_sums import collect_sorted, sum_by_keys
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.plan import Plan, sort_key
 from calipers.engines.ranks import BUCKET, KEY, Count, CountedRanks, Position
-from calipers.engines.reading import MeasuredRows, read_rows
+from calipers.engines.reading import MeasuredRows, list_possible, read_rows
 from calipers.engines.sorted_groups import RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import (
     add_effects,
@@ -47,7 +48,6 @@ from calipers.engines.totals import (
     make_task_steps,
     merge_aggregates,
     pool_parts,
-    sum_keys,
     sum_tables,
 )
 from calipers.metrics.declare.declaration import (
@@ -67,8 +67,11 @@ _REPEATED = "_repeated"
 
 def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> Outcome:
     """Read every source once and measure its groups."""
-    with read_rows(sources, wanted, plan, sinks) as rows:
-        return measure(rows, plan, sinks)
+    there = None if sinks.wants_samples else list_possible(sources, wanted, plan)
+    least = plan if there is None else plan.restrict(there)
+    with read_rows(sources, wanted, least, sinks) as rows:
+        outcome = measure(rows, least, sinks)
+    return replace(outcome, having={**dict.fromkeys(plan.watched, 0), **outcome.having})
 
 
 def measure(read: MeasuredRows, plan: Plan, sinks: Sinks | None = None) -> Outcome:
@@ -217,17 +220,17 @@ def _count_tables(aggregate: Aggregate, plan: Plan) -> int:
 def _sum_part(tasks: TaskCounts, aggregate: Aggregate, *, plan: Plan) -> list[pl.DataFrame]:
     """Return a part's tables; finished if the key is a task, which is whole within its part."""
     if TASK not in aggregate.keys:
-        return [_sum_by_keys(tasks.part, aggregate)]
+        return [sum_by_keys(tasks.part, aggregate)]
     alike = bool(aggregate.tasks) and are_counted_alike(aggregate, plan)
     if alike and not aggregate.finish and has_few_values(aggregate):
         return [sum_tables(_count_tasks(tasks, aggregate), [GROUP, *aggregate.totals])]
-    table = _sum_by_keys(tasks.select(aggregate), aggregate)
+    table = sum_by_keys(tasks.select(aggregate), aggregate)
     tables = _apply_each(table, aggregate.finish)
     if alike:
         return [*tables, _count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
-        each = _collect_sorted(values.step(nw.from_native(table.lazy())))
+        each = collect_sorted(values.step(nw.from_native(table.lazy())))
         if plan.cluster is not None:
             clusters = tasks.part.group_by(TASK).agg(
                 pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK))
@@ -238,31 +241,16 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, *, plan: Plan) -> list[pl
     return tables
 
 
-def _sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    """Return totals per group and key; a key that is the same in all rows is quickly told."""
-    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
-    sums = sum_keys(frame, aggregate)
-    if len(keys) != 1 or not _is_constant(rows[keys[0]]):
-        return _collect_sorted(sums, *keys)
-    only = pl.lit(rows[keys[0]][0], dtype=rows.schema[keys[0]]).alias(keys[0])
-    found = _collect_sorted(sum_keys(frame, replace(aggregate, keys=()))).with_columns(only)
-    return found.select(sums.collect_schema().names())  # parts are put below one another
-
-
-def _is_constant(values: pl.Series) -> bool:
-    return bool(values.len()) and not values.null_count() and values.min() == values.max()
-
-
 def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
     """Yield tasks of equal totals, counted: those of several rows, and those of one."""
-    yield _count_alike(_sum_by_keys(tasks.repeated, aggregate), aggregate)
+    yield _count_alike(sum_by_keys(tasks.repeated, aggregate), aggregate)
     if aggregate.every_task:
         yield count_alike_rows(tasks.single, aggregate)
 
 
 def _count_alike(table: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     counted = count_alike(nw.from_native(table.lazy()), aggregate)
-    return _collect_sorted(counted, *aggregate.totals)
+    return collect_sorted(counted, *aggregate.totals)
 
 
 def _sum_tasks(
@@ -290,7 +278,7 @@ def _apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame
 
 def _apply_steps(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
     for step in steps:
-        table = _collect_sorted(step(nw.from_native(table.lazy())))
+        table = collect_sorted(step(nw.from_native(table.lazy())))
     return table
 
 
@@ -303,7 +291,7 @@ def _sum_clusters(
     """Yield what clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
     beside = {
-        aggregate: _collect_sorted(found, *aggregate.keys)
+        aggregate: collect_sorted(found, *aggregate.keys)
         for aggregate, table in keyed_tables.items()
         if (found := select_key_totals(nw.from_native(table.lazy()), aggregate, wanted)) is not None
     }
@@ -382,7 +370,7 @@ def _add_tables(tallies: Mapping[Feature, Sum], tables: Iterable[pl.DataFrame]) 
 def _count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
     """Return each feature's counts over a part."""
     return [
-        _collect_sorted(
+        collect_sorted(
             count(nw.from_native(part.lazy().with_columns(sort_key(feature)))), BUCKET, KEY
         )
         for feature, count in counts.items()
@@ -397,15 +385,3 @@ def _finish_tallies(
 
 def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:
     return rows.join(nw.from_native(encode_groups(few, codes).lazy()), on=GROUP)
-
-
-def _collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
-    """Return the table in the order of its keys, so that sums over it are reproducible.
-
-    It is sorted once it is there: before that, Polars would sum its groups in no order at all.
-    """
-    native: pl.LazyFrame = frame.to_native()
-    columns = native.collect_schema()
-    first = TASK if TASK in columns else GROUP  # a task is of one group
-    order = [name for name in (first, *keys) if name in columns]
-    return native.collect(engine="in-memory").sort(order)

@@ -19,6 +19,8 @@ from calipers.engines.store import GroupedRows, Store
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
+from calipers.records.completing import list_derivable
+from calipers.records.paths import find_column
 from calipers.records.sources import Chunk, Source, Wanted
 from calipers.support.quick_dataclasses import dataclass
 
@@ -85,6 +87,16 @@ def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
     return store.decode_groups(
         pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
     )
+
+
+def list_possible(sources: Sequence[Source], wanted: Wanted, plan: Plan) -> frozenset[str] | None:
+    """Return which fields that decide something rows may have; None where no one can say."""
+    if not all(getattr(source, "knows_columns", False) for source in sources):
+        return None
+    columns = {name for source in sources for name in source.columns()}
+    there = (name for name in plan.watched if find_column(wanted.get_name(name), columns))
+    filled = plan.settings.checks.filled if plan.settings.checks else ()
+    return frozenset((*there, *list_derivable(columns), *filled))
 
 
 @contextmanager

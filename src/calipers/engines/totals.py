@@ -77,11 +77,13 @@ def _count_repeated(identities: Frame) -> Frame:
     )
 
 
-def sum_keys(rows: Frame, aggregate: Aggregate) -> Frame:
-    """Return the first step of an aggregate: totals per group and key."""
+def sum_keys(rows: Frame, aggregate: Aggregate, by: Sequence[str] | None = None) -> Frame:
+    """Return the first step of an aggregate: totals per group and key, or by some of these."""
     if aggregate.where is not None:
         rows = rows.filter(aggregate.where())
     named = [total.alias(name) for name, total in aggregate.totals.items()]
+    if by is not None:
+        return rows.group_by(*by).agg(*named)
     return sum_within_groups(rows, *aggregate.keys, totals=named)
 
 
@@ -222,11 +224,12 @@ def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
 def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return the same of rows that are tasks of their own: those of equal values are one task."""
     values = [GROUP, *(feature.name for feature in aggregate.features)]
-    alike = rows.group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE)).sort(values)
+    counted = rows.lazy().group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
+    alike = counted.collect(engine="streaming").sort(values)  # counts are the same in any order
     alike = alike.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(TASK))
     totals: pl.LazyFrame = sum_keys(nw.from_native(alike.lazy()), aggregate).to_native()
-    counted = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)
-    return counted.group_by(GROUP, *aggregate.totals).agg(pl.col(_ALIKE).sum()).collect()
+    joined = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)
+    return joined.group_by(GROUP, *aggregate.totals).agg(pl.col(_ALIKE).sum()).collect()
 
 
 def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:

@@ -32,6 +32,7 @@ class ParquetFolder:
     """Parts of one schema are read as one table; `key=value` folders become columns."""
 
     path: str | None = None
+    knows_columns = True  # no row has others than `columns` says
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)

@@ -32,6 +32,8 @@ T = TypeVar("T")
 class SourceTable:
     """Columns with types of their own: a lazy Polars frame and a name to report rows by."""
 
+    knows_columns = True  # no row has others than `columns` says
+
     def __init__(self, frame: pl.LazyFrame, name: str, path: str | None = None) -> None:
         self.name = name
         self.path = path
