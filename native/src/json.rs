@@ -2,13 +2,11 @@
 //!
 //! What is accepted here is JSON to Python's `json.loads` too; what is not may still be.
 
+use crate::sixteen::{Sixteen, SIXTEEN};
 use crate::NotMine;
 use std::str::from_utf8;
 
 const DEEPEST: u32 = 64; // lists and objects within one another
-const WORD_BYTES: usize = 8;
-const ONES: u64 = u64::MAX / 255;
-const HIGH_BITS: u64 = ONES * 128;
 const EXACT_DIGITS: u32 = 15; // so many, and a power of ten up to 22, are exact in doubles
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
@@ -36,40 +34,23 @@ pub fn expect(data: &[u8], at: usize, byte: u8) -> Result<usize, NotMine> {
 }
 
 /// Return where plain characters of a string end, and whether all of them are ASCII.
-#[inline(always)]
+#[inline(never)] // with all registers for its own: a tenth of all time
 pub fn skip_plain(data: &[u8], start: usize) -> (usize, bool) {
-    let (mut at, mut seen) = (start, 0);
-    while let Some(bytes) = data.get(at..at + WORD_BYTES) {
-        let mut word = [0; WORD_BYTES];
-        word.copy_from_slice(bytes);
-        let word = u64::from_le_bytes(word);
-        // The lowest bit is right; those above it need not be.
-        let ends = (mark_zeros(word ^ (ONES * u64::from(b'"')))
-            | mark_zeros(word ^ (ONES * u64::from(b'\\')))
-            | (word.wrapping_sub(ONES * u64::from(b' ')) & !word))
-            & HIGH_BITS;
+    let (mut at, mut high) = (start, 0);
+    while let Some(bytes) = Sixteen::read(data, at) {
+        let ends = bytes.find(b'"').or(bytes.find(b'\\')).or(bytes.find_within(0, 31)).high_bits();
         if ends != 0 {
-            let before = ends.trailing_zeros() & !7;
-            seen |= word & ((1 << before) - 1);
-            return (at + before as usize / 8, seen & HIGH_BITS == 0);
+            let length = ends.trailing_zeros();
+            high |= bytes.high_bits() & ((1 << length) - 1);
+            return (at + length as usize, high == 0);
         }
-        seen |= word;
-        at += WORD_BYTES;
+        high |= bytes.high_bits();
+        at += SIXTEEN;
     }
-    while let Some(&byte) = data.get(at) {
-        if matches!(byte, b'"' | b'\\' | 0..=0x1f) {
-            break;
-        }
-        seen |= u64::from(byte);
-        at += 1;
-    }
-    (at, seen & HIGH_BITS == 0)
-}
-
-/// Mark bytes that are zero, in their high bits; others are of no meaning.
-#[inline(always)]
-fn mark_zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word
+    let rest = &data[at.min(data.len())..];
+    let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=31));
+    let length = length.unwrap_or(rest.len());
+    (at + length, high == 0 && rest[..length].is_ascii())
 }
 
 /// Add what an escape stands for to the text; return where it ends.

@@ -188,26 +188,24 @@ fn read_text(
     views: &mut Vec<View>,
     bytes: &mut Vec<u8>,
 ) -> Result<usize, NotMine> {
-    let (mut end, mut all_ascii) = skip_plain(data, start);
-    if data.get(end) == Some(&b'"') {
-        check_text(&data[start..end], all_ascii)?;
-        add_text(&data[start..end], views, bytes);
-        return Ok(end + 1);
-    }
-    let (first, mut at) = (bytes.len(), start);
-    loop {
+    let (first, mut at, mut all_ascii) = (bytes.len(), start, true);
+    let end = loop {
+        let (end, is_ascii) = skip_plain(data, at);
         bytes.extend_from_slice(&data[at..end]);
+        all_ascii &= is_ascii;
         match data.get(end) {
-            Some(b'"') => break,
+            Some(b'"') => break end,
             Some(b'\\') => at = read_escape(data, end, bytes)?,
             _ => return Err(NotMine),
         }
-        let (next, is_ascii) = skip_plain(data, at);
-        (end, all_ascii) = (next, all_ascii & is_ascii);
-    }
+    };
+    let text = &bytes[first..];
     // What an escape adds is whole characters: it mends nothing that is broken beside it.
-    check_text(&bytes[first..], all_ascii)?;
-    views.push(View::new(&bytes[first..], first));
+    check_text(text, all_ascii)?;
+    views.push(View::new(text, first));
+    if View::is_short(text.len()) {
+        bytes.truncate(first);
+    }
     Ok(end + 1)
 }
 

@@ -22,6 +22,7 @@ mod operators;
 mod regroup;
 mod shape;
 mod sides;
+mod sixteen;
 mod tokens;
 mod units;
 mod values;
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn calipers_count_words(
     buffer_count: usize,
     counts: *mut i64,
 ) -> i32 {
-    count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_words(text)]))
+    count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_words(text)?]))
 }
 
 /// Write how many lines of each of `rows` texts begin as a step; −1 for a text left to Python.

@@ -2,42 +2,55 @@
 //!
 //! White space is what Python's `str.isspace` says it is, which is the same in all versions.
 
+use crate::sixteen::{Sixteen, SIXTEEN};
 use crate::NotMine;
 
-const AT_ONCE: usize = 64; // bytes, which compilers look at several at a time
-const WORD_BYTES: usize = 8;
-const ONES: u64 = u64::MAX / 255;
-const LOW_BITS: u64 = ONES * 127;
+const AT_ONCE: usize = 4 * SIXTEEN; // bytes: a bit for each fills a number
 
 /// Return the number of words, as `len(text.split())`.
-pub fn count_words(text: &[u8]) -> i64 {
-    let (mut words, mut last, mut may_be_wide) = (0, 1, 0);
-    let mut pieces = text.chunks_exact(AT_ONCE);
-    for piece in &mut pieces {
-        let mut space = [0; AT_ONCE];
-        for (flag, &byte) in space.iter_mut().zip(piece) {
-            *flag = u8::from(is_space(byte));
-            may_be_wide |= u8::from(may_lead_space(byte));
+pub fn count_words(text: &[u8]) -> Result<i64, NotMine> {
+    let (mut words, mut before, mut has_wide) = (0, 1, false); // a word may start the text
+    for_each_piece(text, |start, piece| {
+        let space = mark(piece, find_spaces);
+        words += i64::from((!space & (space << 1 | before)).count_ones());
+        before = space >> (AT_ONCE - 1);
+        let mut leads = mark(piece, |each| each.find(0xc2).or(each.find_within(0xe1, 0xe3)));
+        while leads != 0 {
+            has_wide |= space_at(text, start + leads.trailing_zeros() as usize) > 0;
+            leads &= leads - 1;
         }
-        let behind = space.iter().zip(&space[1..]);
-        let starts = behind.fold(0, |sum: u8, (&before, &here)| sum + (before & !here));
-        words += i64::from(starts) + i64::from(last & !space[0]);
-        last = space[AT_ONCE - 1];
-    }
-    for &byte in pieces.remainder() {
-        let space = u8::from(is_space(byte));
-        may_be_wide |= u8::from(may_lead_space(byte));
-        words += i64::from(last & !space);
-        last = space;
-    }
-    if may_be_wide == 0 {
-        words
-    } else {
-        count_wide(text)
-    }
+        Ok(())
+    })?;
+    Ok(if has_wide { count_wide(text) } else { words })
 }
 
-/// Return the same of a text that may have white space outside ASCII.
+/// Call `look` with the start of each 64 bytes, and the bytes; blanks follow the last.
+#[inline(always)]
+fn for_each_piece(
+    text: &[u8],
+    mut look: impl FnMut(usize, &[u8]) -> Result<(), NotMine>,
+) -> Result<(), NotMine> {
+    let pieces = text.chunks_exact(AT_ONCE);
+    let rest = pieces.remainder();
+    for (number, piece) in pieces.enumerate() {
+        look(number * AT_ONCE, piece)?;
+    }
+    let mut piece = [b' '; AT_ONCE];
+    piece[..rest.len()].copy_from_slice(rest);
+    look(text.len() - rest.len(), &piece)
+}
+
+/// Return a bit for each byte that `find` marks.
+#[inline(always)]
+fn mark(piece: &[u8], find: impl Fn(Sixteen) -> Sixteen) -> u64 {
+    let mut bits = 0;
+    for start in (0..AT_ONCE).step_by(SIXTEEN) {
+        bits |= Sixteen::read(piece, start).map_or(0, |each| find(each).high_bits()) << start;
+    }
+    bits
+}
+
+/// Return the same of a text that has white space outside ASCII.
 fn count_wide(text: &[u8]) -> i64 {
     let (mut at, mut words, mut in_word) = (0, 0, false);
     while at < text.len() {
@@ -54,31 +67,15 @@ fn count_wide(text: &[u8]) -> i64 {
 /// Return the number of lines that begin with a step's mark: `1.`, `-` or `*`, and white space.
 pub fn count_steps(text: &[u8]) -> Result<i64, NotMine> {
     let mut steps = i64::from(is_step(text, 0)?);
-    let mut words = text.chunks_exact(WORD_BYTES);
-    let mut start = 0;
-    for bytes in &mut words {
-        let mut word = [0; WORD_BYTES];
-        word.copy_from_slice(bytes);
-        let word = u64::from_le_bytes(word);
-        let mut ends = mark_byte(word, b'\n') | mark_byte(word, b'\r');
+    for_each_piece(text, |start, piece| {
+        let mut ends = mark(piece, |each| each.find(b'\n').or(each.find(b'\r')));
         while ends != 0 {
-            steps += i64::from(is_step(text, start + ends.trailing_zeros() as usize / 8 + 1)?);
+            steps += i64::from(is_step(text, start + ends.trailing_zeros() as usize + 1)?);
             ends &= ends - 1;
         }
-        start += WORD_BYTES;
-    }
-    for at in start..text.len() {
-        if matches!(text[at], b'\n' | b'\r') {
-            steps += i64::from(is_step(text, at + 1)?);
-        }
-    }
+        Ok(())
+    })?;
     Ok(steps)
-}
-
-/// Return a bit for each byte of a word that is this one.
-fn mark_byte(word: u64, byte: u8) -> u64 {
-    let other = word ^ (ONES * u64::from(byte));
-    !(((other & LOW_BITS) + LOW_BITS) | other | LOW_BITS)
 }
 
 #[inline(always)]
@@ -128,9 +125,10 @@ fn is_space(byte: u8) -> bool {
     (byte == b' ') | (byte.wrapping_sub(9) < 5) | (byte.wrapping_sub(0x1c) < 4)
 }
 
+/// Mark the white space of ASCII.
 #[inline(always)]
-fn may_lead_space(byte: u8) -> bool {
-    (byte == 0xc2) | (byte.wrapping_sub(0xe1) < 3)
+fn find_spaces(bytes: Sixteen) -> Sixteen {
+    bytes.find(b' ').or(bytes.find_within(9, 13)).or(bytes.find_within(0x1c, 0x1f))
 }
 
 /// Return how many bytes the white space at a byte has; 0 if there is none.
