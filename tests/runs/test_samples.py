@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
+from calipers.engines.codes import number_values
+from calipers.runs.row_kinds import RowKinds
 from calipers.runs.telling import TellingRows
 from tests.examples import examples
 from tests.reports.pages_at_hand import records
@@ -102,7 +104,8 @@ def _tell(batches: list[pl.DataFrame], most: int, *, look_at_all: bool) -> list[
     for batch in batches:
         if look_at_all:
             telling._bars = None
-        telling.take(batch)
+        numbers, first = number_values(batch.select("model", "kind").to_struct())
+        telling.take(batch, RowKinds(numbers, batch[first]))
     assert telling.rows is not None
     return telling.rows.to_dicts()
 

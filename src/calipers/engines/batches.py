@@ -42,5 +42,7 @@ def _measure(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.Da
 
 def number_rows(rows: pl.DataFrame, last: int) -> pl.DataFrame:
     """Return the rows with a number, from 1, if they have no id; `last` is the last one given."""
+    if not rows["id"].null_count():
+        return rows
     number = pl.int_range(last - rows.height + 1, last + 1, dtype=pl.Int64).cast(pl.String)
     return rows.with_columns(pl.coalesce("id", number))

@@ -48,6 +48,8 @@ class Codes:
 
     def encode(self, column: pl.Series) -> pl.Series:
         """Return the texts' numbers; those that are new get the next ones."""
+        if column.null_count() == len(column):
+            return pl.Series(column.name, [None], dtype=pl.Int32).new_from_index(0, len(column))
         numbers, first = number_values(column)
         own = [None if text is None else self._take(text) for text in column.gather(first)]
         return pl.Series(column.name, own, dtype=pl.Int32).gather(numbers)

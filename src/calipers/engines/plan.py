@@ -117,6 +117,11 @@ class Plan:
         cluster = () if self.cluster is None else (self.cluster,)
         return (*self.by, *self.regrouped_by, *cluster)
 
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields whose texts are kept to group by them; a group by one field tells its own."""
+        return tuple(name for name in self.regrouped_by if self.by != (name,))
+
     @cached_property
     def watched(self) -> tuple[str, ...]:
         """The fields whose presence decides something."""
@@ -275,7 +280,7 @@ class Plan:
                     pl.col(name).alias(name_kept(name))
                     for name in dict.fromkeys((*self.by, *self.kept))
                 ),
-                *(_key_text(name, records).alias(name_key(name)) for name in self.regrouped_by),
+                *(_write_key(name, records).alias(name_key(name)) for name in self.key_fields),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -408,11 +413,11 @@ def _write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
     return pl.lit(texts.gather(numbers))
 
 
-def _key_text(name: str, records: pl.DataFrame) -> pl.Expr:
+def _write_key(name: str, records: pl.DataFrame) -> pl.Expr:
     """Return the text of a group by one field, null where there is none."""
     if records[name].null_count() == records.height:
         return pl.lit(None, pl.String)
-    return pl.when(pl.col(name).is_not_null()).then(group_text([name]))
+    return pl.when(pl.col(name).is_not_null()).then(_write_groups(records, [name]))
 
 
 def name_key(name: str) -> str:

@@ -57,7 +57,10 @@ class ReadRows(MeasuredRows):
 
     def group(self, by: tuple[str, ...]) -> GroupedRows:
         """Return the rows in the groups of these fields."""
-        return self.store if by == self.plan.by else Regrouped(self.store, by, self.plan.cluster)
+        plan = self.plan
+        if by == plan.by:
+            return self.store
+        return Regrouped(self.store, by, kept_by=plan.by, cluster=plan.cluster)
 
     def tally(self, rows: GroupedRows, feature: Feature) -> pl.DataFrame:
         """Count how many rows of each group have each text."""
@@ -112,7 +115,7 @@ def read_rows(
     texts = {feature.name: Codes(MOST_TEXTS) for feature in plan.tallied}
     texts |= {
         name_key(name): Codes(MOST_TEXTS if name in plan.regrouped_if_few else None)
-        for name in plan.regrouped_by
+        for name in plan.key_fields
     }
     schema = {name: dtype for name, dtype in plan.schema.items() if name not in plan.having}
     kept = plan.sample_columns if sinks.wants_samples else {}

@@ -7,7 +7,7 @@ totals are the same to the last bit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import polars as pl
@@ -17,17 +17,20 @@ from calipers.engines.store import GroupedRows, Store
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 
 _ID = "id"
+_KEPT_GROUP = "_kept_group"  # of the store, in whose place the new groups stand
 
 
 class Regrouped(GroupedRows):
     """The rows of a store by some of the keys that it has, or all of them in one group."""
 
-    def __init__(self, store: Store, by: Sequence[str], cluster: str | None) -> None:
+    def __init__(
+        self, store: Store, by: Sequence[str], *, kept_by: tuple[str, ...], cluster: str | None
+    ) -> None:
         super().__init__()
         self.rows = store.rows
         self._store = store
         self._by = tuple(by)
-        self._keys = [name_key(name) for name in by]
+        self._keys = [_KEPT_GROUP if (name,) == kept_by else name_key(name) for name in by]
         self._hashed = {TASK: _ID} | ({} if cluster is None else {CLUSTER: CLUSTER_TEXT})
         self._numbers = self._number_groups()
 
@@ -35,10 +38,10 @@ class Regrouped(GroupedRows):
         """Number the combinations of keys in the order in which they first come."""
         if not self._keys:
             return pl.DataFrame([self.codes.encode(pl.Series(GROUP, ["{}"]))])
-        parts = (part.unique(maintain_order=True) for part in self._store.parts(self._keys))
+        parts = (part.unique(maintain_order=True) for part in self._read(self._keys))
         found = pl.concat(parts).unique(maintain_order=True)
         fields = (
-            self._store.texts[key]
+            (self._store.codes if key == _KEPT_GROUP else self._store.texts[key])
             .decode(found[key])
             .fill_null(json.dumps({name: None}, ensure_ascii=False, separators=(",", ":")))
             .str.strip_prefix("{")
@@ -74,13 +77,19 @@ class Regrouped(GroupedRows):
             yield part.with_columns(self._held.select(own)).select(wanted)
             return
         needed = dict.fromkeys((*self._keys, *self._hashed.values(), *others))
-        for part in self._store.parts(list(needed)):
+        for part in self._read(needed):
             yield part.with_columns(self._group(part).select(own)).select(wanted)
 
     @cached_property
     def _held(self) -> pl.DataFrame:
-        [part] = self._store.parts([*self._keys, *self._hashed.values()])
+        [part] = self._read([*self._keys, *self._hashed.values()])
         return self._group(part)
+
+    def _read(self, columns: Iterable[str]) -> Iterator[pl.DataFrame]:
+        """Yield these columns of each part, among them the store's own groups."""
+        names = [GROUP if name == _KEPT_GROUP else name for name in columns]
+        for part in self._store.parts(names):
+            yield part.rename({GROUP: _KEPT_GROUP}, strict=False)
 
     def _group(self, part: pl.DataFrame) -> pl.DataFrame:
         """Return the group, the task and the cluster of each row."""

@@ -11,14 +11,13 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, name_kept
+from calipers.engines.plan import name_kept
 from calipers.engines.totals import Sum
-from calipers.metrics.answers.accuracy import correct
-from calipers.metrics.scenarios.passing import passed
 from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
 from calipers.runs.report_data import WRONG, Failure, Sample, SampleKind, TaskOutcome
+from calipers.runs.row_kinds import FAULT, GOOD, KIND, RECORDS, SHOWN, RowKinds
 from calipers.runs.task_outcomes import TaskOutcomes
 from calipers.runs.telling import TellingRows
 from calipers.scores.keys import split_natural
@@ -40,16 +39,14 @@ _CHECKS = "checks"
 _KEPT = (*FIELDS, "run", *_TEXTS, *_NUMBERS, _JUDGED, _CHECKS)
 _MOST_JUDGES = 20
 _MOST_CHECKS = 100
-_KIND, _RANK, _FAULT, _RECORDS = "_kind", "_rank", "_fault", "_records"
+_RANK = "_rank"
 _SYSTEMS = tuple(map(_name_own, _SYSTEM))
-_KEYS = (*_SYSTEMS, _KIND, _FAULT)
+_KEYS = (*_SYSTEMS, KIND, FAULT)
 _TOLD = (*FIELDS, "run")
 _LISTED = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
 _FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
 _BAD = ("failed", "wrong")
-_KINDS = pl.Enum(("failed", "right", "unknown", "wrong"))
-_FAULT_KIND = r"^([a-z][a-z_]{2,30}):"
 
 
 class SampleTable:
@@ -58,7 +55,7 @@ class SampleTable:
     def __init__(self, most: int) -> None:
         self._most = most
         self._telling = TellingRows(
-            most, kind=_KIND, systems=_SYSTEMS, sure=_name_own("prob_correct")
+            most, kind=KIND, systems=_SYSTEMS, sure=_name_own("prob_correct")
         )
         self._counts = Sum(_KEYS)
         self._ids: pl.DataFrame | None = None  # of what failed
@@ -68,37 +65,43 @@ class SampleTable:
     @property
     def watch(self) -> Watch:
         """What it has to see of each row."""
-        columns = {"id": "id", FAILED: FAILED, correct.name: correct.name, passed.name: passed.name}
+        columns = {name: name for name in ("id", *SHOWN)}
         columns |= {_name_own(name): name_kept(name) for name in _KEPT}
         return Watch(kept=_KEPT, columns=columns, take=self._take)
 
     def _take(self, rows: pl.DataFrame) -> None:
+        if not rows.height:
+            return
         rows = rows.with_columns(
-            _classify().alias(_KIND),
-            _read_fault().alias(_FAULT),
-            *(_as_text(rows[_name_own(name)]) for name in _TOLD),
-            pl.col("id").cast(pl.String),
+            *(_as_text(rows[_name_own(name)]) for name in _TOLD), pl.col("id").cast(pl.String)
         )
-        self._tasks.take(rows, pl.coalesce(passed.name, correct.name))
+        self._tasks.take(rows, GOOD)
+        kinds = RowKinds.tell(rows, _SYSTEMS, _name_own("error"))
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:
-                seen.update(_list_different(rows[_name_own(name)]))
+                whole = kinds.different if name in _SYSTEM else rows
+                seen.update(_list_different(whole[_name_own(name)]))
         too_many = [_name_own(name) for name in _SYSTEM if len(self._values[name]) > SEVERAL]
-        named = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in too_many)
-        self._counts.add(named.group_by(_KEYS).agg(pl.len().cast(pl.Int64).alias(_RECORDS)))
-        self._list_ids(named.filter(pl.col(_KIND).is_in(_BAD)).select(*_KEYS, "id"))
-        self._telling.take(rows.select(_KIND, "id", *map(_name_own, _KEPT)))
+        named = kinds.numbered.with_columns(
+            pl.lit(None, pl.String).alias(name) for name in too_many
+        )
+        self._counts.add(named.group_by(_KEYS).agg(pl.col(RECORDS).sum()))
+        self._list_ids(rows, kinds, named.filter(pl.col(KIND).is_in(_BAD)))
+        shown = rows.select(kinds.of_rows, "id", *map(_name_own, _KEPT))
+        self._telling.take(shown, kinds)
 
-    def _list_ids(self, bad: pl.DataFrame) -> None:
+    def _list_ids(self, rows: pl.DataFrame, kinds: RowKinds, bad: pl.DataFrame) -> None:
         """Keep the first ids of each kind of failure."""
+        known = []
         if self._ids is not None:
             enough = self._ids.filter(pl.col("id").list.len() >= _LISTED)
-            bad = bad.join(enough, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
-            if not bad.height:
-                return
-            bad = pl.concat([self._ids.explode("id"), bad])
-        first = pl.col("id").unique(maintain_order=True).head(_LISTED)
-        self._ids = bad.group_by(_KEYS, maintain_order=True).agg(first)
+            bad = bad.join(enough, on=_KEYS, how="anti", nulls_equal=True)
+            known.append(self._ids.explode("id"))
+        if bad.height:
+            found = kinds.list_rows(rows, bad, "id").select(*_KEYS, "id")
+            first = pl.col("id").unique(maintain_order=True).head(_LISTED)
+            whole = pl.concat([*known, found])
+            self._ids = whole.group_by(_KEYS, maintain_order=True).agg(first)
 
     def count_several(self) -> dict[str, int]:
         """Return the fields that take several values, though not too many, and how many."""
@@ -111,9 +114,9 @@ class SampleTable:
 
     def count_kinds(self) -> dict[SampleKind, int]:
         """Return how many records there are of each kind."""
-        if self._ids is None:
+        if self._telling.rows is None:
             return {}
-        found = dict(self._counts.table.group_by(_KIND).agg(pl.col(_RECORDS).sum()).iter_rows())
+        found = dict(self._counts.table.group_by(KIND).agg(pl.col(RECORDS).sum()).iter_rows())
         return {kind: int(found[kind]) for kind in _SHARES if kind in found}
 
     def list_failures(self) -> Iterator[Failure]:
@@ -121,13 +124,13 @@ class SampleTable:
         if self._ids is None:
             return
         bad = self._counts.table.join(self._ids, on=_KEYS, nulls_equal=True)
-        for row in bad.sort(_KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
+        for row in bad.sort(KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
             by = {
                 name: row[_name_own(name)] for name in _SYSTEM if row[_name_own(name)] is not None
             }
-            what = row[_FAULT] if row[_KIND] == "failed" else WRONG
+            what = row[FAULT] if row[KIND] == "failed" else WRONG
             ids = tuple(str(each) for each in row["id"])
-            yield Failure(what=what, by=by, records=row[_RECORDS], ids=ids)
+            yield Failure(what=what, by=by, records=row[RECORDS], ids=ids)
 
     def list_hardest(self, by: Sequence[str]) -> tuple[TaskOutcome, ...]:
         """Return the tasks that were solved least often; by system, if these fields tell them."""
@@ -137,11 +140,11 @@ class SampleTable:
         """Return the most telling records, of each system in turn; no more than were asked for."""
         if self._telling.rows is None or not self._most:
             return ()
-        place = pl.int_range(pl.len()).over(*_SYSTEMS, _KIND)
+        place = pl.int_range(pl.len()).over(*_SYSTEMS, KIND)
         rows = self._telling.rows.with_columns(place.alias(_RANK)).sort(
             _RANK, *_SYSTEMS, maintain_order=True, nulls_last=True
         )
-        there = {kind: rows.filter(pl.col(_KIND) == kind) for kind in _SHARES}
+        there = {kind: rows.filter(pl.col(KIND) == kind) for kind in _SHARES}
         wanted = _allot({kind: some.height for kind, some in there.items()}, self._most)
         found = (
             _sample(kind, row)
@@ -160,26 +163,6 @@ def _as_text(column: pl.Series) -> pl.Series:
 def _list_different(column: pl.Series) -> list[str | None]:
     """Return the different values of a column, at once if it has none."""
     return [None] if column.null_count() == len(column) else column.unique().to_list()
-
-
-def _classify() -> pl.Expr:
-    """Return whether the call failed, and if not, whether the run passed or was right."""
-    good = pl.coalesce(passed.name, correct.name)
-    return (
-        pl.when(FAILED)
-        .then(pl.lit("failed", _KINDS))
-        .when(good)
-        .then(pl.lit("right", _KINDS))
-        .when(~good)
-        .then(pl.lit("wrong", _KINDS))
-        .otherwise(pl.lit("unknown", _KINDS))
-    )
-
-
-def _read_fault() -> pl.Expr:
-    """Return the kind in front of an error's message, if the call failed."""
-    kind = pl.col(_name_own("error")).cast(pl.String).str.extract(_FAULT_KIND)
-    return pl.when(FAILED).then(kind.fill_null("error"))
 
 
 def _allot(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:

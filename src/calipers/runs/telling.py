@@ -7,9 +7,12 @@ system among them. That leaves few rows of a batch, and what is chosen is the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import polars as pl
+
+from calipers.runs.row_kinds import RowKinds
 
 _OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
 _SURE, _AGAIN, _RANK, _ROW = "_sure", "_again", "_rank", "_row"
@@ -31,12 +34,13 @@ class TellingRows:
         self._bars: pl.DataFrame | None = None  # what a row of a system and kind has to exceed
         self.rows: pl.DataFrame | None = None
 
-    def take(self, rows: pl.DataFrame) -> None:
-        """Look at some more rows; they have an id."""
+    def take(self, rows: pl.DataFrame, kinds: RowKinds) -> None:
+        """Look at some more rows, of these systems and kinds; they have an id."""
+        numbers = kinds.numbers
         if self.rows is None and rows.height > _FIRST:  # so that few of the others have to be
-            self.take(rows[:_FIRST])
-            rows = rows[_FIRST:]
-        new = self._leave_out(rows)
+            self.take(rows[:_FIRST], replace(kinds, numbers=numbers[:_FIRST]))
+            rows, numbers = rows[_FIRST:], numbers[_FIRST:]
+        new = self._leave_out(rows, numbers, kinds.different)
         if self.rows is None:
             self.rows = new
         elif new.height:
@@ -45,15 +49,17 @@ class TellingRows:
             return
         self._choose()
 
-    def _leave_out(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _leave_out(
+        self, rows: pl.DataFrame, numbers: pl.Series, different: pl.DataFrame
+    ) -> pl.DataFrame:
         """Return the rows without those that cannot be among the first."""
         if self._bars is None or not self._bars.height:
             return rows
-        of_system = pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM)
-        narrow = rows.select(of_system, pl.col(self._sure).cast(pl.Float64).alias(_SURE))
-        known = narrow.join(self._bars, on=_OF_SYSTEM, how="left", maintain_order="left")
-        beyond = pl.col(_SURE).fill_null(-inf) > pl.col(_LEAST)
-        return rows.filter(known.select(beyond.fill_null(value=True)).to_series())
+        of_system = different.select(pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM))
+        bars = of_system.join(self._bars, on=_OF_SYSTEM, how="left", maintain_order="left")
+        sure = rows[self._sure].cast(pl.Float64).fill_null(-inf)
+        beyond = sure > bars[_LEAST].gather(numbers)
+        return rows.filter(beyond.fill_null(value=True))
 
     def _choose(self) -> None:
         assert self.rows is not None

@@ -64,7 +64,7 @@ def declare_wide_bin(feature: Feature) -> Feature:
     return Feature(
         name=_name_wide_bin(name),
         reads=(feature,),
-        dtype=pl.Int64(),
+        dtype=pl.Int8(),  # there are about a hundred bins
         expression=lambda _: pl.when(pl.col(name).is_not_null()).then(place),
     )
 
