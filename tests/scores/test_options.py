@@ -60,7 +60,7 @@ def test_one_line_makes_an_option(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[:3] == ["7 3", "--toy 0: must be at least 1", "5 pass"]
     assert "--toy INTEGER" in result.stdout
-    assert "Number of toys to play with.  [default: 7]" in result.stdout
+    assert "Number of toys to play with. [default: 7; x>=1]" in " ".join(result.stdout.split())
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:
@@ -147,6 +147,15 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
         (cal.power, {"runs": 3}, "runs=3: expected a list of whole numbers, not int"),
         (cal.power, {"correlation": 1}, "--correlation 1: must be at least -1 and below 1"),
         (cal.agree, {"unit": 3}, "unit=3: expected a name or a list of names, not int"),
+        (cal.gate, {}, "gate(): policy is missing"),
+        (
+            cal.gate,
+            {"policy": {}, "ratchet": "no"},
+            "ratchet='no': expected True or False, not str",
+        ),
+        (cal.report, {"samples": -1}, "--samples -1: must be at least 0"),
+        (cal.doctor, {"strict": None}, "strict=None: expected True or False, not NoneType"),
+        (cal.doctor, {"map": {"anser": "a"}}, "--map anser=…: the record has no field anser"),
         (cal.rank, {"better": "up"}, "--better up: no such choice"),
         (cal.rank, {"bradley_terry": 1}, "bradley_terry=1: expected True or False, not int"),
     ],

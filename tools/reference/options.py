@@ -24,6 +24,7 @@ FUNCTIONS: Mapping[str, Any] = {
     "power": cal.power,
     "agree": cal.agree,
     "audit": cal.audit_judges,
+    "doctor": cal.doctor,
 }
 _TYPES = {
     "whole": "int",
@@ -41,7 +42,7 @@ _HEAD = """\
 # Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 
 from calipers.metrics.checks.checks import Checks
 from calipers.metrics.scenarios.case_weights import CaseWeights
@@ -101,7 +102,7 @@ def _make_row(option: Option) -> str:
 def _format_default(option: Option) -> str:
     if option.defaults:
         return ", ".join(f"`{value}` ({command})" for command, value in option.defaults.items())
-    is_none = option.default is None or option.default in ((), {})
+    is_none = option.required or option.default is None or option.default in ((), {})
     return "" if is_none else f"`{option.default}`"
 
 
@@ -142,4 +143,6 @@ def _write_class(name: str, base: str, options: list[Option]) -> Iterator[str]:
 def _find_type(option: Option) -> str:
     choices = ", ".join(f'"{each}"' for each in option.choices)
     found = option.python or (f"Literal[{choices}]" if choices else _TYPES[option.kind])
+    if option.required:
+        return f"Required[{found}]"
     return found if option.default is not None or "None" in found else f"{found} | None"

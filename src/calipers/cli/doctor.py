@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_flag
+from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
+from calipers.comparisons.options import DoctorOptions
 
 
 @click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_declared_options("doctor")
-@add_flag("--strict", "Exit with 1 where a problem or a warning was found.", "output")
+@add_declared_options("doctor", DoctorOptions)
 @add_output_options
-def doctor(files: tuple[str, ...], put: Put, options: dict[str, Any], *, strict: bool) -> None:
+def doctor(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
     """Say what FILES hold and support, what looks wrong in them, and what to run next.
 
     Any file that `score` reads, a result folder, or a log of another tool. Exit codes: 0 also with
@@ -25,7 +25,7 @@ def doctor(files: tuple[str, ...], put: Put, options: dict[str, Any], *, strict:
     """
     from calipers.comparisons.doctor.api import doctor as examine  # noqa: PLC0415 (loads Polars)
 
-    result = examine(list(files), strict=strict, **options)
+    result = examine(list(files), **options)
     put(result)
     if not result.records and not any(each.unreadable for each in result.files):
         say_empty(files)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_option
+from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.shared import open_console, say_empty
 
 
@@ -15,15 +15,12 @@ from calipers.cli.shared import open_console, say_empty
 @click.argument("metric")
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("explain")
-@add_option(
-    "--rows", help="How many of the most influential rows to show.", group="output", default=5
-)
-def explain(metric: str, files: tuple[str, ...], rows: int, options: dict[str, Any]) -> None:
+def explain(metric: str, files: tuple[str, ...], options: dict[str, Any]) -> None:
     """Show how METRIC came to its value, with the rows left out and the most influential ones."""
     from calipers.reports.documents import show  # noqa: PLC0415
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
-    result = explain_metric(metric, list(files), rows=rows, **options)
+    result = explain_metric(metric, list(files), **options)
     show(result, open_console())
     if not result.groups:
         say_empty(files)

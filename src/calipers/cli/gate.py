@@ -8,52 +8,24 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import (
-    GroupedCommand,
-    add_declared_options,
-    add_flag,
-    add_option,
-    add_path,
-)
+from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty, show_progress
 from calipers.cli.verdicts import add_verdict_options, write_verdict
+from calipers.gates.options import GateOptions
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_path(
-    "--policy",
-    help="The policy to decide by, YAML or JSON; `calipers init` writes one to start from.",
-    group="input",
-    required=True,
-)
-@add_option(
-    "--release",
-    help="Apply the progressive thresholds of release NAME.",
-    group="selection",
-    metavar="NAME",
-)
-@add_path(
-    "--against",
-    help="Compare with the baseline in FILE: no worse by more than the policy's margins.",
-    group="input",
-)
-@add_path("--save-baseline", help="Record this run as a baseline.", group="output")
-@add_flag(
-    "--ratchet", "Raise the baseline where a run that passes is significantly better.", "output"
-)
 @add_verdict_options
-@add_declared_options("gate")
+@add_declared_options("gate", GateOptions)
 @add_output_options
 def gate(
     files: tuple[str, ...],
-    policy: Path,
     junit: Path | None,
     sarif: Path | None,
     put: Put,
     options: dict[str, Any],
-    **own: Any,
 ) -> None:
     """Decide whether FILES pass a policy, with a reason for every failed check.
 
@@ -63,8 +35,8 @@ def gate(
     from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with show_progress() as show:
-        result = decide(list(files), policy=policy, progress=show, **own, **options)
-    write_verdict(result, decided_by=policy, junit=junit, sarif=sarif)
+        result = decide(list(files), progress=show, **options)
+    write_verdict(result, decided_by=Path(options["policy"]), junit=junit, sarif=sarif)
     put(result)
     if not result.records:
         say_empty(files)

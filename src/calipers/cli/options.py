@@ -20,6 +20,24 @@ _TYPES = {"whole": int, "number": float, "text": str, "any": str}
 _FIRST, _OTHERS = "Most used", "Other options"
 
 
+class _Bounded(click.FloatRange):
+    """A number whose bounds `--help` shows; whoever takes it checks them, and offers a fix."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(
+            min=option.at_least if option.above is None else option.above,
+            max=option.at_most if option.below is None else option.below,
+            min_open=option.above is not None,
+            max_open=option.below is not None,
+        )
+        self._plain: click.ParamType[Any] = click.INT if option.kind == "whole" else click.FLOAT
+        self.name = self._plain.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number in a text, whatever its bounds."""
+        return self._plain.convert(value, param, ctx)
+
+
 class GroupedOption(click.Option):
     """An option that `--help` shows under the title of its group."""
 
@@ -127,17 +145,17 @@ def _make_option(option: Option, command: str) -> Callable[[F], F]:
     make = partial(add_option, option.flag, option.keyword, help=option.help, group=option.group)
     if option.kind == "flag":
         return make(is_flag=True)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"required": True} if option.required else {}
     if option.parse is not None:
-        more = {"multiple": True, "callback": _make_callback(option.parse)}
+        more |= {"multiple": True, "callback": _make_callback(option.parse)}
         if default := option.get_default(command):
             more["default"] = (",".join(map(str, default)),)
     elif option.kind in ("texts", "paths"):
-        more = {"multiple": True}
+        more |= {"multiple": True}
     elif option.bare is not None:
-        more = {"is_flag": False, "flag_value": option.bare}
-    elif (default := option.get_default(command)) is not None:
-        more = {"default": str(default) if option.kind == "any" else default}
+        more |= {"is_flag": False, "flag_value": option.bare}
+    elif (default := option.get_default(command)) is not None and not option.required:
+        more |= {"default": str(default) if option.kind == "any" else default}
     return make(type=_find_type(option), metavar=option.metavar, **more)
 
 
@@ -145,7 +163,9 @@ def _find_type(option: Option) -> Any:
     if option.choices:
         return click.Choice(option.choices)
     if option.kind in ("path", "paths"):
-        return click.Path(path_type=Path)
+        return PATH
+    if option.list_bounds():
+        return _Bounded(option)
     return _TYPES.get(option.kind)
 
 

@@ -10,6 +10,7 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
 from calipers.cli.shared import say_empty, say_notices, show_progress, write
+from calipers.runs.options import ReportOptions
 from calipers.support.errors import UsageError
 
 _HTML, _MARKDOWN = "html", "markdown"
@@ -31,40 +32,12 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
     group="output",
     type=click.Choice((_HTML, _MARKDOWN)),
 )
-@add_path(
-    "--policy",
-    help="Decide by this policy; without it, the result folder's verdict is shown.",
-    group="input",
-)
-@add_option(
-    "--title",
-    help="Title of the report; by default the name of the suite, or systems and tasks.",
-    group="output",
-    metavar="TEXT",
-)
-@add_option(
-    "--bundle",
-    help="Write tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph into DIR.",
-    group="output",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-)
-@add_option(
-    "--samples",
-    help="Number of records to show, failures first.",
-    group="output",
-    type=click.IntRange(min=0),
-    default=60,
-    metavar="N",
-)
-@add_declared_options("report")
+@add_declared_options("report", ReportOptions)
 def report(
     files: tuple[str, ...],
     output: Path | None,
     output_format: str | None,
-    bundle: Path | None,
     options: dict[str, Any],
-    **own: Any,
 ) -> None:
     """Show FILES, or a result FOLDER of `calipers run`, as a page to read in two minutes.
 
@@ -72,6 +45,7 @@ def report(
     failed, and the samples worth reading. With `-o -` it goes to standard output.
     """
     is_markdown = output is not None and output.suffix.lower() in (".md", ".markdown")
+    bundle = options.pop("bundle", None)
     kind = output_format or (_MARKDOWN if is_markdown else _HTML)
     place = output or _choose_place(files, kind)
     if kind == _HTML or bundle is not None:
@@ -79,10 +53,13 @@ def report(
 
         require_report("calipers report")
     _check_place(place)
+    from calipers.records.sinks import check_folder  # noqa: PLC0415 (loads Polars)
     from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
 
+    if bundle is not None:
+        check_folder(bundle, "--bundle")
     with show_progress() as show:
-        made = make(list(files), progress=show, **own, **options)
+        made = make(list(files), progress=show, **options)
     say_notices(made.notices)
     if not made.score.records:
         say_empty(files)

@@ -1,4 +1,4 @@
-"""What a user can ask of `compare`, `rank`, `power` and `agree` beside what `score` has too.
+"""What a user can ask of `compare`, `rank`, `power`, `agree` and `doctor`, and not of `score`.
 
 A field that `option` makes is an option of the command line and a keyword in Python.
 """
@@ -187,3 +187,10 @@ class AgreeOptions:
                 "--rater-field needs --value and --unit",
                 fix="for a row per rating: --rater-field judge --value score --unit id,run",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """What a user can ask of an examination."""
+
+    strict: bool = flag("Exit with 1 where a problem or a warning was found.", group="output")

@@ -21,7 +21,7 @@ from calipers.gates.rules.baseline import Baseline
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.gates.decide import GateOptions
+    from calipers.gates.options import GateOptions
     from calipers.gates.policy import Policy
 
 _MANY = 0.1  # of the tasks: so many may not be absent from a run that passes

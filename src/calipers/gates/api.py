@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from calipers.scores.choices import read_options
+from calipers.gates.options import GateOptions
+from calipers.scores.choices import read_options, take_own
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import as_path_if_any, ignore_progress
+from calipers.support.arguments import ignore_progress
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
-    from calipers.scores.choices import PolicyLike
     from calipers.scores.keywords import GateKeywords
 
 
-@declare_signature("gate")
+@declare_signature("gate", GateOptions)
 def gate(
-    data: Any,
-    *,
-    policy: PolicyLike,
-    release: str | None = None,
-    against: str | Path | None = None,
-    save_baseline: str | Path | None = None,
-    ratchet: bool = False,
-    progress: Progress = ignore_progress,
-    **options: Unpack[GateKeywords],
+    data: Any, *, progress: Progress = ignore_progress, **options: Unpack[GateKeywords]
 ) -> GateResult:
     """Decide on records: check every rule of a policy, with the reason where it is not met.
 
     Args:
         data: Records, as `score` takes them.
-        policy: A YAML or JSON file, or the same as a mapping.
-        release: The release whose progressive thresholds apply.
-        against: A baseline that `save_baseline` recorded: the run must not be worse by more than
-            the policy's margins.
-        save_baseline: A file to record this run in as a baseline.
-        ratchet: Raise the baseline where a run that passes is significantly better.
         progress: Is given the share of the work that is done, from 0 to 1.
         options: Listed below, and on docs/options.md. What is given here takes precedence over the
             policy's `metric_settings`.
@@ -55,13 +40,8 @@ def gate(
     >>> decided.verdict, decided.checks[0].reason.partition(";")[0]
     ('fail', '50 %, required ≥ 90 %')
     """
-    from calipers.gates.decide import GateOptions, gate_data  # noqa: PLC0415 (loads pydantic)
+    from calipers.gates.decide import gate_data  # noqa: PLC0415 (loads pydantic)
 
-    asked = GateOptions(
-        release=release,
-        against=as_path_if_any("against", against),
-        save_baseline=as_path_if_any("save_baseline", save_baseline),
-        ratchet=ratchet,
-    )
-    chosen = read_options("gate", options, data, policy=policy)
-    return gate_data(data, policy, asked, chosen, progress)
+    asked, others = take_own("gate", GateOptions, options)
+    chosen = read_options("gate", others, data, policy=asked.policy)
+    return gate_data(data, asked, chosen, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -13,8 +13,8 @@ from typing import Any
 from calipers.gates import against
 from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.checks import check_rules, note_flagged
-from calipers.gates.early import Early
 from calipers.gates.licences import note_licences
+from calipers.gates.options import GateOptions
 from calipers.gates.policy import EXAMPLE, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE
 from calipers.gates.result import Check, GateResult, combine_verdicts
@@ -35,18 +35,6 @@ from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 ACCURACY = "accuracy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateOptions:
-    """What a user can ask of a gate beside the policy."""
-
-    release: str | None = None
-    against: Path | None = None
-    save_baseline: Path | None = None
-    ratchet: bool = False
-    incomplete: tuple[str, ...] = ()  # why the records are not the whole run
-    early: Early | None = None  # of a run that may end as soon as it is decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,24 +77,18 @@ class GateQuestion:
 
 
 def gate_data(
-    data: Any,
-    policy: str | Path | Mapping[str, Any] | Policy,
-    asked: GateOptions,
-    options: Options,
-    progress: Progress = lambda _: None,
+    data: Any, asked: GateOptions, options: Options, progress: Progress = lambda _: None
 ) -> GateResult:
     """Decide on the records in `data`."""
-    question = ask_gate(policy, asked, options)
+    question = ask_gate(asked, options)
     score = score_data(data, question.options, progress, question.table.watch)
     return decide(question, score)
 
 
-def ask_gate(
-    policy: str | Path | Mapping[str, Any] | Policy, asked: GateOptions, options: Options
-) -> GateQuestion:
+def ask_gate(asked: GateOptions, options: Options) -> GateQuestion:
     """Return what has to be measured for a policy; raises where it cannot decide anything."""
-    source = str(policy) if isinstance(policy, str | Path) else "policy"
-    read = read_policy(policy)
+    source = str(asked.policy) if isinstance(asked.policy, str | Path) else "policy"
+    read = read_policy(asked.policy)
     if not (read.decides or asked.against or asked.save_baseline):
         raise UsageError(f"{source}: it has no rules, so nothing can fail", fix=EXAMPLE)
     path = against.find_baseline(read, asked)

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from calipers.runs.report_data import SAMPLES, Report
-from calipers.scores.choices import read_options
+from calipers.records.sinks import check_folder
+from calipers.runs.options import ReportOptions
+from calipers.runs.report_data import Report
+from calipers.scores.choices import read_options, take_own
 from calipers.scores.score import Progress
 from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import ignore_progress, require_type
@@ -17,7 +19,6 @@ from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
-    from calipers.scores.choices import PolicyLike
     from calipers.scores.keywords import ReportKeywords
     from calipers.systems.tally import Watch
 
@@ -166,15 +167,11 @@ def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
             )
 
 
-@declare_signature("report")
+@declare_signature("report", ReportOptions)
 def report(
     data: Any,
     output: str | Path | None = None,
     *,
-    policy: PolicyLike | None = None,
-    title: str | None = None,
-    samples: int = SAMPLES,
-    bundle: str | Path | None = None,
     progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
@@ -183,10 +180,6 @@ def report(
     Args:
         data: Records, as `score` takes them, or the result folder of a run.
         output: A file for the page, HTML or, if it ends in .md, Markdown.
-        policy: Decide by this policy; without one, a result folder's own verdict is shown.
-        title: Title of the report; by default the name of the suite, or systems and tasks.
-        samples: Number of records to show, failures first.
-        bundle: A folder for tables (LaTeX, CSV), figures (SVG, PDF, PNG) and a methods paragraph.
         progress: Is given the share of the work that is done, from 0 to 1.
         options: Listed below, and on docs/options.md.
 
@@ -199,13 +192,15 @@ def report(
     """
     from calipers.runs import present  # noqa: PLC0415 (loads pydantic)
 
-    asked = present.ReportOptions(policy=policy, samples=samples, title=title)
-    chosen = read_options("report", options, data, policy=policy)
+    asked, others = take_own("report", ReportOptions, options)
+    chosen = read_options("report", others, data, policy=asked.policy)
+    if asked.bundle is not None:
+        check_folder(asked.bundle, "--bundle")
     made = present.report_data(data, asked, replace(chosen, figures=None), progress)
     if chosen.figures is not None:
         made.save_figures(chosen.figures)
-    if bundle is not None:
-        made.save_bundle(bundle)
+    if asked.bundle is not None:
+        made.save_bundle(asked.bundle)
     if output is not None:
         made.save(output)
     return made

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.comparisons.better import Better
 from calipers.engines.watching import watch_groups
-from calipers.gates.decide import GateOptions, GateQuestion, ask_gate, decide
+from calipers.gates.decide import GateQuestion, ask_gate, decide
 from calipers.gates.early import Early
+from calipers.gates.options import GateOptions
 from calipers.gates.result import GateResult
 from calipers.records.result_folder import BETTER, GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
 from calipers.runs.metric_settings import read_options
-from calipers.runs.present import ReportOptions, ReportPage
+from calipers.runs.options import ReportOptions
+from calipers.runs.present import ReportPage
 from calipers.runs.report_data import require_report
 from calipers.runs.samples import FIELDS
 from calipers.runs.state import State
@@ -175,8 +177,7 @@ class _Asked:
         lacking = state.missing and not (early is not None and early.stopped)
         also = (f"{state.missing:,} calls were not made",) if lacking else ()
         question = ask_gate(
-            base / suite.policy,
-            GateOptions(incomplete=also, early=early),
+            GateOptions(policy=base / suite.policy, incomplete=also, early=early),
             read_options(suite, base, by=gate_fields(suite)),
         )
         # With the calibrations it shows judged means without the judge's error too.

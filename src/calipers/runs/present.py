@@ -20,8 +20,9 @@ from calipers.records.result_folder import (
     read_stored,
 )
 from calipers.records.sinks import Watch
+from calipers.runs.options import ReportOptions
 from calipers.runs.ranked_groups import rank_groups
-from calipers.runs.report_data import SAMPLES, Report
+from calipers.runs.report_data import Report
 from calipers.runs.report_facts import SYSTEM, list_facts, make_title
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
@@ -30,24 +31,13 @@ from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress
 from calipers.support.errors import CalipersError
-from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
-    from calipers.scores.choices import PolicyLike
 
 _PARTS = ("category", "capability")  # what tells tasks apart
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
-    """What a user can ask of a report beside what a score takes."""
-
-    policy: PolicyLike | None = None
-    samples: int = SAMPLES
-    title: str | None = None
 
 
 def report_data(
@@ -63,9 +53,10 @@ def report_data(
     page = ReportPage(asked, options)
     watches, question = [page.watch], None
     if asked.policy is not None:
-        from calipers.gates.decide import GateOptions, ask_gate, decide  # noqa: PLC0415 (pydantic)
+        from calipers.gates.decide import ask_gate, decide  # noqa: PLC0415 (pydantic)
+        from calipers.gates.options import GateOptions  # noqa: PLC0415
 
-        question = ask_gate(asked.policy, GateOptions(), options)
+        question = ask_gate(GateOptions(policy=asked.policy), options)
         fields = options.by or SYSTEM
         watches.append(watch_groups(question.table.watch, fields, options.cluster))
     questions = (*page.questions, *(() if question is None else (question.options,)))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from calipers.scores.results import Score
 
 SCHEMA = "calipers.report/1"
-SAMPLES = 60  # records that a report shows, unless asked for others
 NOT_RANKED = "the systems are not ranked"  # how the notice begins that says why
 WRONG = "wrong"  # in the place of an error's kind: no call failed
 

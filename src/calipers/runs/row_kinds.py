@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -11,6 +10,7 @@ from calipers.engines.codes import number_values
 from calipers.engines.plan import FAILED
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.scenarios.passing import passed
+from calipers.support.quick_dataclasses import dataclass
 
 KIND, FAULT, RECORDS = "_kind", "_fault", "_records"
 SHOWN = (FAILED, correct.name, passed.name)  # the columns that a kind is told by

@@ -50,15 +50,12 @@ def score(
 
 
 @declare_signature("explain")
-def explain(
-    metric: str, data: Any, *, rows: int = 5, **options: Unpack[ExplainKeywords]
-) -> Explanation:
+def explain(metric: str, data: Any, **options: Unpack[ExplainKeywords]) -> Explanation:
     """Explain how a metric came to its value.
 
     Args:
         metric: The metric's name.
         data: Records, as `score` takes them.
-        rows: How many of the most influential rows to show.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -72,4 +69,4 @@ def explain(
     asked = read_options("explain", options, data, metrics=metrics)
     from calipers.scores.explain import explain_data  # noqa: PLC0415 (only where asked for)
 
-    return explain_data(data, asked, rows=rows)
+    return explain_data(data, asked)

@@ -127,9 +127,14 @@ def _check_keywords(
     """Return what was given, checked and by the names of fields, with the command's own defaults.
 
     Raises:
-        ArgumentTypeError: A value is of another type.
+        ArgumentTypeError: A value is of another type, or is missing.
         UsageError: A value is refused.
     """
+    for option in known.values():
+        if option.required and option.keyword not in given:
+            raise ArgumentTypeError(
+                f"{command}(): {option.keyword} is missing", fix=f"{option.flag}: {option.help}"
+            )
     found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
     preset = {
         option.name: option.get_default(command) for option in known.values() if option.defaults

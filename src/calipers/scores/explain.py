@@ -97,7 +97,7 @@ def _group_dict(group: GroupExplanation) -> dict[str, Any]:
     }
 
 
-def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
+def explain_data(data: Any, options: Options) -> Explanation:
     """Explain the one metric that the options name."""
     metric_named(options.metrics[0])  # a wrong name is told before a wrong file
     sources = open_sources(data)
@@ -132,7 +132,7 @@ def explain_data(data: Any, options: Options, *, rows: int) -> Explanation:
             refuse_absent(plan.metrics, present, sources, options.map)
         table = _count_keys(store, metric)
         explained = [
-            _explain_group(text, key, groups[text], plan, store, table, rows)
+            _explain_group(text, key, groups[text], plan, store, table, options.rows)
             for text, key in sort_keys(groups, plan.by).items()
         ]
         explained = [

@@ -1,7 +1,7 @@
 # Made from the declared options: make reference
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 
 from calipers.metrics.checks.checks import Checks
 from calipers.metrics.scenarios.case_weights import CaseWeights
@@ -62,6 +62,11 @@ class ScoreKeywords(MetricKeywords, total=False):
     figures: str | Path | None
 
 class GateKeywords(MetricKeywords, total=False):
+    policy: Required[PolicyLike]
+    release: str | None
+    against: str | Path | None
+    save_baseline: str | Path | None
+    ratchet: bool
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
@@ -122,6 +127,10 @@ class RankKeywords(MetricKeywords, total=False):
     figures: str | Path | None
 
 class ReportKeywords(MetricKeywords, total=False):
+    policy: PolicyLike | None
+    title: str | None
+    bundle: str | Path | None
+    samples: int
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
@@ -147,6 +156,7 @@ class ExplainKeywords(MetricKeywords, total=False):
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    rows: int
 
 class PowerKeywords(MetricKeywords, total=False):
     delta: float | None
@@ -181,3 +191,10 @@ class AuditKeywords(TypedDict, total=False):
     confidence: float
     cluster: str | None
     seed: int
+
+class DoctorKeywords(TypedDict, total=False):
+    strict: bool
+    map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None

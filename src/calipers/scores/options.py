@@ -232,6 +232,14 @@ class Options:
         commands=("score", "rank", "report"),
     )
 
+    rows: int = option(
+        5,
+        "How many of the most influential rows to show.",
+        group="output",
+        at_least=0,
+        commands=("explain",),
+    )
+
     settings: Settings = field(default_factory=Settings)
     notices: tuple[str, ...] = ()  # what to say of how the settings came about
     for_report: bool = False  # with all that figures and lists of tasks need

@@ -32,7 +32,7 @@ def declare_signature(command: str, own: type | None = None) -> Callable[[F], F]
             inspect.Parameter(
                 option.keyword,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=option.get_default(command),
+                default=inspect.Parameter.empty if option.required else option.get_default(command),
             )
             for option in known.values()
         ]

@@ -91,6 +91,11 @@ class Option:
     metrics: tuple[str, ...] = ()  # the metrics that it belongs to; none named: all
 
     @property
+    def required(self) -> bool:
+        """Whether a user must give it."""
+        return self.default is MISSING
+
+    @property
     def key(self) -> str:
         """The name in `metric_settings:`, as on the command line but with `_`."""
         return self.flag.removeprefix("--").replace("-", "_")
@@ -150,7 +155,8 @@ class Option:
 def option(default: Any, text: str, **more: Any) -> Any:
     """Return the dataclass field that declares an option, with its default and its help.
 
-    `more` are the other parts of an `Option`: those that differ from what the field tells.
+    `more` are the other parts of an `Option`: those that differ from what the field tells. One that
+    a user must give has MISSING for its default.
     """
     metadata = {_OPTION: {"help": text, **more}}
     if isinstance(default, dict):

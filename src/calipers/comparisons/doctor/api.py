@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
-from calipers.records.reading import take_reading
+from calipers.comparisons.options import DoctorOptions
+from calipers.scores.choices import read_options, take_own
+from calipers.scores.signatures import declare_signature
+
+if TYPE_CHECKING:
+    from calipers.scores.keywords import DoctorKeywords
 
 
-@take_reading
-def doctor(
-    data: Any,
-    *,
-    map: Mapping[str, str] | None = None,  # noqa: A002
-    source: str | None = None,
-    join: str | Path | None = None,
-    on: str | None = None,
-    strict: bool = False,
-) -> Diagnosis:
+@declare_signature("doctor", DoctorOptions)
+def doctor(data: Any, **options: Unpack[DoctorKeywords]) -> Diagnosis:
     """Report what files hold and support, what looks wrong in them, and what to run next.
 
     Args:
         data: Paths, or records, as `score` takes them.
-        map: The data's names of the record's fields.
-        source: The tool whose logs these are, whatever is in them; "records" if of none.
-        join: A file of tasks, whose fields are added to the records.
-        on: With `join`: the field that is the same in record and task; `id` by default.
-        strict: Whether a problem or a warning makes `exit_code` 1.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         The files with their fields, the findings with examples, and commands to copy.
@@ -38,5 +29,5 @@ def doctor(
     >>> [(found.kind, found.count, found.examples) for found in doctor(rows).findings]
     [('duplicates', 1, ('q2',)), ('unequal runs', 1, ('q2',))]
     """
-    del source, join, on  # applied by take_reading
-    return examine(data, field_map=map or {}, strict=strict)
+    asked, others = take_own("doctor", DoctorOptions, options)
+    return examine(data, field_map=read_options("doctor", others).map, strict=asked.strict)
