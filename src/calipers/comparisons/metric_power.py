@@ -1,4 +1,4 @@
-"""What a power analysis is asked, and what it says of one metric."""
+"""The aim of a power analysis, and its result for one metric."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPower:
-    """What a metric's values say about a comparison; every null has its reason."""
+    """The power analysis of one metric; every null has its reason."""
 
     value: float | None = None
     candidate: float | None = None  # the candidate's value, where there is one
