@@ -57,6 +57,8 @@ def test_sarif_has_a_result_per_check_that_failed_or_warns() -> None:
     assert "failing: SEC-2" in failed["message"]["text"]
     place = failed["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "policy.yaml"
+    lines = Path("policy.yaml").read_text(encoding="utf-8").splitlines()
+    assert "safety_rate" in lines[place["region"]["startLine"] - 1]
     assert by_rule["thresholds.warning/latency_p95_ms"]["level"] == "warning"
     assert {rule["id"] for rule in told["tool"]["driver"]["rules"]} == set(by_rule)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calipers.cli import app
 from calipers.judges.builtin import BUILT_IN
 from calipers.judges.rubric_items import list_items, sum_weighted
 from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.support.errors import UsageError
+from tests.files import write_lines
 
 SCORE = st.floats(1, 5)
 
@@ -167,3 +170,19 @@ def test_an_unknown_rubric_names_those_there_are(tmp_path: Path) -> None:
         read_rubric("politeness", tmp_path)
     for name in BUILT_IN:
         assert name in str(error.value)
+
+
+def test_a_rubric_of_a_plug_in_is_found_by_its_name(tmp_path: Path) -> None:
+    plugin = tmp_path / "brief.py"
+    plugin.write_text(
+        "import calipers as cal\n"
+        "brief = {'name': 'brief', 'says': 'No more than needed.'}\n"
+        "cal.register(cal.Rubric(name='brevity', question='Is it brief?', criteria=[brief]))\n",
+        encoding="utf-8",
+    )
+    records = write_lines(tmp_path / "a.jsonl", [{"id": "a", "input": "x", "answer": "4"}])
+    asked = ["judge", str(records), "--rubric", "brevity", "--model", "openai:gpt-4o-mini"]
+    asked += ["-o", str(tmp_path / "out.jsonl"), "--dry-run"]
+    assert CliRunner().invoke(app, asked).exit_code == 2
+    planned = CliRunner().invoke(app, [*asked, "--plugin", str(plugin)])
+    assert planned.exit_code == 0, planned.output

@@ -374,6 +374,14 @@ def test_a_source_can_be_forced(tmp_path: Path) -> None:
     assert cal.read(log, source="Inspect")["id"].to_list() == ["sums/1"]
 
 
+def test_a_forced_source_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    path = write_texts(tmp_path / "a.jsonl", {"id": "a", "input": "x", "target": "4"})
+    with pytest.raises(cal.DataError, match="it was read as a log of Braintrust, as --source says"):
+        cal.score(path, source="Braintrust")
+    notices = cal.score(path, source="Inspect").notices
+    assert f"{path}: read as a log of Inspect, as --source says" in notices
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_forced_source_is_read_from_standard_input(
     tmp_path: Path, pack: Callable[[bytes], bytes]

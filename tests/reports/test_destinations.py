@@ -158,7 +158,7 @@ def test_the_command_line_sends_after_it_has_printed(tmp_path: Path) -> None:
     result = run("score", tmp_path / "a.jsonl", "--to", f"every_eval_ever:{tmp_path / 'out'}")
     assert result.exit_code == 0
     assert "accuracy" in result.stdout
-    assert "every_eval_ever: 1 files below" in result.stderr
+    assert "every_eval_ever: 1 file below" in result.stderr
 
 
 @pytest.mark.parametrize(

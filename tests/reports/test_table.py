@@ -238,6 +238,12 @@ def test_no_text_can_give_a_command(first: str, second: str) -> None:
     assert not any(row.startswith(("[", "*")) for row in rows)
 
 
+def test_latex_has_a_column_of_units_only_where_there_are_some() -> None:
+    rows = [{"answer": "4", "target": "4", "latency_ms": 3.0}]
+    assert r"\begin{tabular}{lr}" in cal.score(rows, metrics=["accuracy"]).to_latex()
+    assert r"\begin{tabular}{lrl}" in cal.score(rows, metrics=["latency_mean_ms"]).to_latex()
+
+
 @pytest.mark.parametrize("kind", ["score", "tiers", "compare", "gate"])
 def test_the_tables_have_booktabs_rules_and_as_many_cells_as_columns(
     kind: str, results: dict[str, Any]

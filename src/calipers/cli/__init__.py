@@ -17,10 +17,8 @@ _COMMANDS = (
     *("score", "run", "gate", "compare", "rank", "report", "view", "power", "explain", "agree"),
     *("judge", "doctor", "metrics", "convert", "init", "schema", "mcp"),
 )
-_WITHOUT_PLUGINS = frozenset(
-    {"power", "agree", "judge", "init", "schema", "mcp"}
-)  # look no names up
-_YOUNG = 500_000  # objects: a command's imports make up to half as many, and no garbage
+_WITHOUT_PLUGINS = frozenset({"init", "schema", "mcp"})  # use nothing that plug-ins register
+_YOUNG = 500_000  # objects before the first collection; imports make up to half as many
 
 
 class KindGroup(click.Group):
@@ -87,7 +85,9 @@ def _import_command(name: str) -> click.Command:
 
     command: click.Command = getattr(import_module(f"calipers.cli.{name}"), name)
     if name not in _WITHOUT_PLUGINS:
-        add_plugin_option(command)
+        single = command.commands.values() if isinstance(command, click.Group) else [command]
+        for each in single:
+            add_plugin_option(each)
     return command
 
 

@@ -79,11 +79,11 @@ def run(
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
-    Run again to finish what is missing: nothing that is done is called again. Where the suite, its
-    data or the code under test has changed, everything is, in a new folder. Exit codes: 0 pass, 1
-    the gate failed, 2 a mistake in the suite or its data, 3 the run is incomplete. On GitHub
-    Actions the verdict is in the step's summary too. `calipers run --merge FOLDERS… -o FOLDER`
-    puts the shards of a run together, which --shard has made.
+    Run again to finish what is missing: finished calls are not repeated. If the suite, its data or
+    the code under test has changed, a new folder is started. Exit codes: 0 pass, 1 the gate failed,
+    2 a mistake in the suite or its data, 3 the run is incomplete. On GitHub Actions the verdict is
+    in the step's summary too. `calipers run --merge FOLDERS… -o FOLDER` merges the shards of a run
+    that --shard has made.
     """
     file, folders = _split_arguments(suite, merge=merge)
     if dry_run:
@@ -105,7 +105,7 @@ def run(
             merge=folders,
             **until,
         )
-    except KeyboardInterrupt:  # not among the calls: while reading, or scoring
+    except KeyboardInterrupt:  # while reading or scoring; calls handle it themselves
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
@@ -128,7 +128,7 @@ def run(
 def _split_arguments(
     given: tuple[Path, ...], *, merge: bool
 ) -> tuple[Path | None, list[Path] | None]:
-    """Return the suite, and the folders to merge: what is no folder is the suite."""
+    """Return the suite file, and the folders to merge."""
     if merge:
         files = [each for each in given if each.is_file()]
         folders = [each for each in given if each not in files]

@@ -1,4 +1,4 @@
-"""What the commands share: plug-ins, what is said on stderr, progress, and output."""
+"""What the commands share: plug-ins, messages on stderr, progress, and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _load_plugins(_: click.Context, __: click.Parameter, files: tuple[str, ...])
 
 
 def add_plugin_option(command: click.Command) -> None:
-    """Give a command that looks names up the option to load files that register things."""
+    """Add `--plugin` to a command that looks up metrics, log readers or other registered things."""
     option = click.Option(
         ("--plugin",),
         multiple=True,
@@ -34,13 +34,13 @@ def add_plugin_option(command: click.Command) -> None:
         callback=_load_plugins,
         expose_value=False,
         is_eager=True,
-        help="Run FILE.py first: the metrics and log readers it registers can be used.",
+        help="Run FILE.py first: metrics, log readers and whatever else it registers can be used.",
     )
     command.params.append(option)
 
 
 def say_notices(notices: Sequence[str]) -> None:
-    """Say on stderr what the user should know about the data, whose names may be hostile."""
+    """Print notices on stderr; names from the data in them are untrusted."""
     from calipers.reports.figures import strip_controls  # noqa: PLC0415
 
     for notice in notices:

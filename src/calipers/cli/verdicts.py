@@ -1,4 +1,4 @@
-"""What a build system reads of a verdict: JUnit XML, SARIF, GitHub's summary and annotations."""
+"""A verdict for build systems: JUnit XML, SARIF, GitHub's summary and annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def add_verdict_options(command: F) -> F:
-    """Add the files for build systems that a verdict is written to."""
+    """Add the options that write a verdict to files for build systems."""
     for name, text in (("--sarif", "SARIF for code scanning"), ("--junit", "JUnit XML")):
         help_text = f"Write the gate's verdict as {text} too."
         command = add_path(name, help=help_text, group="output")(command)
@@ -28,7 +28,7 @@ def add_verdict_options(command: F) -> F:
 def write_verdict(
     result: GateResult, *, decided_by: Path, junit: Path | None, sarif: Path | None
 ) -> None:
-    """Write the files asked for, and what GitHub wants of a step.
+    """Write the files asked for and, on GitHub Actions, the annotations and the step's summary.
 
     `decided_by` is the policy, or the suite that names it: failed checks are shown there.
     """
@@ -50,5 +50,5 @@ def write_verdict(
 
         try:
             append_summary(Path(summary), result.to_markdown())
-        except OSError as error:  # the verdict counts, not the page
+        except OSError as error:  # the verdict stands without the summary
             say_notices([f"{_SUMMARY}: {summary}: {error.strerror}"])

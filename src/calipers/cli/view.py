@@ -41,7 +41,7 @@ def view(
     *,
     no_open: bool,
 ) -> None:
-    """Look at the results in FOLDER, or at any file that `score` reads, in a browser.
+    """Show the results in FOLDER, or any file that `score` reads, in a browser.
 
     The app is local and read-only. Ctrl-C ends it.
     """

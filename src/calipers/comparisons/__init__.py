@@ -1,1 +1,1 @@
-"""Questions between runs, systems and raters: compare, power, agree."""
+"""Compare runs, rank systems, plan sample sizes, measure agreement of raters, diagnose files."""

@@ -31,10 +31,10 @@ class Better:
     names: tuple[str, str]
     metric: str
     better: int | None  # of the names; None where they cannot be told apart, or not yet
-    is_over: bool  # whether further tasks could say no more
-    tasks: int  # in the order drawn, as far as both systems have done them
+    is_over: bool  # whether further tasks could not change the decision
+    tasks: int  # finished by both systems, without a gap in the order drawn
     of: int
-    after: int | None  # so many tasks it was sure
+    after: int | None  # the number of tasks after which it was decided
     difference: Bounds  # of the first from the second, in the metric's own direction
     evidence: Evidence
     alpha: float
@@ -44,7 +44,7 @@ class Better:
 
     @property
     def stopped(self) -> bool:
-        """Say whether calls were left out because they could say no more."""
+        """Say whether calls were left out because they could not change the decision."""
         return self.is_over and self.made < self.planned
 
     @property
@@ -89,9 +89,9 @@ class Better:
 class PairSequence:
     """The differences of two systems as tasks come in, and what they decide.
 
-    With `evidence` "interval" the question is which is better on tasks like these; what all of
-    them leave open stays so. With "point" it is which is better on these very tasks, drawn without
-    replacement: then the last one tells.
+    With `evidence` "interval" the question is which system is better on tasks like these, which
+    may stay undecided. With "point" it is which is better on exactly these tasks, drawn without
+    replacement, which the last task decides.
     """
 
     def __init__(self, tasks: Sequence[int], *, alpha: float, evidence: Evidence) -> None:
@@ -113,18 +113,18 @@ class PairSequence:
 
     @property
     def is_over(self) -> bool:
-        """Say whether it is decided, or no further task could decide it."""
+        """Say whether the comparison is decided, or no further task could decide it."""
         if self.better is not None:
             return True
         if self._least != self._most:
-            return False  # a call that failed may still say more
+            return False  # a failed call may be repeated
         left = len(self._tasks) - self.seen
         if not left or self._total is not None:
             return not left
         return not any(bets.place([1.0] * left).won_after for bets in self._bets)
 
     def take(self, differences: Mapping[int, TaskDifference]) -> None:
-        """Take the differences on tasks, in any order; each counts when its turn has come."""
+        """Add the differences on tasks, given in any order; they count in the order drawn."""
         self._came |= differences
         new: list[TaskDifference] = []
         for task in self._tasks[self.seen :]:

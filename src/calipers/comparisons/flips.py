@@ -30,7 +30,7 @@ def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
     sides = [_select_known(side.rows, feature) for side in (base, candidate)]
     by_run = all(side[_RUN].null_count() == 0 for side in sides)
     keys = (TASK, _RUN) if by_run else (TASK,)
-    # A run may be there twice, of two models say: the first is paired with the first.
+    # A run may occur twice, as of two models: the first is paired with the first.
     ours, theirs = (
         side.with_columns(pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)) for side in sides
     )

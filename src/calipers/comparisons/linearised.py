@@ -1,7 +1,7 @@
-"""A metric without a value per task on many tasks: how far each task moves it tells the error.
+"""Linearised error of a metric without a value per task, over many tasks.
 
-Resampling would cost resamples × tasks. What a task moves a value by is known up to a factor from
-the metric's declared influence; the factor is found by weighing the tasks a little differently.
+Resampling would cost resamples × tasks. How far a task moves the value is known up to a factor
+from the metric's declared influence; the factor is found by changing the tasks' weights slightly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NUDGE = 1e-4  # how much the weights of tasks change to find the factor
 def linearize(
     found: MetricComparison, effects: Sequence[Floats | None], confidence: float
 ) -> MetricComparison | None:
-    """Return the comparison with interval and test from what each unit moves the sides' values by.
+    """Return the comparison with an interval and a test from the linearised effects of the units.
 
-    None where that is not known, or where too few units carry the difference's variance.
+    None if the effects are unknown, or if too few units carry the variance of the difference.
     """
     base, candidate = effects
     if base is None or candidate is None or explain_too_few(candidate - base):
@@ -57,7 +57,7 @@ def linearize(
 def find_effects(rows: pl.DataFrame, values: WeightedValues) -> Floats | None:
     """Return how far each unit moves the value of one metric, its rows coded by unit.
 
-    None for few units, and for a metric whose influence is not declared or leads nowhere.
+    None for few units, and for a metric whose influence is not declared or is zero everywhere.
     """
     [metric] = values.metrics
     units = values.clusters

@@ -1,4 +1,4 @@
-"""What a power analysis says of one metric."""
+"""What a power analysis finds out about one metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPower:
-    """What a metric's values say about a comparison; every null has its reason."""
+    """The power analysis of one metric; every null has its reason."""
 
     value: float | None = None
     candidate: float | None = None  # the candidate's value, where there is one

@@ -1,4 +1,4 @@
-"""Estimates of which the covariance is all that is known: t intervals and tests for all at once."""
+"""Simultaneous t intervals and tests for estimates of which only the covariance is known."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from calipers.support.quick_dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """A value per system, and every pair of them compared, by their places."""
+    """A value per system, and the comparison of every pair, by the systems' positions."""
 
     values: Sequence[RankedValue]
-    pairs: Mapping[tuple[int, int], RankedPair]  # of the first place less than the second
+    pairs: Mapping[tuple[int, int], RankedPair]  # keys are positions, the smaller one first
     interval: str
     n_tasks: int | Sequence[int]  # the same for all systems, or of each
 

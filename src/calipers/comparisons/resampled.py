@@ -106,7 +106,7 @@ def compare_resampled(
 
 
 def _narrow(side: TaskRows, metric: Metric) -> TaskRows:
-    """Return the rows without the columns that only other metrics read: they are copied often."""
+    """Return the rows with only the columns that the metric reads, since they are copied often."""
     own = {feature.name for feature in metric.features}
     others = {feature.name for feature in side.plan.features} - own
     kept = [name for name in side.plan.schema if name not in others]
@@ -126,8 +126,8 @@ def _bootstrap(
         stderr = float(drawn.std(ddof=1))
     if not np.isfinite(stderr):
         return replace(found, reason=TOO_LARGE)
-    # Not BCa's quantiles: a sum of absolute gaps, as in ece, grows in every resample. They held a
-    # known difference 87 to 91 times in 100, this interval 90 to 98 times.
+    # Not BCa: a sum of absolute gaps, as in ece, grows in every resample. BCa covered a known
+    # difference in 87 to 91 of 100 simulations, this interval in 90 to 98.
     reach = t_quantile(sides.units, options.confidence) * stderr
     as_far = np.sum(np.abs(swapped) >= abs(difference) - rounding)
     return replace(
@@ -160,7 +160,7 @@ def add_codes(rows: pl.DataFrame, codes: pl.DataFrame) -> pl.DataFrame:
 
 
 def put_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
-    """Resample many units in `MANY` parcels; their numbers follow hashes, which is by chance."""
+    """Group many units into `MANY` parcels to resample; units are assigned by hash, at random."""
     return rows.with_columns(pl.col(CODE) % MANY)
 
 

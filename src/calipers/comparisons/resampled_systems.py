@@ -1,4 +1,4 @@
-"""Systems ranked by a metric without a value per task, an entropy say: tasks are resampled."""
+"""Systems ranked by a metric without a value per task, such as an entropy: tasks are resampled."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def resample_systems(
 def _linearize_covariance(
     rows: Sequence[pl.DataFrame], values: Sequence[WeightedValues]
 ) -> Floats | None:
-    """Return the covariance from what each of many tasks moves the values by, where it is known."""
+    """Return the covariance from the linearised effects of many tasks, or None if unknown."""
     effects = [find_effects(*each) for each in zip(rows, values, strict=True)]
     known = [each for each in effects if each is not None and not explain_too_few(each)]
     if len(known) < len(effects):

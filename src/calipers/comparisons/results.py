@@ -63,7 +63,7 @@ Answer = Literal["yes", "no", "undecided"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin:
-    """Whether a candidate is not worse than its base by more than a margin, and whether alike."""
+    """Whether a candidate is non-inferior to its base within a margin, and whether equivalent."""
 
     margin: float
     noninferior: Answer | None  # null where neither more nor less of the metric is better
@@ -90,7 +90,7 @@ def _answer(*, yes: bool, no: bool) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricComparison:
-    """One metric of two runs: candidate − base, and how sure that is."""
+    """One metric of two runs: candidate − base, with its interval and test."""
 
     base: float | None
     candidate: float | None

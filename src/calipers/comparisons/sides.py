@@ -1,4 +1,4 @@
-"""Preconditions that every comparison checks on its two sides."""
+"""Checks that every comparison makes on its two sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One metric in one group: what its values say about the size of a comparison."""
+"""Sample sizes for one metric in one group, from its values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from calipers.statistics.power import (
 )
 
 DELTA = 0.05  # of metrics in [0, 1]; of others this share of their value
-_ROUNDING = 1e-12  # a deviation that is this small beside the values is none
+_ROUNDING = 1e-12  # relative to the values: a smaller deviation is rounding
 _LARGEST = 1e150  # its square is still a number
 _CAUTIOUS = (
     "where a task has a single 0 or 1, the mid-p McNemar test compares them and may take a few "

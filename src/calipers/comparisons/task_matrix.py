@@ -1,4 +1,4 @@
-"""A metric's value of every system on every task that all of them have."""
+"""The value of a metric for every system on every task that all of them have."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class AskedModel:
         if isinstance(settings.get("seed"), int):
             settings["seed"] += sample - 1
         if self._sends_schema:
-            schema = {"name": "judgement", "strict": True, "schema": dict(asked.schema)}
+            schema = {"name": "judgment", "strict": True, "schema": dict(asked.schema)}
             form = {"response_format": {"type": "json_schema", "json_schema": schema}}
             settings["extra_body"] = {**form, **settings.get("extra_body", {})}
         return Call(record={}, prompt=asked.prompt, system=system, settings=settings)

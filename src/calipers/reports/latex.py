@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calipers.reports.figures import strip_controls
-from calipers.reports.table import Cell, Document, Line, Table, hide_data, list_sentences
+from calipers.reports.table import Cell, Column, Document, Line, Table, hide_data, list_sentences
 
 _PREAMBLE = "% needs \\usepackage{booktabs} in the preamble"
 _SPECIAL = {
@@ -69,7 +69,7 @@ def _render_line(line: Line) -> Iterator[str]:
 
 
 def _render_table(table: Table) -> Iterator[str]:
-    told = [place for place, each in enumerate(table.columns) if each.kind != "words"]
+    told = [place for place, each in enumerate(table.columns) if _is_told(table, place, each)]
     below = [*(f"{name}: {said}" for _, name, said in list_sentences(table)), *table.notes]
     title = ". ".join(filter(None, (table.title, table.lead)))
     if not table.rows:
@@ -94,6 +94,13 @@ def _render_table(table: Table) -> Iterator[str]:
     yield from ("\\bottomrule", "\\end{tabular}")
     yield from (f"\n\\par\\smallskip{{\\footnotesize {escape_latex(each)}\\par}}" for each in below)
     yield "\\end{table}"
+
+
+def _is_told(table: Table, place: int, column: Column) -> bool:
+    """Say whether a column stands in the table: no sentences, and units only if there are any."""
+    if column.kind == "unit":
+        return any(row.get_cell(place).shown for row in table.rows)
+    return column.kind != "words"
 
 
 def _render_head(table: Table, place: int) -> str:

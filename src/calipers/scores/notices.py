@@ -21,6 +21,7 @@ from calipers.metrics.traces.tool_use import note_tools
 from calipers.records.batch import note_bad_rows
 from calipers.records.foreign import recognize_tool, suggest_maps
 from calipers.records.logs import Log, log_notices
+from calipers.records.reading import get_reading
 from calipers.records.sources import Source
 from calipers.records.unfinished import explain_unfinished
 from calipers.scores.options import Options
@@ -114,6 +115,8 @@ def refuse_unmeasured(groups: Sequence[Group], sources: Sequence[Source]) -> Non
     tool = f"a log of {logs[0]}" if logs else recognize_tool(columns)
     maps = suggest_maps(columns)
     told = f"; this looks like {tool}" if tool else ""
+    if logs and get_reading().source is not None:
+        told = f"; it was read as {tool}, as --source says"
     raise DataError(
         f"{', '.join(source.name for source in sources[:3])}{', …' if sources[3:] else ''}: "
         f"nothing can be measured, no metric finds its fields among "

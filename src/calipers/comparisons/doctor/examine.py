@@ -37,14 +37,14 @@ def examine(
     most_rows: int = MOST_ROWS,
     known_as: str = STDIN,
 ) -> Diagnosis:
-    """Examine everything in `data`; a file that cannot be read is told, and the others are read.
+    """Examine everything in `data`; a file that cannot be read is reported, and the rest is read.
 
     Args:
         data: Paths, each a file, glob or folder, or records as `score` takes them.
         field_map: The data's names of the record's fields.
         strict: Whether findings make the exit code 1.
-        most_rows: How many records are held; of more, a sample of tasks is.
-        known_as: What commands call records that are not named by a path.
+        most_rows: How many records are kept; of more, a sample of the tasks.
+        known_as: The name in suggested commands of records that have no path.
     """
     given, parts = _name_parts(data, known_as)
     files: list[HeldFile] = []
@@ -94,7 +94,7 @@ def examine(
 
 
 def _name_parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
-    """Return what was given one by one, with a name for each."""
+    """Return the names and the parts of the data, each part examined on its own."""
     if isinstance(data, str | Path):
         data = [data]
     if isinstance(data, list | tuple) and data and all(isinstance(e, str | Path) for e in data):
@@ -103,7 +103,7 @@ def _name_parts(data: Any, known_as: str) -> tuple[list[str], list[Any]]:
 
 
 def _shorten_findings(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the findings of one kind; where many systems have it, the worst and who else."""
+    """Yield the findings of one kind; if many systems share it, the worst and the others' names."""
     of_systems = [each for each in findings if each.system is not None]
     if len(of_systems) <= _SHOWN:
         yield from findings

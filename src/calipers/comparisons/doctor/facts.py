@@ -1,4 +1,4 @@
-"""The facts that findings are made of: a narrow row per record, of all tasks or a sample of them.
+"""The facts that findings are based on: a narrow row per record, of all tasks or a sample of them.
 
 No text of a record is kept but its id: answers, inputs and targets become hashes and lengths. Where
 there are more records than `MOST_ROWS`, tasks are drawn by a hash of their id, so that all records
@@ -26,7 +26,7 @@ from calipers.metrics.declare.settings import Settings
 from calipers.support.quick_dataclasses import dataclass
 
 MOST_ROWS = 500_000
-LEAST_ANSWER = 3  # characters around a target, from which on an answer holds it beside other text
+LEAST_ANSWER = 3  # characters beside the target that make an answer more than the target
 
 ID, TASK, SYSTEM, RUN, FILE, ROW = "id", "task", "system", "run", "file", "row"
 FAILED, TRUNCATED, COPY = "failed", "truncated", "copy"
@@ -130,7 +130,7 @@ def _measure_end(field: str, chars: str, mid_word: str) -> tuple[pl.Expr, pl.Exp
 
 
 class Collected:
-    """Facts as they come; once there are too many, those of a sample of tasks."""
+    """Collects facts; once there are too many, those of a sample of tasks."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self._most = most
@@ -205,7 +205,7 @@ class Facts:
         return tuple(sorted(self.rows[SYSTEM].unique().to_list()))
 
     def find_outcome(self) -> Outcomes | None:
-        """Return what most questions are about: right, passed, or a share; None without any."""
+        """Return the outcome to compare: correct, passed, or a share; None if there is none."""
         for metric, column in _METRICS.items():
             rows = self.ended.drop_nulls(column)
             if rows.height:
@@ -243,7 +243,7 @@ class Facts:
         of: pl.DataFrame,
         system: str | None = None,
     ) -> Finding:
-        """Return the finding that some of the rows have, with the first of them as examples."""
+        """Return a finding about some of the rows, with the first of them as examples."""
         return Finding(
             kind=kind,
             severity=severity,

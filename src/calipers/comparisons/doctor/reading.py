@@ -45,7 +45,7 @@ _PLACE = re.compile(r"^([\w.]+): ")
 
 @dataclass
 class Census:
-    """What is seen of a file while it is read."""
+    """What is known of a file after reading it: fields, records, and bad rows."""
 
     source: Source
     map: Mapping[str, str]

@@ -67,7 +67,7 @@ def _count_shared_tasks(facts: Facts) -> tuple[int, int]:
 def _find_detectable(outcome: Outcomes, share: float) -> Detectable:
     """Return the smallest difference between the two best systems that would be seen.
 
-    Of a sample of the tasks it is as many times smaller as the root of all of them is larger.
+    Of a sample of the tasks, it is scaled by the square root of the sampled share.
     """
     metric = metric_named(outcome.metric)
     means = outcome.rows.group_by(SYSTEM).agg(

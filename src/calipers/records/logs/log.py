@@ -12,6 +12,7 @@ from calipers.records.bytestream import UNREADABLE, Block, cut_short
 from calipers.records.completing import list_inputs
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES
+from calipers.records.reading import get_reading
 from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
@@ -167,10 +168,15 @@ def log_notices(sources: Iterable[Any]) -> Iterator[str]:
     yield from (source.notice for source in sources if getattr(source, "notice", None))
     inner = (getattr(source, "inner", source) for source in sources)  # of joined ones
     logs = [source for source in inner if isinstance(source, Log)]
+    is_forced = get_reading().source is not None
     for of in dict.fromkeys(log.format for log in logs):
         same = [log for log in logs if log.format is of]
-        what = f"{same[0].name}: a log" if len(same) == 1 else f"{len(same)} files: logs"
-        yield f"{what} of {of.name}, read as records"
+        where, what = (same[0].name, "a log") if len(same) == 1 else (f"{len(same)} files", "logs")
+        yield (
+            f"{where}: read as {what} of {of.name}, as --source says"
+            if is_forced
+            else f"{where}: {what} of {of.name}, read as records"
+        )
         if stopped := [log.name for log in same if log.path and of.unfinished(Path(log.path))]:
             more = f" and {len(stopped) - 1} more" if stopped[1:] else ""
             yield f"{stopped[0]}{more}: the run did not finish, samples may be missing"

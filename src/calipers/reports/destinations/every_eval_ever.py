@@ -38,7 +38,8 @@ def send(score: Score, where: str | None) -> str:
         if any(measured.value is not None for measured in group.metrics.values()):
             _write(score, group, benchmark, Path(where))
             written += 1
-    return f"every_eval_ever: {written} files below {where}"
+    files = "1 file" if written == 1 else f"{written} files"
+    return f"every_eval_ever: {files} below {where}"
 
 
 def _write(score: Score, group: Group, benchmark: str, root: Path) -> None:

@@ -11,11 +11,11 @@ from calipers.comparisons.doctor import facts as f
 from calipers.comparisons.doctor.facts import ANSWER, CORRECT, EQUAL, RECORDED, TARGET, Facts
 from calipers.comparisons.doctor.results import Finding, format_share
 
-_LEAST = 5  # answers of which something is told
+_LEAST = 5  # answers to base a finding on
 _MOST = 0.9
 _FEW_DENIED = 0.02  # of the answers that equal their target
 _ENOUGH = 30  # records to tell accuracy from chance
-_LABELS = 6  # more are no labels to swap
+_LABELS = 6  # distinct targets at most: more are free text, not labels
 _FAR = -5.0  # standard errors below chance
 _AMONG = 0.95  # of the answers that are labels
 _MANY_MISSING = 0.05
@@ -86,7 +86,7 @@ def _find_below_chance(facts: Facts, system: str, rows: pl.DataFrame) -> Iterato
 
 
 def find_unread(facts: Facts) -> Iterator[Finding]:
-    """Yield, per system, missing answers, and answers in whole sentences that count as wrong."""
+    """Yield, per system, missing answers, and answers counted wrong that contain the target."""
     for system, rows in facts.by_system().items():
         asked = rows.filter(pl.col(TARGET).is_not_null() & pl.col(RECORDED).is_null())
         none = asked.filter(pl.col(ANSWER).is_null())

@@ -33,7 +33,7 @@ def find_bad_rows(facts: Facts) -> Iterator[Finding]:
 
 
 def find_unfinished(facts: Facts) -> Iterator[Finding]:
-    """Yield the calls or judgments that are still to be made, as the files beside a file tell."""
+    """Yield the calls or judgments still to be made, according to the manifest or journal."""
     for file, lack in facts.unfinished:
         yield Finding(
             kind="unfinished",

@@ -122,7 +122,7 @@ def find_missing_tasks(facts: Facts) -> Iterator[Finding]:
         return
     tasks = facts.rows.select(SYSTEM, TASK).unique(maintain_order=True)
     systems_of = tasks.group_by(TASK).len()
-    # What a single system has beside the others is its own, not what the others lack.
+    # Tasks that only one system has are extra; the others do not lack them.
     shared = systems_of.filter(pl.col("len") > 1).select(TASK)
     if shared.height < _ALIKE * systems_of.height:
         return
