@@ -36,7 +36,7 @@ def trace_svg(
     require_type(
         "trace",
         trace,
-        Mapping | str,
+        Mapping | str | None,
         expected="a mapping, or its JSON text",
         fix='for example {"tool_calls": [{"tool_name": "search"}]}',
     )
