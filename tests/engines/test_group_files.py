@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines import group_files, spilling, store, tasks
+from calipers.engines import group_files, group_order, spilling, store, tasks
 from calipers.engines.plan import Plan
 from calipers.engines.polars import sum_store
 from calipers.engines.store import HeldRows, Store
@@ -62,7 +62,8 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "SPILL_BYTES", 150_000)
-    monkeypatch.setattr(store, "_FEW_ROWS", 0)
+    monkeypatch.setattr(group_order, "FEW_ROWS", 0)
+    monkeypatch.setattr(store, "FEW_ROWS", 0)
     monkeypatch.setattr(tasks, "_FEW_ROWS", 0)
 
 

@@ -224,13 +224,13 @@ def test_numbers_come_back_as_they_were_written(
         "none": [None] * 4,
         "odd": [1.0, float("nan"), float("inf"), 2.0],
     }
-    schema = dict.fromkeys(columns, pl.Float64) | {TASK: pl.Int64, "count": pl.Int64}
-    rows = pl.DataFrame(
-        {**columns, TASK: [1, 2, 3, 2**62], "count": [0, 2**40, None, -1]}, schema=schema
-    )
-    spilled = spilling.SpilledRows()
+    schema: dict[str, pl.DataType] = dict.fromkeys(columns, pl.Float64())
+    schema |= {GROUP: pl.Int32(), TASK: pl.Int64(), "count": pl.Int64()}
+    own = {GROUP: [0] * 4, TASK: [1, 2, 3, 2**62], "count": [0, 2**40, None, -1]}
+    rows = pl.DataFrame({**columns, **own}, schema=schema)
+    spilled = spilling.SpilledRows(schema)
     try:
-        spilled.add(rows)
+        spilled.add([rows[:1], rows[1:3], rows[3:]])
         [[found]] = spilled.parts(rows.columns)
     finally:
         spilled.remove()

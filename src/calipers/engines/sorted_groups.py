@@ -10,7 +10,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
-from calipers.engines.store import GroupedRows, order_codes
+from calipers.engines.group_order import order_codes
+from calipers.engines.store import GroupedRows
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.metrics.declare.description import name_mode
 from calipers.support.late import np

@@ -7,17 +7,18 @@ are kept as they come, and spread over other parts by task only where a task is 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 
 import polars as pl
 
+from calipers.engines.group_order import merge_groups
 from calipers.metrics.declare.declaration import TASK
 from calipers.support.quick_dataclasses import dataclass
 
 SPILL_BYTES = 64 << 20  # of a part, before it is shrunk
-KEPT_BYTES = 96 << 20  # of parts in memory, shrunk; the others are in files
+KEPT_BYTES = 160 << 20  # of parts in memory, shrunk; the others are in files
 _LOOKED_AT = 8_000_000  # tasks at a time
 _LOOKED_AT_FIRST = 100  # values, before all are
 
@@ -54,6 +55,11 @@ def split_finished(
     return finished, [*(table.filter(each) for table, each in pairs if each.any()), last]
 
 
+def _shrink_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows in fewer bytes; the types of columns may be others in other rows."""
+    return rows.select(map(_shrink, rows))
+
+
 def _shrink(column: pl.Series) -> pl.Series:
     """Return the column in fewer bytes, where it holds small whole numbers."""
     if column.dtype == pl.Float64:
@@ -68,11 +74,12 @@ def _shrink(column: pl.Series) -> pl.Series:
 class SpilledRows:
     """Rows that are taken part by part, then read as often as is needed.
 
-    The first parts stay in memory, in as few bytes as hold them; the others are in files. `task` is
-    the column whose equal values stay together.
+    The first parts stay in memory, in as few bytes as hold them; the others are in files. `schema`
+    has the types that they are read as; `task` is the column whose equal values stay together.
     """
 
-    def __init__(self, task: str = TASK) -> None:
+    def __init__(self, schema: Mapping[str, pl.DataType], task: str = TASK) -> None:
+        self._schema = schema
         self._task = task
         self._folder = tempfile.TemporaryDirectory(prefix="calipers-")
         self._parts: list[list[_Piece]] = []
@@ -82,11 +89,12 @@ class SpilledRows:
         self._are_tasks_whole = False  # once that has been seen to
         self._are_tasks_single = False
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Take rows as a part of their own."""
+    def add(self, tables: Sequence[pl.DataFrame]) -> None:
+        """Take the rows of some tables as a part of their own, in the order of groups."""
+        rows = merge_groups([_shrink_columns(table) for table in tables])
         self._parts.append([self._put(rows, f"{len(self._parts):06}")])
         self._rows += rows.height
-        self._bytes += rows.estimated_size()
+        self._bytes += sum(table.estimated_size() for table in tables)
         self._are_tasks_whole = False
 
     def remove(self) -> None:
@@ -114,14 +122,14 @@ class SpilledRows:
 
     def _put(self, rows: pl.DataFrame, name: str) -> _Piece:
         """Return rows as they are kept: in memory, or in a file of this name."""
-        shrunk = rows.select(map(_shrink, rows))
-        size = shrunk.estimated_size()
+        schema = {each: self._schema[each] for each in rows.columns}
+        size = rows.estimated_size()
         if self._kept_bytes + size <= KEPT_BYTES:
             self._kept_bytes += size
-            return _Piece(rows.schema, shrunk)
+            return _Piece(schema, rows)
         file = Path(self._folder.name, f"{name}.arrow")
-        shrunk.write_ipc(file, record_batch_size=max(1, rows.height))
-        return _Piece(rows.schema, file)
+        rows.write_ipc(file, record_batch_size=max(1, rows.height))
+        return _Piece(schema, file)
 
     def _remove(self, piece: _Piece) -> None:
         if isinstance(piece.rows, Path):
@@ -156,7 +164,8 @@ class SpilledRows:
             shares = split_by_task(piece.read(), count, self._task)
             self._remove(piece)
             for number, share in shares.items():
-                spread[number].append(self._put(share, f"{part:06}-{number:04}"))
+                shrunk = _shrink_columns(share)
+                spread[number].append(self._put(shrunk, f"{part:06}-{number:04}"))
             self._parts[part] = []
         self._parts = [pieces for pieces in spread if pieces]
 
@@ -165,7 +174,7 @@ class SpilledRows:
 class _Piece:
     """Some rows in few bytes, and the types that they are read as."""
 
-    schema: pl.Schema
+    schema: Mapping[str, pl.DataType]
     rows: pl.DataFrame | Path
 
     def read(self, names: Collection[str] | None = None) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.store import mark_changes
+from calipers.engines.group_order import mark_changes
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (

@@ -11,13 +11,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
-from calipers.engines.group_files import GroupFiles, combine_rows
+from calipers.engines.group_files import GroupFiles
+from calipers.engines.group_order import (
+    FEW_GROUPS,
+    FEW_ROWS,
+    mark_changes,
+    merge_groups,
+    order_tasks,
+    sort_groups,
+)
 from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
@@ -25,13 +33,8 @@ from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.support.late import np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
-_FEW_GROUPS = 64  # so many pieces of each table are put together one by one
-_FEW_ROWS = 50_000  # that are sorted at once, and not by task
 
 MakeTables = Callable[[pl.DataFrame], list[pl.DataFrame]]
 """Makes tables of a part, in a thread or in a worker elsewhere; always as many, or none."""
@@ -84,7 +87,7 @@ class GroupedRows(ABC):
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
         if self.is_held:
             [part] = self.parts()
-            is_worth_it = part.height > _FEW_ROWS and has_repeated(part[TASK])
+            is_worth_it = part.height > FEW_ROWS and has_repeated(part[TASK])
             yield HeldRows(part, self.codes) if is_worth_it else self
         else:
             yield self
@@ -101,23 +104,6 @@ class GroupedRows(ABC):
         Few parts at a time, since one may fill much memory.
         """
         return map_in_order(work, self.parts(columns), threads=2)
-
-
-def order_codes(codes: NDArray[np.int32]) -> NDArray[np.int64] | None:
-    """Return the order of a part's groups; None if they are in order."""
-    if _are_in_order(codes):
-        return None
-    few = codes.max() < 2**16  # so few are sorted by counting
-    return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
-
-
-def _are_in_order(codes: NDArray[np.int32]) -> bool:
-    return bool((codes[1:] >= codes[:-1]).all())
-
-
-def mark_changes(numbers: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where another number begins than stood before."""
-    return np.concatenate((np.ones(min(1, len(numbers)), bool), numbers[1:] != numbers[:-1]))
 
 
 def encode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
@@ -201,7 +187,7 @@ class Store(GroupedRows):
         )
         rows = drop_empty_columns(rows)
         if not self._has_many_groups:
-            rows = _sort_groups(rows)  # quick while it is small
+            rows = sort_groups(rows)  # quick while it is small
         self.rows += rows.height
         self._held.append(rows)
         self._held_size += rows.estimated_size()
@@ -210,7 +196,7 @@ class Store(GroupedRows):
 
     @property
     def _has_many_groups(self) -> bool:
-        return len(self.codes) > _FEW_GROUPS
+        return len(self.codes) > FEW_GROUPS
 
     def _spill(self) -> None:
         """Write what is held, but for tasks that may go on in the rows to come."""
@@ -222,18 +208,18 @@ class Store(GroupedRows):
                 self._by_group.add(list(self._pop_held()))
             self._held_size = 0.0
             return
-        self._spilled = self._spilled or SpilledRows(self._task)
+        self._spilled = self._spilled or SpilledRows(self._schema, self._task)
         waiting: list[pl.DataFrame] = []
         while self._held:
             rows, waiting = split_finished([*waiting, *self._pop_held()], self._task)
-            self._spilled.add(_merge_groups(rows))
+            self._spilled.add(rows)
         self._held = waiting
         self._held_size = sum(each.estimated_size() for each in waiting)
 
     def _spill_rest(self) -> None:
         """Make a part of what is held, where there are others."""
         if self._spilled is not None and self._held:
-            self._spilled.add(_merge_groups(self._held))
+            self._spilled.add(self._held)
             self._held = []
 
     def _pop_held(self) -> Iterator[pl.DataFrame]:
@@ -249,15 +235,15 @@ class Store(GroupedRows):
         if self.is_held:
             if len(self._held) != 1:
                 known = pl.DataFrame(schema={name: self._schema[name] for name in (GROUP, TASK)})
-                self._held = [_merge_groups([known, *self._held])]
+                self._held = [merge_groups([known, *self._held])]
             yield complete_columns(self._held[0], names, self._schema)
         elif (files := self._finish_groups()) is not None:
             for part in files.parts():
-                yield complete_columns(_merge_groups([part]), names, self._schema)
+                yield complete_columns(merge_groups([part]), names, self._schema)
         elif self._spilled is not None:
             self._spill_rest()
             for tables in self._spilled.parts([GROUP, *names]):
-                yield complete_columns(_merge_groups(tables), names, self._schema)
+                yield complete_columns(merge_groups(tables), names, self._schema)
 
     def split_groups(self) -> Iterator[GroupedRows]:
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
@@ -277,9 +263,9 @@ class Store(GroupedRows):
             self._held = []
         if self._by_group.are_groups_small:
             return self._by_group
-        self._spilled = SpilledRows(self._task)
+        self._spilled = SpilledRows(self._schema, self._task)
         for table in self._by_group.cut_parts():
-            self._spilled.add(_merge_groups([table]))
+            self._spilled.add([table])
         self._by_group.remove()
         self._by_group = None
         return None
@@ -290,7 +276,7 @@ class HeldRows(GroupedRows):
 
     def __init__(self, rows: pl.DataFrame, codes: Codes) -> None:
         super().__init__()
-        order = _order_tasks(rows)
+        order = order_tasks(rows)
         part = rows if order is None else rows[pl.Series(order, dtype=pl.UInt32)]
         groups = part[GROUP].to_numpy()
         starts = mark_changes(groups)
@@ -306,47 +292,3 @@ class HeldRows(GroupedRows):
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield the part, or some columns of it."""
         yield self._part if columns is None else self._part.select(columns)
-
-
-def _order_tasks(rows: pl.DataFrame) -> NDArray[np.int64] | None:
-    """Return the order of groups and, within each, of tasks; None if they are in order."""
-    groups = rows[GROUP].to_numpy()
-    if rows[TASK].null_count():
-        return order_codes(groups)
-    tasks = rows.select(pl.arg_sort_by(TASK, maintain_order=True)).to_series().to_numpy()
-    order = order_codes(groups[tasks])
-    return tasks if order is None else tasks[order]
-
-
-def _sort_groups(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows in the order of their groups."""
-    if rows.height < _FEW_ROWS:
-        return rows.sort(GROUP, maintain_order=True)
-    order = order_codes(rows[GROUP].to_numpy())
-    rows = rows if order is None else rows[pl.Series(order, dtype=pl.UInt32)]
-    return rows.with_columns(pl.col(GROUP).set_sorted())
-
-
-def _merge_groups(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all tables in the order of groups, in one piece."""
-    if sum(table.height for table in tables) <= _FEW_ROWS:
-        return combine_rows(tables).sort(GROUP, maintain_order=True)
-    codes = [table[GROUP].to_numpy() for table in tables]
-    last = max((int(each.max()) for each in codes if len(each)), default=0)
-    if last >= _FEW_GROUPS or not all(map(_are_in_order, codes)):
-        order = order_codes(np.concatenate(codes))
-        merged = combine_rows(tables)
-        merged = merged if order is None else merged[pl.Series(order, dtype=pl.UInt32)]
-        return merged.with_columns(pl.col(GROUP).set_sorted())
-    if len(tables) == 1:
-        return tables[0].with_columns(pl.col(GROUP).set_sorted())
-    bounds = [np.searchsorted(each, np.arange(last + 2)).tolist() for each in codes]
-    pieces = [
-        table[start:end]
-        for code in range(last + 1)
-        for table, bound in zip(tables, bounds, strict=True)
-        for start, end in [(bound[code], bound[code + 1])]
-        if start < end
-    ]
-    merged = combine_rows(pieces or tables)
-    return merged.with_columns(pl.col(GROUP).set_sorted())
