@@ -1,7 +1,6 @@
 //! Hand columns over by Arrow's C data interface: a struct with a child for each column.
 
 use crate::columns::{Column, Values};
-use crate::views::View;
 use std::ffi::{c_void, CString};
 use std::os::raw::c_char;
 use std::ptr;
@@ -54,7 +53,7 @@ pub fn export(columns: Vec<(usize, Column)>, rows: usize) -> (Array, Schema) {
     let (mut arrays, mut schemas) = (Vec::new(), Vec::new());
     for (place, column) in columns {
         let format = match column.values {
-            Values::Texts { .. } => "vu",
+            Values::Texts(_) => "vu",
             Values::Numbers(_) => "g",
             Values::Flags(_) => "b",
         };
@@ -76,10 +75,10 @@ fn make_array(column: Column, rows: usize) -> Array {
     let mut sizes = Vec::new();
     let mut buffers: Vec<*const c_void> = vec![known];
     match &column.values {
-        Values::Texts { views, bytes } => {
-            buffers.push(views.as_ptr().cast::<View>().cast());
-            buffers.push(bytes.as_ptr().cast());
-            sizes.push(bytes.len() as i64);
+        Values::Texts(texts) => {
+            buffers.push(texts.views.as_ptr().cast());
+            buffers.push(texts.bytes.as_ptr().cast());
+            sizes.push(texts.bytes.len() as i64);
         }
         Values::Numbers(numbers) => buffers.push(numbers.as_ptr().cast()),
         Values::Flags(flags) => buffers.push(flags.bytes.as_ptr().cast()),

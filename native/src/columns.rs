@@ -20,8 +20,32 @@ impl Bits {
     }
 }
 
+#[derive(Default)]
+pub struct Texts {
+    pub views: Vec<View>,
+    pub bytes: Vec<u8>, // of the texts that are too long for a view
+}
+
+impl Texts {
+    #[inline(always)]
+    pub fn add(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.end_text(self.bytes.len() - text.len());
+    }
+
+    /// Make a text of the bytes that were added from `first` on.
+    #[inline(always)]
+    pub fn end_text(&mut self, first: usize) {
+        let text = &self.bytes[first..];
+        self.views.push(View::new(text, first));
+        if View::is_short(text.len()) {
+            self.bytes.truncate(first);
+        }
+    }
+}
+
 pub enum Values {
-    Texts { views: Vec<View>, bytes: Vec<u8> },
+    Texts(Texts),
     Numbers(Vec<f64>),
     Flags(Bits),
 }
@@ -44,7 +68,7 @@ impl Column {
         while self.known.length < row {
             self.known.push(false);
             match &mut self.values {
-                Values::Texts { views, .. } => views.push(View::default()),
+                Values::Texts(texts) => texts.views.push(View::default()),
                 Values::Numbers(numbers) => numbers.push(0.0),
                 Values::Flags(flags) => flags.push(false),
             }

@@ -3,16 +3,22 @@
 //! All lines are read, or none: a line that is not an object, a value of another type than its
 //! column has, a key twice, half a surrogate pair and the like leave the whole to others.
 
-use crate::columns::{Column, Values};
+use crate::columns::{Column, Texts, Values};
 use crate::json::{
     check_text, expect, read_escape, skip_blanks, skip_plain, skip_value, skip_word, Number,
 };
-use crate::views::View;
 use crate::NotMine;
 use std::collections::HashMap;
 
 const MOST_REMEMBERED: usize = 1 << 10; // keys of a line
+const AT_ONCE: usize = 128; // bytes, whose line ends fit a byte
 const LARGEST: usize = i32::MAX as usize; // bytes that views can point into
+
+/// Return how many line ends there are.
+pub fn count_lines(data: &[u8]) -> usize {
+    let count = |piece: &[u8]| piece.iter().fold(0_u8, |sum, &byte| sum + u8::from(byte == b'\n'));
+    data.chunks(AT_ONCE).map(|piece| usize::from(count(piece))).sum()
+}
 
 /// What may stand under a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +61,7 @@ impl Key {
         let values = match kind {
             Kind::Number => Values::Numbers(Vec::new()),
             Kind::Flag => Values::Flags(Default::default()),
-            _ => Values::Texts { views: Vec::new(), bytes: Vec::new() },
+            _ => Values::Texts(Default::default()),
         };
         Key { kind, column: Column::new(values), read_rows: 0 }
     }
@@ -154,12 +160,12 @@ impl<'a> Reader<'a> {
         let column = &mut key.column;
         column.fill(row);
         let end = match (key.kind, &mut column.values) {
-            (Kind::Text, Values::Texts { views, bytes }) => match first {
-                b'"' => read_text(data, at + 1, views, bytes)?,
+            (Kind::Text, Values::Texts(texts)) => match first {
+                b'"' => read_text(data, at + 1, texts)?,
                 b'{' | b'[' => return Err(NotMine),
                 _ => {
                     let end = skip_value(data, at)?;
-                    add_text(&data[at..end], views, bytes);
+                    texts.add(&data[at..end]);
                     end
                 }
             },
@@ -182,39 +188,22 @@ impl<'a> Reader<'a> {
 
 /// Add the string whose first character is here to a column; return where it ends.
 #[inline(always)]
-fn read_text(
-    data: &[u8],
-    start: usize,
-    views: &mut Vec<View>,
-    bytes: &mut Vec<u8>,
-) -> Result<usize, NotMine> {
-    let (first, mut at, mut all_ascii) = (bytes.len(), start, true);
+fn read_text(data: &[u8], start: usize, texts: &mut Texts) -> Result<usize, NotMine> {
+    let (first, mut at, mut all_ascii) = (texts.bytes.len(), start, true);
     let end = loop {
         let (end, is_ascii) = skip_plain(data, at);
-        bytes.extend_from_slice(&data[at..end]);
+        texts.bytes.extend_from_slice(&data[at..end]);
         all_ascii &= is_ascii;
         match data.get(end) {
             Some(b'"') => break end,
-            Some(b'\\') => at = read_escape(data, end, bytes)?,
+            Some(b'\\') => at = read_escape(data, end, &mut texts.bytes)?,
             _ => return Err(NotMine),
         }
     };
-    let text = &bytes[first..];
     // What an escape adds is whole characters: it mends nothing that is broken beside it.
-    check_text(text, all_ascii)?;
-    views.push(View::new(text, first));
-    if View::is_short(text.len()) {
-        bytes.truncate(first);
-    }
+    check_text(&texts.bytes[first..], all_ascii)?;
+    texts.end_text(first);
     Ok(end + 1)
-}
-
-#[inline(always)]
-fn add_text(text: &[u8], views: &mut Vec<View>, bytes: &mut Vec<u8>) {
-    views.push(View::new(text, bytes.len()));
-    if !View::is_short(text.len()) {
-        bytes.extend_from_slice(text);
-    }
 }
 
 #[cfg(test)]
@@ -252,10 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn line_ends_are_counted() {
+        for size in [0, 1, 127, 128, 129, 1000] {
+            assert_eq!(count_lines(&vec![b'\n'; size]), size);
+            assert_eq!(count_lines(&b"a\n\r"[..].repeat(size)), size);
+        }
+    }
+
+    #[test]
     fn escapes_are_read() {
         let line = r#"{"text":"a\n\u00e9\ud83d\ude00 and so on"}"#;
         match &read(line).unwrap().0[0].values {
-            Values::Texts { bytes, .. } => assert_eq!(bytes, "a\né😀 and so on".as_bytes()),
+            Values::Texts(texts) => assert_eq!(texts.bytes, "a\né😀 and so on".as_bytes()),
             _ => panic!(),
         }
     }

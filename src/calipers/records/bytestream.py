@@ -19,6 +19,7 @@ from typing import IO, Any, cast
 from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
 from calipers.support.late import np
+from calipers.support.native import open_library
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.zstd import ZstdDecompressor, ZstdError
 
@@ -57,12 +58,16 @@ def read_blocks(
     total = max(path.stat().st_size, 1)
     with path.open("rb") as file:
         stream = decompress(file, str(path), limits)
-        for block in stream_blocks(stream, str(path), limits, size):
+        source = _WholeLines(file) if stream is file else stream
+        for block in stream_blocks(source, str(path), limits, size):
             yield block, min(1.0, file.tell() / total)
 
 
 def stream_blocks(
-    stream: IO[bytes], name: str, limits: Limits | None = None, size: int = BLOCK_BYTES
+    stream: IO[bytes] | _WholeLines,
+    name: str,
+    limits: Limits | None = None,
+    size: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
     """Yield a stream's lines in blocks; raise DataError at a torn archive or an endless line."""
     limits = limits or get_limits()
@@ -77,7 +82,8 @@ def stream_blocks(
         if not cut:
             rest.append(data)
             continue
-        block = b"".join((*rest, memoryview(data)[:cut]))
+        is_whole = cut == len(data) and not any(rest)
+        block = data if is_whole else b"".join((*rest, memoryview(data)[:cut]))
         limits.check_record(block[:held], f"{name}:{first + 1}")
         rows = _count_lines(block)
         if rows <= _MOST_ROWS:
@@ -95,6 +101,8 @@ def _count_lines(data: bytes) -> int:
     """Return the number of line ends: `bytes.count` looks at one byte at a time."""
     if len(data) < _PIECE:
         return data.count(b"\n")
+    if (library := open_library()) is not None:
+        return int(library.calipers_count_lines(data, len(data)))
     all_bytes = np.frombuffer(data, np.uint8)
     starts = range(0, len(data), _CACHED)
     counts = (np.count_nonzero(all_bytes[at : at + _CACHED] == _LINE_END) for at in starts)
@@ -180,6 +188,25 @@ def decompress(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO
     return io.BufferedReader(_Checked(unpacked, packed, name, limits or get_limits()), _PEEK)
 
 
+class _WholeLines:
+    """A plain file that is read up to a line's end, so that nothing has to be put together.
+
+    To copy a block takes three times as long as to read it.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, or fewer: up to the last line's end if one is near the end."""
+        start, near = self._file.tell(), min(size, _PEEK)
+        self._file.seek(start + size - near)
+        tail = self._file.read(near)
+        self._file.seek(start)
+        cut = tail.rfind(b"\n") + 1 if len(tail) == near else 0
+        return self._file.read(size - near + cut if cut else size)
+
+
 class _Counted(io.RawIOBase):
     """A stream that counts what is read from it."""
 
@@ -263,7 +290,7 @@ def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
     return piped.peek(4)[:4], stream
 
 
-def _read(stream: IO[bytes], size: int, name: str) -> bytes:
+def _read(stream: IO[bytes] | _WholeLines, size: int, name: str) -> bytes:
     try:
         return stream.read(size)
     except UNREADABLE as error:
