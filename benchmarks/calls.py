@@ -1,26 +1,16 @@
-"""What `calipers run` costs beside the calls: its processor time per call, and per run."""
+"""What `calipers run` costs beside the calls: its processor time per call."""
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import perf_counter
 
-from benchmarks.contest import ROOT, by_turns, contestant
+from benchmarks.contest import by_turns, contestant
 from benchmarks.figures import Bar, Figure
 from benchmarks.running import open_server, write_suite
 from benchmarks.workload import Setup
 
 CALLS, CONNECTIONS, LATENCY = 100_000, 500, 0.005
 WORK_MS = Bar(0.15)
-SUITE = ROOT / "examples" / "arithmetic" / "suite.yaml"
-ROUNDS = 5
-FIXED, SMALL = Bar(0.6), Bar(0.35)
-TWO_ROWS = '{"id": "a", "answer": "1", "target": "1"}\n{"id": "b", "answer": "2", "target": "1"}\n'
 
 
 def measure_calls(setup: Setup) -> Iterator[Figure]:
@@ -38,44 +28,3 @@ def measure_calls(setup: Setup) -> Iterator[Figure]:
         detail=f"{ours.seconds:.1f} s by the clock, scoring included; "
         f"peak memory {ours.peak_bytes / 1e6:,.0f} MB",
     )
-
-
-def measure_small_work(_: Setup) -> Iterator[Figure]:
-    """Start the command, do little, and end: what an impatient person waits for."""
-    floor = min(_time([sys.executable, "-c", "import polars"])[0] for _ in range(ROUNDS))
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        records = folder / "two.jsonl"
-        records.write_text(TWO_ROWS, encoding="utf-8")
-        command = [sys.executable, "-m", "calipers"]
-        scoring = [_time([*command, "score", str(records)]) for _ in range(ROUNDS)]
-        running = [
-            _time([*command, "run", str(SUITE), "-o", str(folder / f"results-{at}")])
-            for at in range(ROUNDS)
-        ]
-    for what, times, bar in (
-        ("calipers score of two rows", scoring, SMALL),
-        ("calipers run of the demo, report page included", running, FIXED),
-    ):
-        seconds, work = (min(column) for column in zip(*times, strict=True))
-        yield Figure(
-            name=what,
-            value=seconds,
-            unit="s",
-            bar=bar,
-            detail=f"of processors {work:.2f} s; `python -c 'import polars'` takes {floor:.2f} s",
-        )
-
-
-def _time(command: list[str]) -> tuple[float, float]:
-    """Return seconds by the clock and of the processors; a red gate is a result as well."""
-    before, started = _children(), perf_counter()
-    subprocess.run(
-        command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    return perf_counter() - started, _children() - before
-
-
-def _children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.anchors import of_anchors
-from benchmarks.calls import measure_calls, measure_small_work
+from benchmarks.calls import measure_calls
 from benchmarks.cluster import measure_cluster
 from benchmarks.columns import measure_parquet
 from benchmarks.comparing import measure_comparing
@@ -21,6 +21,7 @@ from benchmarks.running import of_running, of_running_longer
 from benchmarks.scoring import against_python, against_reading, of_repeats
 from benchmarks.semantic import of_semantic
 from benchmarks.similarity import of_similarity
+from benchmarks.small_work import measure_small_work
 from benchmarks.startup import of_help
 from benchmarks.tiers import of_tiers
 from benchmarks.traces import of_traces

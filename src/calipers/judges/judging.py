@@ -21,15 +21,11 @@ from typing import Any
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judged import COUNTED, JudgedFiles, sum_judgments
 from calipers.judges.models import Judgment, OutOfBudget, Pace
-from calipers.judges.panels import (
-    WorkingJudge,
-    add_judgments,
-    check_prices,
-    list_rubrics,
-    open_judges,
-)
+from calipers.judges.panels import WorkingJudge, list_rubrics, open_judges
+from calipers.judges.prices import check_prices
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
+from calipers.records.judgment_shape import add_judgments
 from calipers.records.tasks import read_records
 from calipers.records.unfinished import JUDGE_JOURNAL
 from calipers.support.errors import DataError, EmptyError, UsageError
@@ -81,7 +77,7 @@ class Work:
     ) -> Iterator[dict[str, Any]]:
         """Yield what is written of the records and their judgments."""
         for record, found in rows:
-            yield add_judgments(record, found) if found else record
+            yield add_judgments(record, [each.fields for each in found]) if found else record
 
     def rename(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record as the judges read it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -24,15 +23,14 @@ from calipers.judges.models import (
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
 from calipers.judges.spec import Escalate, JudgeSpec
+from calipers.records.judgment_shape import FAILED, add_judgments
 from calipers.support.cache import Say
 from calipers.support.errors import UsageError
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
-from calipers.systems.pricing import GIVE_PRICE, find_pricing
 
-FAILED = "failed"  # of a judgment that may be better when asked for again
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
 _GRADED = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
 _USED = (*TOKENS, "cost_usd")
@@ -121,16 +119,6 @@ def list_rubrics(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
     return found
 
 
-def check_prices(judges: Sequence[JudgeSpec]) -> None:
-    """Refuse judges without known prices, for which a budget in dollars cannot be kept."""
-    for judge in (model for each in judges for model in each.models):
-        if find_pricing(judge) is None:
-            raise UsageError(
-                f"budget_usd: no price is known for the judge {judge.name} ({judge.model})",
-                fix=GIVE_PRICE,
-            )
-
-
 @asynccontextmanager
 async def open_judges(
     judges: Sequence[JudgeSpec],
@@ -178,18 +166,7 @@ def _open_cache(
 
 async def judge_record(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:
     """Return the record with the judgment of each judge."""
-    if not judges:
-        return record
     found = await asyncio.gather(
         *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
     )
-    return add_judgments(record, found)
-
-
-def add_judgments(record: Mapping[str, Any], found: Sequence[Judgment]) -> dict[str, Any]:
-    """Return the record with further judgments; its own, which may be JSON in a text, stay."""
-    before = record.get("judgments")
-    if isinstance(before, str):
-        before = json.loads(before)
-    own = before if isinstance(before, list) else []
-    return {**record, "judgments": [*own, *(each.fields for each in found)]}
+    return add_judgments(record, [each.fields for each in found])

@@ -8,7 +8,7 @@ calipers.records.fields.BadValue: judgment 1: weighted_score: 1.5 is outside [0,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,7 @@ from calipers.records.fields import FIELDS, BadValue, Field, Kind
 from calipers.records.usage import count_call, list_calls
 from calipers.support.strict_json import name_with_settings
 
+FAILED = "failed"  # of a judgment that may be better when asked for again
 REASONS = ("reasoning", "reasons", "reason", "explanation", "feedback")  # as judges call them
 _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
 
@@ -121,6 +122,17 @@ def get_judgments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the judgments that a record of ours holds."""
     found = record.get("judgments")
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def add_judgments(
+    record: Mapping[str, Any], judgments: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the record with further judgments; its own, which may be JSON in a text, stay."""
+    before = record.get("judgments")
+    if isinstance(before, str):
+        before = json.loads(before)
+    own = before if isinstance(before, list) else []
+    return {**record, "judgments": [*own, *judgments]}
 
 
 def sum_judging_cost(record: Mapping[str, Any]) -> float:

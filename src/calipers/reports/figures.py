@@ -166,6 +166,8 @@ def group_name(by: Mapping[str, Any]) -> str:
 def strip_controls(value: object) -> str:
     """Return a text from outside without control characters, which might drive the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text.isprintable():  # as most are
+        return text
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 

@@ -29,7 +29,7 @@ from calipers.systems.pricing import Pricing
 from calipers.systems.simulated_user import sum_user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
-Judged = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Judging = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Grades a finished record before it is written; a judge that fails says so in the record."""
 
 
@@ -58,8 +58,8 @@ class Calling:
         budget: Budget,
         prices: Sequence[Pricing | None],
         mask: Mask,
-        judged: Judged,
-        unjudged: Unjudged | None,  # where answers wait for their judges; None without any
+        judge: Judging | None,  # None without judges
+        unjudged: Unjudged,  # where answers wait for the judges
         check: RecordChecks,
     ) -> None:
         self._check = check
@@ -73,7 +73,7 @@ class Calling:
         self._budget = budget
         self._prices = prices
         self._mask = mask
-        self._judged = judged
+        self._judge = judge
         self._unjudged = unjudged
         self._reading = ReplyReader(suite, state.predicted)
         self._most = [MOST if spec.mode == "batch" else suite.concurrency for spec in suite.systems]
@@ -152,9 +152,9 @@ class Calling:
                         return
                 if fault is None:
                     record = await self._check_record(self._make_record(system, place, tried))
-                    if self._unjudged is not None:
+                    if self._judge is not None:
                         self._unjudged.append(_encode_line(record))
-                        record = await self._check_record(await self._judged(record))
+                        record = await self._check_record(await self._judge(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
             finally:

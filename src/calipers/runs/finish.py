@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.comparisons.better import Better
 from calipers.engines.watching import watch_groups
 from calipers.gates.decide import GateQuestion, ask_gate, decide
 from calipers.gates.early import Early
@@ -22,7 +21,7 @@ from calipers.runs.present import ReportPage
 from calipers.runs.report_data import require_report
 from calipers.runs.samples import FIELDS
 from calipers.runs.state import State
-from calipers.runs.suite import Suite
+from calipers.runs.suite import Suite, choose_fields, gate_fields
 from calipers.scores.options import Options
 from calipers.scores.read_once import read_once
 from calipers.scores.results import Score
@@ -33,6 +32,8 @@ from calipers.support.tabular import Tabular
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from calipers.comparisons.better import Better
 
 
 _COUNTS = (
@@ -171,7 +172,7 @@ class _Asked:
     @classmethod
     def of(cls, suite: Suite, base: Path, state: State, early: Early | None) -> _Asked:
         """Return what is asked; the policy applies to each system in each tier."""
-        by = _choose_fields(suite, least=1)
+        by = choose_fields(suite, least=1)
         if suite.policy is None:
             return cls(options=read_options(suite, base, by=by), gate=None)
         lacking = state.missing and not (early is not None and early.stopped)
@@ -248,14 +249,3 @@ def _note_part(early: Early | Better | None) -> Iterator[str]:
             "the score is of the part that was run: its intervals do not know that the run ended "
             f"when {when}"
         )
-
-
-def gate_fields(suite: Suite) -> tuple[str, ...]:
-    """Return the fields whose groups the gate decides on one by one."""
-    return _choose_fields(suite, least=2)
-
-
-def _choose_fields(suite: Suite, *, least: int) -> tuple[str, ...]:
-    """Return the fields that distinguish a suite's results, if there are at least so many."""
-    model = ("model",) if len(suite.systems) >= least else ()
-    return (*model, *(("tier",) if len(suite.tiers) >= least else ()))

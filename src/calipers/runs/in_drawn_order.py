@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,6 +19,10 @@ from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.scores.options import Options
 from calipers.scores.tasks import read_tasks
+
+if TYPE_CHECKING:
+    from calipers.comparisons.better import Better
+    from calipers.gates.early import Early
 
 _IDENTITY = ("model", "tier")
 
@@ -52,6 +56,16 @@ class InDrawnOrder(ABC):
     def notices(self) -> Iterator[str]:
         """Say what is to be known before the first call."""
         yield from ()
+
+    def describe_early(self, made: int) -> Early | None:
+        """Return the state of the gate's decision after these calls, where that is waited for."""
+        del made
+        return None
+
+    def describe_better(self, made: int) -> Better | None:
+        """Return the state of the decision between two systems, where that is waited for."""
+        del made
+        return None
 
     def _helps(self, system: int, tier: int, task: int) -> bool:
         """Say whether a task may help to decide."""

@@ -7,18 +7,14 @@ import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, redirect_stdout
 from functools import partial
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from calipers.judges.models import Pace
-from calipers.judges.panels import WorkingJudge, judge_record, open_judges
-from calipers.runs.calling import Calling
+from calipers.runs.calling import Calling, Judging
 from calipers.runs.code_under_test import hash_imported
 from calipers.runs.folder import Folder
-from calipers.runs.in_drawn_order import InDrawnOrder
 from calipers.runs.manifest import FRESH, IMPORTED
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
-from calipers.runs.rejudging import Rejudging
 from calipers.runs.run_manifest import REPLACED, RunManifest
 from calipers.runs.schedule import AllCalls, CallChooser
 from calipers.runs.sharding import WHOLE
@@ -31,6 +27,10 @@ from calipers.systems.loop import run_to_end
 from calipers.systems.masked import MaskedLines
 from calipers.systems.secrets import mask_for
 from calipers.systems.tally import Watch
+
+if TYPE_CHECKING:
+    from calipers.judges.panels import WorkingJudge
+    from calipers.runs.in_drawn_order import InDrawnOrder
 
 INTERRUPTED = "it was interrupted"
 SPENT = "the budget is spent"
@@ -105,6 +105,8 @@ class AnswerMaker:
         return self._unjudged.move_into(journal, is_done)
 
     def _rejudge(self, state: State, journal: Journal) -> str | None:
+        from calipers.runs.rejudging import Rejudging  # noqa: PLC0415 (only where judges failed)
+
         suite, budget = self._of.suite, self._open_budget(state)
 
         async def judge_all() -> None:
@@ -143,8 +145,8 @@ class AnswerMaker:
                     budget=budget,
                     prices=of.prices,
                     mask=mask_for(of.suite.served),
-                    judged=partial(judge_record, judges),
-                    unjudged=self._unjudged if judges else None,
+                    judge=_make_judging(judges) if judges else None,
+                    unjudged=self._unjudged,
                     check=self._of.checks,
                 )
                 await calling.all()
@@ -191,6 +193,9 @@ class AnswerMaker:
         suite = self._of.suite
         if not suite.judges:
             return nullcontext([])
+        from calipers.judges.models import Pace  # noqa: PLC0415 (only where there are judges)
+        from calipers.judges.panels import open_judges  # noqa: PLC0415
+
         return open_judges(
             suite.judges,
             self._of.rubrics,
@@ -205,3 +210,9 @@ class AnswerMaker:
             if suite.cache is None or self._manifest[FRESH]
             else self._of.base / suite.cache,
         )
+
+
+def _make_judging(judges: list[WorkingJudge]) -> Judging:
+    from calipers.judges.panels import judge_record  # noqa: PLC0415 (only where there are judges)
+
+    return partial(judge_record, judges)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calipers.judges.rubrics import Rubric
 from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
@@ -17,6 +16,9 @@ from calipers.support.version import __version__
 from calipers.systems.pricing import Pricing, find_pricing
 from calipers.systems.secrets import mask_for
 from calipers.systems.servers import hash_servers
+
+if TYPE_CHECKING:
+    from calipers.judges.rubrics import Rubric
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before

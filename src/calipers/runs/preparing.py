@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from calipers.comparisons.better import Evidence
 from calipers.gates.policy import read_policy
-from calipers.judges.panels import list_rubrics
-from calipers.judges.rubrics import Rubric
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import Tasks, read_tasks
 from calipers.runs.checking import RecordChecks
-from calipers.runs.finish import gate_fields
 from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlan
 from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
 from calipers.runs.sharding import Shard
-from calipers.runs.suite import Suite, read_suite
+from calipers.runs.suite import Suite, gate_fields, read_suite
 from calipers.runs.tools import describe_tools
-from calipers.runs.until_better import UntilBetter
-from calipers.runs.until_decided import UntilDecided, plan_until_decided
 from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.pricing import Pricing
+
+if TYPE_CHECKING:
+    from calipers.judges.rubrics import Rubric
+    from calipers.runs.until_better import UntilBetter
+    from calipers.runs.until_decided import UntilDecided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ def prepare_suite(
     if checks is not None:
         every = Checks(tuple(suite.checks)) + read_checks(checks)
         suite = suite.model_copy(update={"checks": every.checks})
-    rubrics = list_rubrics(suite.judges, base)
+    rubrics = _list_rubrics(suite, base) if suite.judges else []
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
     read_options(suite, base)
@@ -99,6 +98,12 @@ def prepare_suite(
         functions=functions or {},
         all_tasks=len(tasks),
     )
+
+
+def _list_rubrics(suite: Suite, base: Path) -> list[Rubric]:
+    from calipers.judges.panels import list_rubrics  # noqa: PLC0415 (only where there are judges)
+
+    return list_rubrics(suite.judges, base)
 
 
 def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
@@ -140,11 +145,16 @@ def _list_image_folders(suite: Suite, base: Path) -> list[Path]:
 
 def make_deciding(suite: Prepared, seed: int) -> UntilDecided:
     """Return the calls that decide the gate of a suite, in the order that the seed draws."""
+    from calipers.runs.until_decided import plan_until_decided  # noqa: PLC0415 (only where asked for)
+
     return plan_until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
 
 
 def make_comparing(suite: Prepared, metric: str, evidence: str, seed: int) -> UntilBetter:
     """Return the calls that decide which of the suite's two systems is better in a metric."""
+    from calipers.comparisons.better import Evidence  # noqa: PLC0415 (loads NumPy)
+    from calipers.runs.until_better import UntilBetter  # noqa: PLC0415
+
     if evidence not in get_args(Evidence):
         raise UsageError(f"evidence is {evidence!r}", fix=f"one of {', '.join(get_args(Evidence))}")
     options = read_options(suite.suite, suite.base)

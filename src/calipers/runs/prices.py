@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from calipers.judges.panels import check_prices
+from calipers.judges.prices import check_prices
 from calipers.runs.suite import Suite
 from calipers.support.errors import UsageError
 from calipers.systems.pricing import GIVE_PRICE, Pricing, find_pricing

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calipers.judges.panels import FAILED, WorkingJudge
-from calipers.records.judgment_shape import get_judgments, sum_judging_cost
+from calipers.judges.panels import WorkingJudge
+from calipers.records.judgment_shape import FAILED, get_judgments, sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.runs.choosing import choose_folder
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import Folder
-from calipers.runs.in_drawn_order import InDrawnOrder
 from calipers.runs.making import INTERRUPTED, AnswerMaker
 from calipers.runs.manifest import ANSWERS, FRESH, SHARD, SUITE_FILE, make_manifest
 from calipers.runs.metric_settings import STORED, list_stored
@@ -19,11 +18,12 @@ from calipers.runs.preparing import Prepared
 from calipers.runs.run_manifest import RunManifest
 from calipers.runs.state import State
 from calipers.runs.unjudged import note_unjudged
-from calipers.runs.until_better import UntilBetter
-from calipers.runs.until_decided import UntilDecided
 from calipers.support.errors import UsageError
 from calipers.systems.journal import Journal
 from calipers.systems.tally import Watch
+
+if TYPE_CHECKING:
+    from calipers.runs.in_drawn_order import InDrawnOrder
 
 
 def run_suite(
@@ -129,7 +129,9 @@ class _Run:
             self._manifest.note({ANSWERS: answers})
             self._making.note_imports()
             made, suite = state.tally.done, self._of.suite
-            if isinstance(until, UntilBetter) or self._of.shard is not None:
+            early = None if until is None else until.describe_early(made)
+            better = None if until is None else until.describe_better(made)
+            if better is not None or self._of.shard is not None:
                 suite = suite.model_copy(update={"policy": None})  # it is about all calls
             return finish_run(
                 suite,
@@ -138,8 +140,8 @@ class _Run:
                 state,
                 answers=answers,
                 stopped=stopped,
-                early=until.describe(made) if isinstance(until, UntilDecided) else None,
-                better=until.describe(made) if isinstance(until, UntilBetter) else None,
+                early=early,
+                better=better,
                 interrupted=stopped == INTERRUPTED,
                 notices=self._notices,
                 report=report,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calipers.judges.panels import FAILED as FAILED_JUDGMENT
+from calipers.records.judgment_shape import FAILED as FAILED_JUDGMENT
 from calipers.records.judgment_shape import get_judgments, sum_judging_cost
 from calipers.records.rows import classify_scalar
 from calipers.runs.plan import CallPlan, Key

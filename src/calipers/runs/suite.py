@@ -180,3 +180,14 @@ def read_suite(path: str | Path) -> Suite:
         suite = Suite.of(config, example=EXAMPLE)
     declare_metrics(config, folder)
     return suite
+
+
+def gate_fields(suite: Suite) -> tuple[str, ...]:
+    """Return the fields whose groups the gate decides on one by one."""
+    return choose_fields(suite, least=2)
+
+
+def choose_fields(suite: Suite, *, least: int) -> tuple[str, ...]:
+    """Return the fields that distinguish a suite's results, if there are at least so many."""
+    model = ("model",) if len(suite.systems) >= least else ()
+    return (*model, *(("tier",) if len(suite.tiers) >= least else ()))

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.models import Judgment
-from calipers.judges.panels import FAILED, add_judgments
 from calipers.judges.spec import JudgeSpec
+from calipers.records.judgment_shape import FAILED, add_judgments
 from calipers.systems.journal import Journal, encode_record
 
 _REASON = "not judged: the run ended before"
@@ -52,7 +51,7 @@ class Unjudged:
         moved = 0
         for _, _, record in self._file.read_lines():
             if not is_done(record):
-                owed = add_judgments(record, [Judgment(dict(each)) for each in self._owed])
+                owed = add_judgments(record, [dict(each) for each in self._owed])
                 journal.append(encode_record(owed).encode("utf-8", "replace"))
                 moved += 1
         self._file.close()

@@ -45,7 +45,7 @@ class UntilBetter(InDrawnOrder):
         if self._plan.suite.policy is not None:
             yield "--until-better: the policy is not asked, since calls may be left out"
 
-    def describe(self, made: int) -> Better:
+    def describe_better(self, made: int) -> Better:
         """Return the state of the decision."""
         low, high = self._pairs.bound_difference()
         return Better(

@@ -77,7 +77,7 @@ class UntilDecided(InDrawnOrder):
         )
         return self.has_failed or no_more_to_learn
 
-    def describe(self, made: int) -> Early:
+    def describe_early(self, made: int) -> Early:
         """Return the state of the decision."""
         groups = self._groups
         return Early(

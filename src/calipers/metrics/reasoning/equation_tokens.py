@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 NUMBER, OPERATOR, SIGN, OPEN, CLOSE = "number", "operator", "sign", "open", "close"
@@ -38,8 +39,7 @@ _TRANSPARENT = (
     r"|boxed|fbox|quad|qquad)(?![A-Za-z])|\\[()\[\],;:!$ ]|[$€£¥₹]|&|__|[~°]"
 )
 JOIN_SIGN = re.compile(r"\\(?:approx|simeq|doteq|equiv)(?![A-Za-z])|(?<![<>!:=~])==?(?![=>])|[≈≐]")
-_TOKEN = re.compile(
-    rf"""
+_TOKEN = rf"""
     (?P<fraction>\\[dtc]?frac\s*\{{)
   | (?P<join>{JOIN_SIGN.pattern})
   | (?P<foreign>_(?:\{{[^{{}}]*\}}|[A-Za-z0-9]+)|\^|√|!|\\sqrt|\\pm|[<>≤≥≠~]=?|=>|:=|[|²³])
@@ -63,9 +63,7 @@ _TOKEN = re.compile(
   | (?P<opening_brace>\{{)
   | (?P<closing_brace>\}})
   | (?P<break>\\\\|\S)
-    """,
-    re.VERBOSE,
-)
+    """
 _LIST_MARK = re.compile(r"\s*(?:\d+[.)]|[-*•])\s+")
 _STARTS_OPERAND = re.compile(r"\s*(?:\\?\$\s*)*(?:[0-9.(\[½⅓⅔¼¾⅕]|\\[dtc]?frac|\\left)")
 _NOT_UNITS = frozenset(("st", "nd", "rd", "th", "rds", "ths", "am", "pm"))
@@ -94,6 +92,12 @@ def tokenize(line: str) -> list[Token]:
     return _read_of_as_product(_join_units(_Lexer(line).read()))
 
 
+@cache
+def _make_pattern() -> re.Pattern[str]:
+    """Return the pattern of a token, which takes milliseconds to compile."""
+    return re.compile(_TOKEN, re.VERBOSE)
+
+
 class _Lexer:
     """Reads a line from left to right; `read_KIND` adds the tokens of a kind of match."""
 
@@ -106,7 +110,7 @@ class _Lexer:
     def read(self) -> list[Token]:
         """Return the tokens of the line."""
         list_mark = _LIST_MARK.match(self.line)
-        for match in _TOKEN.finditer(self.line, list_mark.end() if list_mark else 0):
+        for match in _make_pattern().finditer(self.line, list_mark.end() if list_mark else 0):
             kind = match.lastgroup or ""
             if kind in _NUMBERS and len(match[0]) > _LONGEST_NUMBER:
                 kind = "break"
@@ -245,9 +249,9 @@ class _Lexer:
 
 _AS_THEY_ARE = {"foreign": FOREIGN, "unit": WORD, "close": CLOSE, "break": BREAK}
 _READ: dict[str, Callable[[_Lexer, re.Match[str]], None]] = {
-    kind: getattr(_Lexer, f"read_{kind}")
-    for kind in _TOKEN.groupindex
-    if kind != "skip" and kind not in _AS_THEY_ARE
+    name.removeprefix("read_"): method
+    for name, method in vars(_Lexer).items()
+    if name.startswith("read_")
 }
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 _KEPT = "\n\t"
+_WITHOUT_KEPT = str.maketrans("", "", _KEPT)
 
 
 def clean_text(value: object) -> str:
     """Return a text as a page may contain it; lines stay lines."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    if lines.translate(_WITHOUT_KEPT).isprintable():  # as most are
+        return lines
     return "".join(each if each.isprintable() or each in _KEPT else "\ufffd" for each in lines)
 
 

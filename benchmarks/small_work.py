@@ -1,0 +1,118 @@
+"""Small work, by the clock: a score of two rows, and what a run takes beside its calls."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from benchmarks.contest import ROOT
+from benchmarks.figures import Bar, Figure
+from benchmarks.workload import Setup
+
+DEMO = ROOT / "examples" / "arithmetic"
+ROUNDS = 5
+FIXED, SMALL = Bar(0.6), Bar(0.35)
+COMMAND = [sys.executable, "-m", "calipers"]
+TWO_ROWS = '{"id": "a", "answer": "1", "target": "1"}\n{"id": "b", "answer": "2", "target": "1"}\n'
+# What the suite calls in the solvers' place. The clock is the same in all processes.
+TIMED_SOLVERS = """
+import atexit
+from pathlib import Path
+from time import monotonic
+
+import solver
+
+begun, ended = [], []
+
+
+def careful(record):
+    return call(solver.careful, record)
+
+
+def hasty(record):
+    return call(solver.hasty, record)
+
+
+def call(solve, record):
+    begun.append(monotonic())
+    try:
+        return solve(record)
+    finally:
+        ended.append(monotonic())
+
+
+@atexit.register
+def write():
+    Path(__file__).with_name("seconds").write_text(str(max(ended) - min(begun)))
+"""
+
+
+def measure_small_work(_: Setup) -> Iterator[Figure]:
+    """Start a command, do little, and end: what an impatient person waits for."""
+    floor = min(_time([sys.executable, "-c", "import polars"])[0] for _ in range(ROUNDS))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "two.jsonl").write_text(TWO_ROWS, encoding="utf-8")
+        scoring = [_time([*COMMAND, "score", str(folder / "two.jsonl")]) for _ in range(ROUNDS)]
+        suite = _write_suite(folder / "demo")
+        running = [_time_run(suite, folder / f"results-{at}") for at in range(ROUNDS)]
+    seconds, work = (min(column) for column in zip(*scoring, strict=True))
+    yield Figure(
+        name="calipers score of two rows",
+        value=seconds,
+        unit="s",
+        bar=SMALL,
+        detail=f"of processors {work:.2f} s; `python -c 'import polars'` takes {floor:.2f} s",
+    )
+    beside, in_all, calls, work = min(running)
+    yield Figure(
+        name="calipers run of the demo beside its calls, report page included",
+        value=beside,
+        unit="s",
+        bar=FIXED,
+        detail=f"{in_all:.2f} s less the {calls:.2f} s from the start of the first call to the end "
+        "of the last, in which nothing else is done",
+    )
+    yield Figure(
+        name="calipers run of the demo, from start to end",
+        value=in_all,
+        unit="s",
+        detail=f"of processors {work:.2f} s; 390 calls of Python functions, one at a time",
+    )
+
+
+def _write_suite(folder: Path) -> Path:
+    """Copy the demo, with solvers that write down how long they were called."""
+    shutil.copytree(DEMO, folder, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    (folder / "timed.py").write_text(TIMED_SOLVERS, encoding="utf-8")
+    suite = folder / "suite.yaml"
+    written = suite.read_text(encoding="utf-8")
+    suite.write_text(written.replace("solver.py:", "timed.py:"), encoding="utf-8")
+    return suite
+
+
+def _time_run(suite: Path, output: Path) -> tuple[float, float, float, float]:
+    """Return seconds beside the calls, in all, of the calls, and of the processors in all."""
+    in_all, work = _time([*COMMAND, "run", str(suite), "-o", str(output)])
+    calls = float(suite.with_name("seconds").read_text(encoding="utf-8"))
+    return in_all - calls, in_all, calls, work
+
+
+def _time(command: list[str]) -> tuple[float, float]:
+    """Return seconds by the clock and of the processors; a red gate is a result as well."""
+    before, started = _children(), monotonic()
+    subprocess.run(
+        command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    return monotonic() - started, _children() - before
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
