@@ -24,6 +24,8 @@ FUNCTIONS: Mapping[str, Any] = {
     "power": cal.power,
     "agree": cal.agree,
     "audit": cal.audit_judges,
+    "judge": cal.judge_records,
+    "calibrate": cal.calibrate_judges,
     "doctor": cal.doctor,
 }
 _TYPES = {

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 
-Group = Literal["input", "selection", "metrics", "statistics", "output"]
+Group = Literal["input", "selection", "metrics", "statistics", "judging", "calls", "output"]
 Several = Literal["texts", "paths", "wholes"]
 Kind = Literal["whole", "number", "flag", "text", "choice", "path", "map", "any"] | Several
 
@@ -27,6 +27,8 @@ GROUPS: Mapping[str, str] = {
     "selection": "Selection",
     "metrics": "How metrics are computed",
     "statistics": "Statistics",
+    "judging": "Judging",
+    "calls": "Calls",
     "output": "Output",
 }
 EXPECTED: Mapping[str, str] = {
