@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,14 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
         (cal.doctor, {"strict": None}, "strict=None: expected True or False, not NoneType"),
         (cal.doctor, {"map": {"anser": "a"}}, "--map anser=…: the record has no field anser"),
         (cal.audit_judges, {"worst": -1}, "--worst -1: must be at least 0"),
+        (cal.run, {"evidence": "gut"}, "--evidence gut: no such choice"),
+        (cal.run, {"report": "no"}, "report='no': expected True or False, not str"),
+        (partial(cal.judge_records, "a.jsonl"), {}, "judge(): model is missing"),
+        (
+            partial(cal.judge_records, "a.jsonl"),
+            {"model": "openai:m", "timeout": 0},
+            "--timeout 0: must be above 0",
+        ),
         (cal.rank, {"better": "up"}, "--better up: no such choice"),
         (cal.rank, {"bradley_terry": 1}, "bradley_terry=1: expected True or False, not int"),
     ],

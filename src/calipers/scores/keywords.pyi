@@ -61,6 +61,39 @@ class ScoreKeywords(MetricKeywords, total=False):
     per_task: str | Path | None
     figures: str | Path | None
 
+class RunKeywords(TypedDict, total=False):
+    fresh: bool
+    until_decided: bool
+    until_better: str | None
+    evidence: Literal["interval", "point"]
+    seed: int
+    shard: str | None
+    checks: str | Path | Sequence[Mapping[str, Any]] | None
+    report: bool
+    description: Any
+    name: Any
+    sample: Any
+    prompt: Any
+    system: Any
+    messages: Any
+    user: Any
+    tools: Any
+    max_turns: Any
+    answer: Any
+    confidence: Any
+    split_thinking: Any
+    tiers: Any
+    runs: Any
+    concurrency: Any
+    retries: Any
+    timeout_seconds: Any
+    budget_usd: Any
+    budget_calls: Any
+    cache: Any
+    judges: Any
+    metric_settings: Any
+    metrics: Any
+
 class GateKeywords(MetricKeywords, total=False):
     policy: Required[PolicyLike]
     release: str | None

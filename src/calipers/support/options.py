@@ -97,6 +97,11 @@ class Option:
         return self.default is MISSING
 
     @property
+    def switch(self) -> str:
+        """The flag, and what turns it off where it is on by default."""
+        return f"{self.flag} / --no-{self.flag[2:]}" if self.default is True else self.flag
+
+    @property
     def key(self) -> str:
         """The name in `metric_settings:`, as on the command line but with `_`."""
         return self.flag.removeprefix("--").replace("-", "_")
