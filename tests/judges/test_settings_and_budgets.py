@@ -169,5 +169,5 @@ def test_the_same_from_python(tmp_path: Path) -> None:
         )
     assert (result.judged, result.spent, result.exit_code) == (2, True, 3)
     assert {request["temperature"] for request in server.requests} == {0.2}
-    with pytest.raises(calipers.UsageError, match="budget_calls 0"):
+    with pytest.raises(calipers.UsageError, match="--budget-calls 0: must be at least 1"):
         calipers.judge_records("a", "b", rubric=RUBRIC, model="openai:m", budget_calls=0)

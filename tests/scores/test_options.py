@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.commands import run
 from tools.reference.options import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
+JUDGING = ("judge", "audit", "calibrate")  # subcommands of `judge`
 ROWS = [{"id": "a", "answer": "4", "target": "4"}]
 TOY = '    toy: int = option(7, "Number of toys to play with.", at_least=1)\n'
 USE_OF_TOY = """
@@ -77,7 +79,7 @@ def test_signatures_and_help_name_every_option(name: str) -> None:
     assert set(known) <= set(parameters)
     text = function.__doc__ or ""
     assert all(f"{keyword}: {each.help}" in text for keyword, each in known.items())
-    command = ("judge", "audit") if name == "audit" else (name,)
+    command = ("judge", {"judge": "files"}.get(name, name)) if name in JUDGING else (name,)
     shown = run(*command, "--help").stdout
     assert [each.flag for each in known.values() if each.flag not in shown] == []
 
@@ -156,6 +158,15 @@ def test_a_wrong_type_is_a_type_error_with_words(given: dict[str, object], said:
         (cal.report, {"samples": -1}, "--samples -1: must be at least 0"),
         (cal.doctor, {"strict": None}, "strict=None: expected True or False, not NoneType"),
         (cal.doctor, {"map": {"anser": "a"}}, "--map anser=…: the record has no field anser"),
+        (cal.audit_judges, {"worst": -1}, "--worst -1: must be at least 0"),
+        (cal.run, {"evidence": "gut"}, "--evidence gut: no such choice"),
+        (cal.run, {"report": "no"}, "report='no': expected True or False, not str"),
+        (partial(cal.judge_records, "a.jsonl"), {}, "judge(): model is missing"),
+        (
+            partial(cal.judge_records, "a.jsonl"),
+            {"model": "openai:m", "timeout": 0},
+            "--timeout 0: must be above 0",
+        ),
         (cal.rank, {"better": "up"}, "--better up: no such choice"),
         (cal.rank, {"bradley_terry": 1}, "bradley_terry=1: expected True or False, not int"),
     ],

@@ -47,26 +47,22 @@ def _list(found: dict[str, Any]) -> Iterator[str]:
 def _sign(name: str, function: Any) -> str:
     """Return the call with its own parameters; declared options are listed on their page."""
     declared = set(list_options(_COMMANDS[name])) if name in _COMMANDS else set()
-    shown = [
-        str(each.replace(annotation=each.empty, default=_plain(each.default)))
-        for each in inspect.signature(function).parameters.values()
-        if each.name not in declared and each.name != "progress"
-    ]
-    keywords = [each.name for each in inspect.signature(function).parameters.values()]
-    own = [each for each in shown if each]
-    star = [] if any(each.startswith("*") for each in own) or not _has_keywords(function) else ["*"]
-    first = [each for each in own if "=" not in each]
-    rest = [each for each in own if "=" in each]
-    more = ["**options"] if declared & set(keywords) else []
-    return f"{name}({', '.join((*first, *(star if rest else []), *rest, *more))})"
+    known = inspect.signature(function).parameters.values()
+    own = [each for each in known if each.name not in declared and each.name != "progress"]
+    keywords = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    first = [_show(each) for each in own if each.kind not in keywords]
+    rest = [_show(each) for each in own if each.kind in keywords]
+    star = ["*"] if rest and not any(each.startswith("*") for each in first) else []
+    more = ["**options"] if declared & {each.name for each in known} else []
+    return f"{name}({', '.join((*first, *star, *rest, *more))})"
 
 
-_COMMANDS = {name: name for name in (*FUNCTIONS, "convert")} | {"audit_judges": "audit"}
+def _show(parameter: inspect.Parameter) -> str:
+    return str(parameter.replace(annotation=parameter.empty, default=_plain(parameter.default)))
 
 
-def _has_keywords(function: Any) -> bool:
-    parameters = inspect.signature(function).parameters.values()
-    return any(each.kind is each.KEYWORD_ONLY for each in parameters)
+_COMMANDS = {function.__name__: command for command, function in FUNCTIONS.items()}
+_COMMANDS["convert"] = "convert"
 
 
 def _plain(default: Any) -> Any:

@@ -63,7 +63,7 @@ def _place(each: click.Parameter, titles: list[str]) -> int:
 def _name(each: click.Parameter, context: click.Context) -> str:
     takes_value = not getattr(each, "is_flag", False)
     metavar = f" {each.make_metavar(context)}" if takes_value else ""
-    return f"`{', '.join(each.opts)}{metavar}`"
+    return f"`{' / '.join((', '.join(each.opts), *each.secondary_opts))}{metavar}`"
 
 
 def _help(each: click.Parameter) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 
 import calipers as cal
 from calipers.metrics.declare.settings import list_metric_options
+from calipers.runs.suite import Suite
 from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
 FUNCTIONS: Mapping[str, Any] = {
     "score": cal.score,
+    "run": cal.run,
     "gate": cal.gate,
     "compare": cal.compare,
     "rank": cal.rank,
@@ -24,8 +26,11 @@ FUNCTIONS: Mapping[str, Any] = {
     "power": cal.power,
     "agree": cal.agree,
     "audit": cal.audit_judges,
+    "judge": cal.judge_records,
+    "calibrate": cal.calibrate_judges,
     "doctor": cal.doctor,
 }
+_ARGUMENTS = ("data", "systems", "policy", "checks")  # of `run`, under these or other names
 _TYPES = {
     "whole": "int",
     "number": "float",
@@ -88,7 +93,7 @@ def _page() -> Iterator[str]:
 def _make_row(option: Option) -> str:
     metavar = f" {option.metavar}" if option.metavar else ""
     shown = f"{'|'.join(option.choices)}" if option.choices else metavar.strip()
-    flag = f"`{option.flag}{f' {shown}' if shown else ''}`".replace("|", "\\|")
+    flag = f"`{option.switch}{f' {shown}' if shown else ''}`".replace("|", "\\|")
     text = option.help.replace("|", "\\|")
     cells = (
         f"`{option.keyword}`",
@@ -137,6 +142,8 @@ def _write_classes() -> Iterator[str]:
 def _write_class(name: str, base: str, options: list[Option]) -> Iterator[str]:
     yield f"class {name}({base}, total=False):"
     yield from (f"    {each.keyword}: {_find_type(each)}" for each in options)
+    if name == "RunKeywords":  # of functions: what a suite file would say
+        yield from (f"    {key}: Any" for key in Suite.model_fields if key not in _ARGUMENTS)
     yield ""
 
 

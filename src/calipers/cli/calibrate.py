@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from calipers.cli.options import add_limits, add_option
+from calipers.cli.options import add_declared_options, add_option
 from calipers.cli.output import add_format_option
 from calipers.cli.shared import open_console, write
 
@@ -15,7 +16,7 @@ from calipers.cli.shared import open_console, write
 @click.command()
 @click.argument("judged", metavar="JUDGED")
 @click.argument("human", metavar="HUMAN")
-@add_limits
+@add_declared_options("calibrate")
 @add_option(
     "-o",
     "--output",
@@ -23,10 +24,9 @@ from calipers.cli.shared import open_console, write
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
 )
-@add_option("--confidence", help="Confidence level of the intervals.", default=0.95, metavar="C")
 @add_format_option("table", "json")
 def calibrate(
-    judged: str, human: str, output: Path | None, confidence: float, output_format: str
+    judged: str, human: str, output: Path | None, options: dict[str, Any], output_format: str
 ) -> None:
     """Compare the judges in JUDGED with what people say of the same records in HUMAN.
 
@@ -35,7 +35,7 @@ def calibrate(
     """
     from calipers.judges.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
 
-    result = calibrate_judges(judged, human, confidence=confidence)
+    result = calibrate_judges(judged, human, **options)
     if output is not None:
         write(output, result.to_json() + "\n")
     if output_format == "json":

@@ -11,9 +11,10 @@ import click
 
 from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
-from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
+from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
+from calipers.judges.options import AuditOptions
 from calipers.support.errors import UsageError
 
 
@@ -46,27 +47,9 @@ judge.add_command(calibrate)
 
 @judge.command(cls=GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_declared_options("audit")
-@add_path(
-    "--weights",
-    help="Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
-    group="input",
-)
-@add_option(
-    "--worst",
-    help="How many of the scores that differ from the sum of their rubric items to list per judge.",
-    group="output",
-    default=5,
-    metavar="N",
-)
-@add_option(
-    "--before",
-    help="Judgments of the same answers by an earlier run: say whether a judge has changed.",
-    group="input",
-    metavar="FILE",
-)
+@add_declared_options("audit", AuditOptions)
 @add_output_options
-def audit(files: tuple[str, ...], put: Put, options: dict[str, Any], **own: Any) -> None:
+def audit(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
     """Audit the judgments in FILES: agreement, each judge's bias, and scores against own items.
 
     Of answers to the same task: whether longer ones, or those of the judge's own model, score more.
@@ -75,7 +58,7 @@ def audit(files: tuple[str, ...], put: Put, options: dict[str, Any], **own: Any)
     """
     from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
 
-    result = audit_judges(list(files), **own, **options)
+    result = audit_judges(list(files), **options)
     put(result)
     if not result.judged:
         say_empty(files, "judgments" if result.records else "records")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from shutil import copyfileobj
@@ -11,55 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import add_declared_options, add_flag, add_option, add_path
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
 from calipers.cli.shared import open_console, say_notices
-from calipers.support.errors import UsageError
+from calipers.judges.options import JudgeOptions
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
 
 
-def read_settings(
-    _: click.Context, __: click.Parameter, given: tuple[str, ...]
-) -> dict[str, Any] | None:
-    """Return NAME=VALUE pairs as a mapping; a value is JSON, or else a text."""
-    found: dict[str, Any] = {}
-    for each in given:
-        name, mark, value = each.partition("=")
-        if not (name.strip() and mark) or name.strip() in found:
-            what = "it is there twice" if mark else "it is not NAME=VALUE"
-            raise UsageError(f"--setting {each}: {what}", fix="for example --setting temperature=0")
-        try:
-            found[name.strip()] = json.loads(value)
-        except (ValueError, RecursionError):
-            found[name.strip()] = value
-    return found or None
-
-
-@click.command()
+@click.command(cls=GroupedCommand, first=("rubric", "model", "output", "dry_run"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_option(
-    "--rubric",
-    help="Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file; "
-    "with --pairwise it may be left out.",
-    metavar="R",
-)
-@add_flag(
-    "--pairwise",
-    "Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
-)
-@add_option(
-    "--model",
-    help="The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
-    required=True,
-    multiple=True,
-    metavar="M",
-)
-@add_option(
-    "--name", help="Name of the judge in the records; by default the model's.", metavar="NAME"
-)
-@add_option("--base-url", help="URL of a server with an OpenAI-compatible API.", metavar="URL")
-@add_option("--api-key-env", help="The environment variable that holds the key.", metavar="NAME")
+@add_declared_options("judge", JudgeOptions)
 @add_option(
     "-o",
     "--output",
@@ -68,98 +29,13 @@ def read_settings(
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
 )
-@add_option(
-    "--limit",
-    help="Cut texts after the last paragraph within N characters; by default as the rubric says.",
-    type=click.IntRange(min=100),
-    metavar="N",
-)
-@add_option(
-    "--samples",
-    help="Number of judgments of each record by each judge.",
-    default=1,
-    type=click.IntRange(1, 100),
-    metavar="N",
-)
-@add_option(
-    "--escalate",
-    help="A better judge, asked where the first is unsure, flagged, or gives no usable answer.",
-    metavar="M",
-)
-@add_option(
-    "--near",
-    help="With --escalate: a score within S of the rubric's pass_at is escalated.",
-    default=0.1,
-    type=click.FloatRange(0, 1),
-    metavar="S",
-)
-@add_option(
-    "--below",
-    help="With --escalate: ask the first judge for its confidence, and escalate below C.",
-    type=click.FloatRange(0, 1, min_open=True),
-    metavar="C",
-)
-@add_option(
-    "--setting",
-    "settings",
-    help="A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
-    "Without it, temperature 0 where the model takes it.",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=read_settings,
-)
-@add_option(
-    "--budget-usd",
-    help="Stop before judging costs more than this, over all runs with this output.",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="USD",
-)
-@add_option(
-    "--budget-calls",
-    help="Stop before more answers than this are asked for, over all runs with this output.",
-    type=click.IntRange(min=1),
-    metavar="N",
-)
-@add_path(
-    "--prices",
-    help="Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
-)
-@add_option(
-    "--cache",
-    help="Cache judgments in FOLDER, and reuse them.",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-)
-@add_option(
-    "--concurrency",
-    help="Calls in flight at a time.",
-    default=32,
-    type=click.IntRange(min=1),
-    metavar="N",
-)
-@add_option(
-    "--retries",
-    help="Attempts after the first, on rate limits, server errors and broken connections.",
-    default=5,
-    type=click.IntRange(min=0),
-    metavar="N",
-)
-@add_option(
-    "--timeout",
-    help="Time limit of one attempt.",
-    default=120.0,
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-)
 @add_flag("--dry-run", "Say how many calls are left and what they may cost.")
-@add_declared_options("judge")
 def files(
     files: tuple[str, ...],
     output: Path | None,
     *,
     dry_run: bool,
     options: dict[str, Any],
-    **judging: Any,
 ) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgments.
 
@@ -170,12 +46,12 @@ def files(
     with TemporaryDirectory() as folder:
         path = output or Path(folder, "judged.jsonl")
         if dry_run:
-            _estimate(files, path, judging | options)
+            _estimate(files, path, options)
             return
         from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
         from calipers.reports.run import watch_run  # noqa: PLC0415
 
-        result = judge_records(list(files), path, watch=watch_run, **judging, **options)
+        result = judge_records(list(files), path, watch=watch_run, **options)
         if output is None and path.exists():
             with path.open("rb") as lines:
                 copyfileobj(lines, sys.stdout.buffer)
@@ -185,7 +61,7 @@ def files(
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
-    from calipers.judges.options import make_work  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.preparing import make_work  # noqa: PLC0415 (loads Polars)
     from calipers.records.reading import KEYWORDS, read_with  # noqa: PLC0415
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415

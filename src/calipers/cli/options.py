@@ -142,9 +142,9 @@ def add_declared_options(command: str, own: type | None = None) -> Callable[[F],
 
 
 def _make_option(option: Option, command: str) -> Callable[[F], F]:
-    make = partial(add_option, option.flag, option.keyword, help=option.help, group=option.group)
+    make = partial(add_option, option.switch, option.keyword, help=option.help, group=option.group)
     if option.kind == "flag":
-        return make(is_flag=True)
+        return make(is_flag=True, default=option.default or None)
     more: dict[str, Any] = {"required": True} if option.required else {}
     if option.parse is not None:
         more |= {"multiple": True, "callback": _make_callback(option.parse)}

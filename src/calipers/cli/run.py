@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import add_flag, add_limits, add_option, add_path
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_path
 from calipers.cli.shared import open_console, say_notices
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
+from calipers.runs.options import RunOptions
+from calipers.scores.options import list_own_options
 from calipers.support.errors import EXIT_INCOMPLETE, UsageError
 
 if TYPE_CHECKING:
@@ -21,61 +23,34 @@ if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
     from calipers.scores.results import Score
 
+_CHOOSING = ("shard", "until_decided", "until_better", "evidence", "seed")  # which calls are made
 
-@click.command()
+
+@click.command(cls=GroupedCommand, first=("output", "dry_run", "fresh", "until_decided"))
 @click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
-@add_limits
+@add_declared_options("run", RunOptions)
 @add_path(
     "-o",
     "--output",
     help="Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
     metavar="FOLDER",
 )
-@add_flag("--fresh", "Call everything again, in a new folder; the old results are kept.")
 @add_flag("--dry-run", "Say how many calls there are and what they may cost.")
-@add_flag("--until-decided", "Stop as soon as the verdict of the suite's gate is certain.")
-@add_option(
-    "--until-better",
-    help="Stop as soon as it is certain which of the suite's two systems is better in METRIC.",
-    metavar="METRIC",
-)
-@add_option(
-    "--evidence",
-    help="With --until-better: better on tasks like these, or on these very tasks.",
-    type=click.Choice(["interval", "point"]),
-    default="interval",
-)
-@add_option(
-    "--seed",
-    help="With --until-decided and --until-better: random seed for the order of the tasks.",
-    type=click.IntRange(min=0),
-    default=0,
-)
-@add_option(
-    "--shard",
-    help="Call the systems on every N-th task alone, from the I-th on, in a folder of its own.",
-    metavar="I/N",
-)
 @add_flag(
     "--merge",
     "Put the folders of all shards, named instead of SUITE, together in the folder of -o.",
+    "calls",
 )
-@add_path("--checks", help="Add the checks in FILE, YAML or JSON, to those of the suite.")
 @add_verdict_options
-@add_flag("--no-report", "Write no report.html into the folder.")
 def run(
     suite: tuple[Path, ...],
     output: Path | None,
     *,
-    fresh: bool,
     dry_run: bool,
-    shard: str | None,
     merge: bool,
-    no_report: bool,
-    checks: Path | None,
     junit: Path | None,
     sarif: Path | None,
-    **until: Any,  # when to stop
+    options: dict[str, Any],
 ) -> None:
     """Call the systems of SUITE on its tasks, keep every reply, score them and decide.
 
@@ -87,25 +62,15 @@ def run(
     """
     file, folders = _split_arguments(suite, merge=merge)
     if dry_run:
-        _estimate(file, until, shard)
+        _estimate(file, options)
         return
     from calipers.reports.run import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
-    again = _make_command(file, output, checks, until, shard)
+    again = _make_command(file, output, options, _CHOOSING)
     try:
-        result = run_suite(
-            file,
-            output,
-            fresh=fresh,
-            report=not no_report,
-            watch=watch_run,
-            checks=checks,
-            shard=shard,
-            merge=folders,
-            **until,
-        )
-    except KeyboardInterrupt:  # while reading or scoring; calls handle it themselves
+        result = run_suite(file, output, watch=watch_run, merge=folders, **options)
+    except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
     say_notices(result.notices)
@@ -117,9 +82,8 @@ def run(
         unwritten = [each for each in (junit, sarif) if each is not None]
         say_notices([f"{each}: not written, since there is no verdict" for each in unwritten])
     _show(result)
-    if merge:
-        again = _make_command(file, output, checks)
-    _say_how_to_go_on(result, again, _make_command(file, output, checks))
+    all_calls = _make_command(file, output, options)
+    _say_how_to_go_on(result, all_calls if merge else again, all_calls)
     if result.score is not None:
         _say_next(result.folder, _choose_metric_to_explain(result.score, result.gate))
     sys.exit(result.exit_code)
@@ -145,20 +109,22 @@ def _require_one(files: Sequence[Path]) -> Path:
     return files[0]
 
 
-def _estimate(suite: Path | None, until: Mapping[str, Any], shard: str | None) -> None:
+def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
     from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
+    from calipers.scores.choices import take_own  # noqa: PLC0415
 
     if suite is None:
         raise UsageError("--merge calls nothing: there is nothing to estimate", fix="name a suite")
+    asked, _ = take_own("run", RunOptions, options)
     ready = prepare_file(suite)
-    if shard is not None:
-        ready = choose_shard(ready, Shard.parse(shard))
+    if asked.shard is not None:
+        ready = choose_shard(ready, Shard.parse(asked.shard))
     say_notices(ready.notices)
-    if (chooser := make_call_chooser(ready, **until)) is not None:
+    if (chooser := make_call_chooser(ready, asked)) is not None:
         say_notices(tuple(chooser.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
     show_document(estimate_document(estimate, may_end_early=chooser is not None), open_console())
@@ -220,25 +186,12 @@ def _say_next(folder: Path, metric: str | None) -> None:
 
 
 def _make_command(
-    suite: Path | None,
-    output: Path | None,
-    checks: Path | None,
-    until: Mapping[str, Any] | None = None,
-    shard: str | None = None,
+    suite: Path | None, output: Path | None, options: Mapping[str, Any], kept: Sequence[str] = ()
 ) -> str:
+    """Return the command that goes on, with its checks and those of its options that are kept."""
     to = ["-o", str(output)] if output else []
-    to += ["--checks", str(checks)] if checks else []
-    to += ["--shard", shard] if shard else []
-    return shlex.join(["calipers", "run", str(suite or "SUITE"), *to, *_list_until(until or {})])
-
-
-def _list_until(until: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options that say when to stop."""
-    better = until.get("until_better")
-    if not (better or until.get("until_decided")):
-        return
-    yield from ("--until-better", better) if better else ("--until-decided",)
-    if better and until["evidence"] != "interval":
-        yield from ("--evidence", until["evidence"])
-    if until["seed"]:
-        yield from ("--seed", str(until["seed"]))
+    known = list_own_options("run", RunOptions)
+    for name in ("checks", *kept):
+        if value := options.get(name):
+            to += [known[name].flag] if value is True else [known[name].flag, str(value)]
+    return shlex.join(["calipers", "run", str(suite or "SUITE"), *to])

@@ -25,6 +25,7 @@ from calipers.dashboard.kept import Kept
 from calipers.dashboard.plans import ViewOptions
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
+from calipers.judges.options import AuditOptions
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Decoded
 from calipers.records.columns import conform_columns
@@ -132,10 +133,9 @@ class Measuring:
     def audit(self, opened: Opened, query: Query, name: str) -> Audit:
         """Return the audit of the judges of a view's records."""
         options = ViewOptions(by=query.by, on_bad="skip")
+        data = partial(select_records, opened, query, name)
         key = opened.key, query.rows, query.by
-        return self._audits.get(
-            key, lambda: audit_data(select_records(opened, query, name), options)
-        )
+        return self._audits.get(key, lambda: audit_data(data(), options, AuditOptions()))
 
     def diagnose(self, opened: Opened, query: Query, name: str, path: Path) -> Diagnosis:
         """Return what a view's records hold and support, and what looks wrong in them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,28 +10,25 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
-from calipers.judges.rubric_items import read_rubric
-from calipers.records.reading import take_reading
+from calipers.judges.options import AuditOptions, JudgeOptions
 from calipers.scores.calibration import Calibrations
-from calipers.scores.choices import read_options
+from calipers.scores.choices import read_options, take_own
 from calipers.scores.signatures import declare_signature
-from calipers.support.arguments import as_files, refuse_renamed
+from calipers.support.arguments import as_files
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
-    from calipers.judges.options import Judging
-    from calipers.scores.keywords import AuditKeywords
+    from calipers.scores.keywords import AuditKeywords, CalibrateKeywords, JudgeKeywords
     from calipers.systems.tally import Watch
 
 
-@refuse_renamed
-@take_reading
+@declare_signature("judge", JudgeOptions)
 def judge_records(
     files: str | Path | Sequence[str | Path],
     output: str | Path,
     *,
     watch: Watch | None = None,
-    **judging: Unpack[Judging],
+    **options: Unpack[JudgeKeywords],
 ) -> JudgedFiles:
     """Judge the records in files by models, and write them with their `judgments`.
 
@@ -42,61 +39,50 @@ def judge_records(
         files: The records.
         output: The judged records, JSON lines.
         watch: Is given the counts of the calls while these are made.
-        judging: By whom and how, see `calipers.judges.options.Judging`.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         What was judged, what failed, and what it cost.
     """
     from calipers.judges.judging import judge_files  # noqa: PLC0415
-    from calipers.judges.options import make_work  # noqa: PLC0415
-    from calipers.judges.pairwise import count_pairs  # noqa: PLC0415
+    from calipers.judges.pairwise import PairWork, count_pairs  # noqa: PLC0415
+    from calipers.judges.preparing import make_work  # noqa: PLC0415
 
-    work = make_work(files, output, judging)
+    work = make_work(files, output, options)
     result = judge_files(work, watch or (lambda _: nullcontext()))
-    if not judging.get("pairwise") or result.interrupted:
+    if not isinstance(work, PairWork) or result.interrupted:
         return result
     return replace(result, pairs=count_pairs(work.output))
 
 
+@declare_signature("calibrate")
 def calibrate_judges(
     judged: str | Path | Sequence[str | Path],
     human: str | Path | Sequence[str | Path],
-    *,
-    confidence: float = 0.95,
+    **options: Unpack[CalibrateKeywords],
 ) -> Calibrations:
     """Compare the judges of judged records with what people say of the same records.
 
     Args:
         judged: Records with `judgments`.
         human: The same records as people judge them.
-        confidence: Confidence level of the intervals.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         Each judge's agreement with people, which `score` and `gate` correct by.
     """
     from calipers.judges.calibrate import calibrate_files  # noqa: PLC0415
 
-    return calibrate_files(
-        as_files("judged", judged), as_files("human", human), confidence=confidence
-    )
+    files = as_files("judged", judged), as_files("human", human)
+    return calibrate_files(*files, confidence=read_options("calibrate", options).confidence)
 
 
-@declare_signature("audit")
-def audit_judges(
-    data: Any,
-    *,
-    weights: str | Path | Mapping[str, Any] | None = None,
-    worst: int = 5,
-    before: Any = None,
-    **options: Unpack[AuditKeywords],
-) -> Audit:
+@declare_signature("audit", AuditOptions)
+def audit_judges(data: Any, **options: Unpack[AuditKeywords]) -> Audit:
     """Audit the judges in `judgments`: agreement, bias, pass rates, and scores against items.
 
     Args:
         data: Records with `judgments`, as `score` takes them, or answers compared in pairs.
-        weights: Of items, categories or criteria by name: a YAML or JSON file, or a mapping.
-        worst: How many of the scores that differ from the sum of their items to list per judge.
-        before: Judgments of the same answers by an earlier run: has a judge changed since?
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -108,7 +94,5 @@ def audit_judges(
     >>> [(judge.judge, judge.measures["bias"].value) for judge in audit.groups[0].judges]
     [('kind', 0.5), ('strict', -0.5)]
     """
-    rubric = None if weights is None else read_rubric(weights)
-    return audit_data(
-        data, read_options("audit", options), rubric=rubric, worst=worst, before=before
-    )
+    asked, others = take_own("audit", AuditOptions, options)
+    return audit_data(data, read_options("audit", others), asked)

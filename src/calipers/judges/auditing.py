@@ -24,8 +24,8 @@ from calipers.judges.audit import (
 )
 from calipers.judges.drift import measure_drift
 from calipers.judges.measures import measure_mean, measure_share
+from calipers.judges.options import AuditOptions
 from calipers.judges.preferences import audit_preferences, is_pairwise
-from calipers.judges.rubric_items import RubricWeights
 from calipers.judges.scored_bias import measure_scored_bias
 from calipers.judges.table import (
     CHARS,
@@ -51,7 +51,6 @@ from calipers.statistics import agreement, correlation
 from calipers.statistics.arrays import Floats
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
-from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 _GROUP = "_group"
@@ -94,29 +93,21 @@ class _Panel:
         return (_NO_JUDGE, _ONE_JUDGE)[len(self.judges)] if len(self.judges) < 2 else None  # noqa: PLR2004
 
 
-def audit_data(
-    data: Any,
-    options: Options,
-    *,
-    rubric: RubricWeights | None = None,
-    worst: int = 5,
-    before: Any = None,
-) -> Audit:
-    """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named.
+def audit_data(data: Any, options: Options, asked: AuditOptions) -> Audit:
+    """Audit the judges of the records in `data`; the worst of each judge's mismatches are named.
 
     Answers compared in pairs are audited for what pairs show: place, length, the judge's own model.
-    With `before`, judgments of the same answers by an earlier run, whether a judge has changed.
+    With judgments of the same answers by an earlier run, whether a judge has changed.
     """
-    if worst < 0:
-        raise UsageError(f"--worst {worst}: negative", fix="0 names none")
+    before = asked.before
     drift, told = ((), ()) if before is None else measure_drift(before, data, options)
     groups: tuple[AuditGroup, ...] = ()
     preferences: tuple[PreferenceGroup, ...] = ()
     if is_pairwise(data):
         preferences, notices = audit_preferences(data, options)
     else:
-        judged = read_judgments(data, options, rubric)
-        groups, notices = tuple(_audit_groups(judged, options, worst)), judged.notices
+        judged = read_judgments(data, options, asked.weights)
+        groups, notices = tuple(_audit_groups(judged, options, asked.worst)), judged.notices
         if any(len(group.judges) > _MOST_IN_PAIRS for group in groups):
             notices = (*notices, _TOO_MANY)
     return Audit(

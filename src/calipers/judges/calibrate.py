@@ -47,7 +47,7 @@ from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import Sampling
-from calipers.support.errors import DataError, UsageError, check_confidence
+from calipers.support.errors import DataError, UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 _TELLS_APART = ("model", "tier", "run")
@@ -75,7 +75,6 @@ def calibrate_files(
     judged: Sequence[str | Path], human: Sequence[str | Path], *, confidence: float = 0.95
 ) -> Calibrations:
     """Compare every judge in the judged files with the people in the others."""
-    check_confidence(confidence)
     people = _read_people(human)
     fields = _TELLS_APART if not people else next(iter(people))[1]
     by_people = {key: rated for (key, _), rated in people.items()}

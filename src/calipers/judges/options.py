@@ -1,154 +1,186 @@
-"""Options of `calipers judge`, and the work that follows from them."""
+"""What a user can ask of `judge` and `judge audit`, and not of `score`.
 
-from __future__ import annotations
+A field that `option` makes is an option of the command line and a keyword in Python.
+"""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from math import isfinite
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING
 from pathlib import Path
-from typing import Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from calipers.judges.judging import Work
-from calipers.judges.models import Pace
-from calipers.judges.pairwise import PREFERENCE, PairWork
-from calipers.judges.spec import JudgeSpec
-from calipers.metrics.cost.prices import Prices, read_prices
-from calipers.support.arguments import as_files, as_path
-from calipers.support.config.files import ConfigFile
-from calipers.support.errors import ArgumentTypeError, UsageError, nearest
+from calipers.support.errors import UsageError
+from calipers.support.options import flag, option
+from calipers.support.quick_dataclasses import dataclass
 
-_EXAMPLE = "--model openai:gpt-4o-mini"
+if TYPE_CHECKING:
+    from calipers.judges.rubric_items import RubricWeights
 
 
-class Judging(TypedDict, total=False):
-    """By whom records are judged, and how."""
-
-    rubric: str | None  # a built-in one, or a file; may be left out where answers are compared
-    model: Required[str | Sequence[str]]  # several are a panel
-    name: str | None  # of the judge; else the model's
-    base_url: str | None
-    api_key_env: str | None
-    limit: int | None  # characters of a long text
-    samples: int  # judgments by each judge
-    escalate: str | None  # the model to ask where the first one is unsure
-    near: float  # unsure: so close to the pass line
-    below: float | None  # unsure: a stated confidence below this
-    settings: Mapping[str, Any] | None  # of the models; temperature 0 where nothing is said
-    budget_usd: float | None  # over all runs with this output
-    budget_calls: int | None
-    prices: str | Path | None  # of models, USD per million tokens
-    cache: str | Path | None
-    concurrency: int
-    retries: int
-    timeout: float
-    map: Mapping[str, str] | None
-    source: str | None  # the reader of the files, where they are logs of another tool
-    join: str | Path | None  # tasks, whose fields the records are given
-    on: str | None  # the field that is the same in record and task
-    on_bad: Literal["stop", "skip"]
-    pairwise: bool  # compare the answers of two files, in both orders
-
-
-def make_work(
-    files: str | Path | Sequence[str | Path], output: str | Path, judging: Judging
-) -> Work:
-    """Return what to judge, by whom, and where the output goes."""
-    _check_keywords(judging)
-    model = judging["model"]
-    models = [model] if isinstance(model, str) else list(model)
-    if judging.get("name") is not None and len(models) > 1:
-        raise UsageError(
-            "--name is for a single --model", fix="leave it out: judges are named as their models"
-        )
-    prices = None if judging.get("prices") is None else read_prices(str(judging["prices"]))
-    judges = [_make_judge(each, judging, prices) for each in models]
-    names = [judge.name for judge in judges]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(
-                f"two judges are called {name}", fix="--samples N asks one model several times"
-            )
-    cache = judging.get("cache")
-    kind = PairWork if judging.get("pairwise") else Work
-    return kind(
-        files=[str(each) for each in as_files("files", files)],
-        judges=judges,
-        output=as_path("output", output),
-        pace=Pace(
-            concurrency=judging.get("concurrency", 32),
-            retries=judging.get("retries", 5),
-            timeout_seconds=judging.get("timeout", 120.0),
-        ),
-        cache=None if cache is None else Path(cache),
-        map=judging.get("map") or {},
-        skip_bad=judging.get("on_bad", "stop") == "skip",
-        price_file=None if prices is None else Path(prices.source).name,
-        budget_usd=_read_positive(judging, "budget_usd", "for example 0.50"),
-        budget_calls=_read_positive(judging, "budget_calls", "for example 1000"),
-    )
-
-
-def _check_keywords(judging: Judging) -> None:
-    """Raise ArgumentTypeError for an unknown option, or if no model is named."""
-    known = Judging.__annotations__
-    for name in judging:
-        if name not in known:
-            raise ArgumentTypeError(
-                f"judge_records() has no option {name}", fix=nearest(name, known)
-            )
-    if "model" not in judging:
-        raise ArgumentTypeError(
-            "judge_records(): model is missing", fix='for example model="openai:gpt-4o-mini"'
-        )
-
-
-def _make_judge(model: str, judging: Judging, prices: Prices | None) -> JudgeSpec:
-    served = {key: judging.get(key) for key in ("base_url", "api_key_env")}
-    given: dict[str, Any] = {
-        "name": judging.get("name") or model.partition(":")[2] or model,
-        "model": model,
-        "rubric": _choose_rubric(judging),
-        "limit": judging.get("limit"),
-        "samples": judging.get("samples", 1),
-        "price": _find_price(model, prices),
-        **served,
-    }
-    if (settings := judging.get("settings")) is not None:
-        given["settings"] = dict(settings)
-    if (then := judging.get("escalate")) is not None:
-        given["escalate"] = {
-            "model": then,
-            "near": judging.get("near", 0.1),
-            "confidence": judging.get("below"),
-            "price": _find_price(then, prices),
-            **({} if settings is None else {"settings": dict(settings)}),
-            **served,
-        }
-    return JudgeSpec.of(ConfigFile("judge", given), example=_EXAMPLE)
-
-
-def _choose_rubric(judging: Judging) -> str:
-    found = judging.get("rubric")
-    if found is not None:
-        return str(found)
-    if not judging.get("pairwise"):
-        raise UsageError(
-            "--rubric is missing: what the judge grades by",
-            fix="technical_accuracy, constructiveness, planning_rationality, or a rubric file",
-        )
-    return PREFERENCE
-
-
-def _read_positive(judging: Judging, name: Literal["budget_usd", "budget_calls"], fix: str) -> Any:
-    found = judging.get(name)
-    if found is None:
-        return None
-    if isinstance(found, bool) or not (isfinite(found) and found > 0):
-        raise UsageError(f"{name} {found}: not a number above 0", fix=fix)
+def _parse_settings(given: tuple[str, ...]) -> dict[str, Any]:
+    """Return NAME=VALUE pairs as a mapping; a value is JSON, or else a text."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, mark, value = each.partition("=")
+        if not (name.strip() and mark) or name.strip() in found:
+            what = "it is there twice" if mark else "it is not NAME=VALUE"
+            raise UsageError(f"--setting {each}: {what}", fix="for example --setting temperature=0")
+        try:
+            found[name.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name.strip()] = value
     return found
 
 
-def _find_price(model: str, prices: Prices | None) -> dict[str, float | None] | None:
-    """Return the price in the user's file, by the model's name as providers write it."""
-    price = None if prices is None else prices.find(model)
-    return None if price is None else asdict(price)
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """By whom records are judged, and how."""
+
+    rubric: str | None = option(
+        None,
+        "Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file; "
+        "with --pairwise it may be left out.",
+        group="judging",
+        metavar="R",
+    )
+    pairwise: bool = flag(
+        "Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
+        group="judging",
+    )
+    model: tuple[str, ...] = option(
+        MISSING,
+        "The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
+        group="judging",
+        metavar="M",
+    )
+    name: str | None = option(
+        None,
+        "Name of the judge in the records; by default the model's.",
+        group="judging",
+        metavar="NAME",
+    )
+    limit: int | None = option(
+        None,
+        "Cut texts after the last paragraph within N characters; by default as the rubric says.",
+        group="judging",
+        metavar="N",
+        at_least=100,
+    )
+    samples: int = option(
+        1,
+        "Number of judgments of each record by each judge.",
+        group="judging",
+        metavar="N",
+        at_least=1,
+        at_most=100,
+    )
+    escalate: str | None = option(
+        None,
+        "A better judge, asked where the first is unsure, flagged, or gives no usable answer.",
+        group="judging",
+        metavar="M",
+    )
+    near: float = option(
+        0.1,
+        "With --escalate: a score within S of the rubric's pass_at is escalated.",
+        group="judging",
+        metavar="S",
+        at_least=0,
+        at_most=1,
+    )
+    below: float | None = option(
+        None,
+        "With --escalate: ask the first judge for its confidence, and escalate below C.",
+        group="judging",
+        metavar="C",
+        above=0,
+        at_most=1,
+    )
+    base_url: str | None = option(
+        None, "URL of a server with an OpenAI-compatible API.", group="calls", metavar="URL"
+    )
+    api_key_env: str | None = option(
+        None, "The environment variable that holds the key.", group="calls", metavar="NAME"
+    )
+    settings: Mapping[str, Any] | None = option(
+        None,
+        "A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
+        "Without it, temperature 0 where the model takes it.",
+        group="calls",
+        kind="any",
+        flag="--setting",
+        metavar="NAME=VALUE",
+        python="Mapping[str, Any] | None",
+        parse=_parse_settings,
+    )
+    budget_usd: float | None = option(
+        None,
+        "Stop before judging costs more than this, over all runs with this output.",
+        group="calls",
+        metavar="USD",
+        above=0,
+        fix="for example 0.50",
+    )
+    budget_calls: int | None = option(
+        None,
+        "Stop before more answers than this are asked for, over all runs with this output.",
+        group="calls",
+        metavar="N",
+        at_least=1,
+        fix="for example 1000",
+    )
+    prices: Path | None = option(
+        None,
+        "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
+        group="calls",
+    )
+    cache: Path | None = option(
+        None, "Cache judgments in FOLDER, and reuse them.", group="calls", metavar="FOLDER"
+    )
+    concurrency: int = option(
+        32, "Calls in flight at a time.", group="calls", metavar="N", at_least=1
+    )
+    retries: int = option(
+        5,
+        "Attempts after the first, on rate limits, server errors and broken connections.",
+        group="calls",
+        metavar="N",
+        at_least=0,
+    )
+    timeout: float = option(
+        120.0, "Time limit of one attempt.", group="calls", metavar="SECONDS", above=0
+    )
+
+
+def _read_weights(given: str | Path | Mapping[str, Any] | None) -> "RubricWeights | None":
+    from calipers.judges.rubric_items import read_rubric  # noqa: PLC0415 (loads Polars)
+
+    return None if given is None else read_rubric(given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """What a user can ask of an audit."""
+
+    weights: "RubricWeights | None" = option(
+        None,
+        "Weights of rubric items, categories or criteria, YAML or JSON: {NAME: 0.6}.",
+        group="input",
+        kind="any",
+        metavar="FILE",
+        python="str | Path | Mapping[str, Any] | None",
+        read=_read_weights,
+    )
+    worst: int = option(
+        5,
+        "How many of the scores that differ from the sum of their rubric items to list per judge.",
+        group="output",
+        metavar="N",
+        at_least=0,
+    )
+    before: Any = option(
+        None,
+        "Judgments of the same answers by an earlier run: say whether a judge has changed.",
+        group="input",
+        metavar="FILE",
+    )

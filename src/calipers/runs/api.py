@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.records.sinks import check_folder
-from calipers.runs.options import ReportOptions
+from calipers.runs.options import ReportOptions, RunOptions
 from calipers.runs.report_data import Report
 from calipers.scores.choices import read_options, take_own
 from calipers.scores.score import Progress
@@ -19,27 +19,20 @@ from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
-    from calipers.scores.keywords import ReportKeywords
+    from calipers.scores.keywords import ReportKeywords, RunKeywords
     from calipers.systems.tally import Watch
 
 
+@declare_signature("run", RunOptions)
 def run(
     suite: str | Path | Callable[[Any], Any] | Any = None,
     output: str | Path | None = None,
     *,
     tasks: Any = None,
     policy: str | Path | Mapping[str, Any] | None = None,
-    fresh: bool = False,
-    until_decided: bool = False,
-    until_better: str | None = None,
-    evidence: Literal["interval", "point"] = "interval",
-    seed: int = 0,
-    shard: str | None = None,
     merge: Sequence[str | Path] | None = None,
-    report: bool = True,
     watch: Watch | None = None,
-    checks: str | Path | Sequence[Mapping[str, Any]] | None = None,
-    **settings: Any,
+    **settings: Unpack[RunKeywords],
 ) -> RunResult:
     """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
 
@@ -54,20 +47,9 @@ def run(
             for a function, one that is removed when Python ends.
         tasks: With a function: a file of records, or a list of records or of inputs.
         policy: With a function: a gate to hold the run against, a file or a mapping.
-        fresh: Call everything again, in a new folder; the old results are kept.
-        until_decided: Stop as soon as the verdict of the suite's gate is certain.
-        until_better: Stop as soon as it is certain which of the suite's two systems is better in
-            this metric, or that it cannot be told.
-        evidence: With `until_better`: better on tasks like these ("interval"), or on these very
-            tasks ("point").
-        seed: Draws the order of the tasks, with `until_decided` and `until_better`.
-        shard: "I/N": call the systems on every N-th task alone, from the I-th on. The policy is
-            asked once the shards are merged.
         merge: The folders of all shards, to put together in `output`, to score and to decide on;
             nothing is called. The suite may be left out where it is still in its place.
-        report: Write report.html beside the numbers.
         watch: Is given the counts of the calls while these are made.
-        checks: A file or a list of checks, added to those of the suite.
         settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
             `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
@@ -92,30 +74,27 @@ def run(
     from calipers.systems.agents.system import is_agent  # noqa: PLC0415
 
     watch = watch or (lambda _: nullcontext())
+    asked, others = take_own("run", RunOptions, settings, strict=False)
     if merge is not None:
-        _refuse_for_merging(shard=shard, fresh=fresh, until=until_decided or until_better)
-        return _merge(suite, merge, output, watch, checks=checks, report=report)
+        until = asked.until_decided or asked.until_better
+        _refuse_for_merging(shard=asked.shard, fresh=asked.fresh, until=until)
+        return _merge(suite, merge, output, watch, asked)
+    report = asked.report
     if callable(suite) or is_agent(suite):
-        ready = prepare_function(suite, tasks, policy, checks, **settings)
+        ready = prepare_function(suite, tasks, policy, asked.checks, **others)
         report = report and output is not None
         output = make_folder() if output is None else output
     else:
-        _refuse_for_files(suite, tasks=tasks, policy=policy, **settings)
-        ready = prepare_file(suite, checks)
-    if shard is not None:
-        ready = choose_shard(ready, Shard.parse(shard))
+        _refuse_for_files(suite, tasks=tasks, policy=policy, **others)
+        ready = prepare_file(suite, asked.checks)
+    if asked.shard is not None:
+        ready = choose_shard(ready, Shard.parse(asked.shard))
     return run_suite(
         ready,
         None if output is None else Path(output),
         watch,
-        fresh=fresh,
-        until=make_call_chooser(
-            ready,
-            until_decided=until_decided,
-            until_better=until_better,
-            evidence=evidence,
-            seed=seed,
-        ),
+        fresh=asked.fresh,
+        until=make_call_chooser(ready, asked),
         report=report,
     )
 
@@ -125,9 +104,7 @@ def _merge(
     folders: Sequence[str | Path],
     output: str | Path | None,
     watch: Watch,
-    *,
-    checks: Any,
-    report: bool,
+    asked: RunOptions,
 ) -> RunResult:
     """Put shards together, and score and decide on what they hold."""
     from calipers.runs.merging import merge_shards  # noqa: PLC0415
@@ -139,8 +116,8 @@ def _merge(
     if suite is not None:
         _refuse_for_files(suite)
     found = merge_shards([Path(each) for each in folders], Path(output), suite and Path(suite))
-    ready = prepare_file(found, checks)
-    return run_suite(ready, Path(output), watch, report=report, calls=False)
+    ready = prepare_file(found, asked.checks)
+    return run_suite(ready, Path(output), watch, report=asked.report, calls=False)
 
 
 def _refuse_for_merging(**others: Any) -> None:

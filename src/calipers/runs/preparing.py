@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 from calipers.gates.policy import read_policy
 from calipers.metrics.checks.checks import Checks, read_checks
@@ -13,6 +13,7 @@ from calipers.records.tasks import Tasks, read_tasks
 from calipers.runs.checking import RecordChecks
 from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import read_options
+from calipers.runs.options import RunOptions
 from calipers.runs.plan import CallPlan
 from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
@@ -143,38 +144,27 @@ def _list_image_folders(suite: Suite, base: Path) -> list[Path]:
     return [data if data.is_dir() else data.parent, base]
 
 
-def make_deciding(suite: Prepared, seed: int) -> UntilDecided:
-    """Return the calls that decide the gate of a suite, in the order that the seed draws."""
-    from calipers.runs.until_decided import plan_until_decided  # noqa: PLC0415 (only where asked for)
-
-    return plan_until_decided(suite.plan, suite.suite, suite.base, gate_fields(suite.suite), seed)
-
-
-def make_comparing(suite: Prepared, metric: str, evidence: str, seed: int) -> UntilBetter:
-    """Return the calls that decide which of the suite's two systems is better in a metric."""
-    from calipers.comparisons.better import Evidence  # noqa: PLC0415 (loads NumPy)
-    from calipers.runs.until_better import UntilBetter  # noqa: PLC0415
-
-    if evidence not in get_args(Evidence):
-        raise UsageError(f"evidence is {evidence!r}", fix=f"one of {', '.join(get_args(Evidence))}")
-    options = read_options(suite.suite, suite.base)
-    return UntilBetter(suite.plan, options, metric, cast("Evidence", evidence), seed)
-
-
-def make_call_chooser(
-    suite: Prepared, *, until_decided: bool, until_better: str | None, evidence: str, seed: int
-) -> UntilDecided | UntilBetter | None:
+def make_call_chooser(suite: Prepared, asked: RunOptions) -> UntilDecided | UntilBetter | None:
     """Return how calls are chosen where not all may be made; None to make them all."""
-    if suite.shard is not None and (until_decided or until_better):
+    if suite.shard is not None and (asked.until_decided or asked.until_better):
         raise UsageError(
             "--shard: a shard sees a part of the tasks, and cannot tell when all is decided",
             fix="leave --until-decided and --until-better out",
         )
-    if until_better is None:
-        return make_deciding(suite, seed) if until_decided else None
-    if until_decided:
+    if asked.until_decided and asked.until_better:
         raise UsageError(
             "--until-decided and --until-better: one decides the gate, the other which is better",
             fix="run it twice: what is done is not called again",
         )
-    return make_comparing(suite, until_better, evidence, seed)
+    if asked.until_better is not None:
+        from calipers.runs.until_better import UntilBetter  # noqa: PLC0415 (loads NumPy)
+
+        options = read_options(suite.suite, suite.base)
+        return UntilBetter(suite.plan, options, asked.until_better, asked.evidence, asked.seed)
+    if not asked.until_decided:
+        return None
+    from calipers.runs.until_decided import plan_until_decided  # noqa: PLC0415 (only where asked for)
+
+    return plan_until_decided(
+        suite.plan, suite.suite, suite.base, gate_fields(suite.suite), asked.seed
+    )

@@ -44,7 +44,7 @@ def run_suite(
             there where the suite, its data or the code under test has changed.
         watch: Is given the counts of the calls while these are made.
         fresh: Make every call; what the folder holds is moved beside it.
-        until: Make no more calls than this takes to be sure: `make_deciding` or `make_comparing`.
+        until: Make no more calls than this takes to be sure: `make_call_chooser`.
         report: Write report.html.
         calls: Make calls; otherwise only what the folder holds is scored and decided on.
 

@@ -64,8 +64,7 @@ def read_options(
         UsageError: A value is refused, or a file cannot be read.
     """
     known = list_options(command)
-    _refuse_unknown(command, given, known)
-    checked = _check_keywords(command, given, known)
+    checked = check_options(command, given)
     own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
     plain = {name: value for name, value in checked.items() if name not in own}
@@ -80,23 +79,39 @@ def read_options(
     return replace(found, notices=(*found.notices, *_note_run(layers)))
 
 
-def take_own(command: str, own: type[T], given: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+def take_own(
+    command: str, own: type[T], given: Mapping[str, Any], *, strict: bool = True
+) -> tuple[T, dict[str, Any]]:
     """Return the options that only this command has, checked, and what else was given.
 
     Args:
         command: Whose options they are.
         own: The dataclass whose fields declare them.
         given: What the user gave, by keyword; whatever is not among it has its default.
+        strict: Whether a keyword that is not declared is refused here, or by who takes the rest.
 
     Raises:
         ArgumentTypeError: A keyword is not known or is missing, or a value is of another type.
         UsageError: A value is refused, a file cannot be read, or values do not go together.
     """
-    _refuse_unknown(command, given, list_options(command, own))
+    if strict:
+        _refuse_unknown(command, given, list_options(command, own))
     known = list_own_options(command, own)
     mine = {keyword: value for keyword, value in given.items() if keyword in known}
     rest = {keyword: value for keyword, value in given.items() if keyword not in known}
     return own(**_read_files(_check_keywords(command, mine, known), known)), rest
+
+
+def check_options(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given of the options that commands share, by the names of fields, checked.
+
+    Raises:
+        ArgumentTypeError: A keyword is not known, or a value is of another type.
+        UsageError: A value is refused.
+    """
+    known = list_options(command)
+    _refuse_unknown(command, given, known)
+    return _check_keywords(command, given, known)
 
 
 def _read_files(checked: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:

@@ -61,6 +61,39 @@ class ScoreKeywords(MetricKeywords, total=False):
     per_task: str | Path | None
     figures: str | Path | None
 
+class RunKeywords(TypedDict, total=False):
+    fresh: bool
+    until_decided: bool
+    until_better: str | None
+    evidence: Literal["interval", "point"]
+    seed: int
+    shard: str | None
+    checks: str | Path | Sequence[Mapping[str, Any]] | None
+    report: bool
+    description: Any
+    name: Any
+    sample: Any
+    prompt: Any
+    system: Any
+    messages: Any
+    user: Any
+    tools: Any
+    max_turns: Any
+    answer: Any
+    confidence: Any
+    split_thinking: Any
+    tiers: Any
+    runs: Any
+    concurrency: Any
+    retries: Any
+    timeout_seconds: Any
+    budget_usd: Any
+    budget_calls: Any
+    cache: Any
+    judges: Any
+    metric_settings: Any
+    metrics: Any
+
 class GateKeywords(MetricKeywords, total=False):
     policy: Required[PolicyLike]
     release: str | None
@@ -185,12 +218,44 @@ class AgreeKeywords(TypedDict, total=False):
     confidence: float
 
 class AuditKeywords(TypedDict, total=False):
+    weights: str | Path | Mapping[str, Any] | None
+    worst: int
+    before: Any | None
     by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
     confidence: float
     cluster: str | None
     seed: int
+
+class JudgeKeywords(TypedDict, total=False):
+    rubric: str | None
+    pairwise: bool
+    model: Required[str | Sequence[str]]
+    name: str | None
+    limit: int | None
+    samples: int
+    escalate: str | None
+    near: float
+    below: float | None
+    base_url: str | None
+    api_key_env: str | None
+    settings: Mapping[str, Any] | None
+    budget_usd: float | None
+    budget_calls: int | None
+    prices: str | Path | None
+    cache: str | Path | None
+    concurrency: int
+    retries: int
+    timeout: float
+    map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
+    on_bad: Literal["stop", "skip"]
+
+class CalibrateKeywords(TypedDict, total=False):
+    confidence: float
 
 class DoctorKeywords(TypedDict, total=False):
     strict: bool

@@ -165,7 +165,7 @@ class Options:
         above=0,
         below=1,
         fix="for example 0.95",
-        commands=(*_EVIDENCE, "agree"),
+        commands=(*_EVIDENCE, "agree", "calibrate"),
     )
     cluster: str | None = option(
         None,

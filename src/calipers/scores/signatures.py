@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from calipers.records.reading import take_reading
 from calipers.scores.options import list_options
 from calipers.support.options import Option
 
-_PLACE = "        options: Listed below"  # of the others, in the docstring of a function
+_OPTIONS = "options"  # keywords that are all declared; of another name, there are more
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def declare_signature(command: str, own: type | None = None) -> Callable[[F], F]
         known = list_options(command, own)
         signature = inspect.signature(function)
         function = cast("F", take_reading(function))
-        plain = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
+        [*plain, rest] = signature.parameters.values()
         keywords = [
             inspect.Parameter(
                 option.keyword,
@@ -36,17 +36,21 @@ def declare_signature(command: str, own: type | None = None) -> Callable[[F], F]
             )
             for option in known.values()
         ]
-        function.__signature__ = signature.replace(parameters=[*plain, *keywords])  # type: ignore[attr-defined]
-        function.__doc__ = _list_in(function.__doc__ or "", known.values(), list_options(command))
+        further = [] if rest.name == _OPTIONS else [rest]
+        function.__signature__ = signature.replace(parameters=[*plain, *keywords, *further])  # type: ignore[attr-defined]
+        function.__doc__ = _list_in(function.__doc__ or "", rest.name, known, list_options(command))
         function.options = known  # type: ignore[attr-defined]
         return function
 
     return decorate
 
 
-def _list_in(text: str, known: Iterable[Option], shared: Mapping[str, Option]) -> str:
-    """Return a docstring with the options that it has of its own, and those it shares."""
-    lines = {each.keyword: f"        {each.keyword}: {each.help}\n" for each in known}
+def _list_in(
+    text: str, rest: str, known: Mapping[str, Option], shared: Mapping[str, Option]
+) -> str:
+    """Return a docstring with own options before the keyword `rest`, those it shares at its end."""
+    lines = {each.keyword: f"        {each.keyword}: {each.help}\n" for each in known.values()}
     own = "".join(line for keyword, line in lines.items() if keyword not in shared)
     below = "".join(line for keyword, line in lines.items() if keyword in shared)
-    return f"{text.replace(_PLACE, own + _PLACE, 1)}\n\n    Options:\n{below}    "
+    listed = text.replace(f"        {rest}: ", f"{own}        {rest}: ", 1)
+    return f"{listed}\n\n    Options:\n{below}    " if below else listed

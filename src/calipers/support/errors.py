@@ -69,14 +69,6 @@ def require_extra(what: str, *, extra: str, modules: Iterable[str]) -> None:
         raise MissingExtraError(what, extra=extra)
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise UsageError if this is not a confidence level."""
-    if not 0 < confidence < 1:
-        raise UsageError(
-            f"--confidence {confidence:g}: must be above 0 and below 1", fix="for example 0.95"
-        )
-
-
 def make_write_error(path: Path, error: OSError) -> UsageError:
     """Return the error for a file that cannot be written."""
     return UsageError(

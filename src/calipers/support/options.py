@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
 from calipers.support.quick_dataclasses import dataclass
 
-Group = Literal["input", "selection", "metrics", "statistics", "output"]
+Group = Literal["input", "selection", "metrics", "statistics", "judging", "calls", "output"]
 Several = Literal["texts", "paths", "wholes"]
 Kind = Literal["whole", "number", "flag", "text", "choice", "path", "map", "any"] | Several
 
@@ -28,6 +28,8 @@ GROUPS: Mapping[str, str] = {
     "selection": "Selection",
     "metrics": "How metrics are computed",
     "statistics": "Statistics",
+    "judging": "Judging",
+    "calls": "Calls",
     "output": "Output",
 }
 EXPECTED: Mapping[str, str] = {
@@ -94,6 +96,11 @@ class Option:
     def required(self) -> bool:
         """Whether a user must give it."""
         return self.default is MISSING
+
+    @property
+    def switch(self) -> str:
+        """The flag, and what turns it off where it is on by default."""
+        return f"{self.flag} / --no-{self.flag[2:]}" if self.default is True else self.flag
 
     @property
     def key(self) -> str:

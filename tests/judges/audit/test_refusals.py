@@ -118,7 +118,7 @@ def test_options_that_fit_no_record_are_mistakes(panel: Path, tmp_path: Path) ->
     assert "--map id=key: no record" in refused("audit", panel, "--map", "id=key")
     assert "--map name=…" in refused("audit", panel, "--map", "name=key")
     assert "must be above 0 and below 1" in refused("audit", panel, "--confidence", "95")
-    assert "--worst -1: negative" in refused("audit", panel, "--worst", "-1")
+    assert "--worst -1: must be at least 0" in refused("audit", panel, "--worst", "-1")
     assert "No such file" in refused("audit", panel, "--weights", tmp_path / "none.yaml")
     some = write_lines(
         tmp_path / "some.jsonl", [record("q1", judgment()), {"judgments": [judgment()]}]
