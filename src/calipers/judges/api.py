@@ -41,8 +41,8 @@ def judge_records(
     Args:
         files: The records.
         output: The judged records, JSON lines.
-        watch: Is given the counts of the calls while these are made.
-        judging: By whom and how, see `calipers.judges.options.Judging`.
+        watch: A context manager that is given the counts of the calls while they are made.
+        judging: The model, the rubric and further options: `calipers.judges.options.Judging`.
 
     Returns:
         What was judged, what failed, and what it cost.
@@ -96,11 +96,11 @@ def audit_judges(
         data: Records with `judgments`, as `score` takes them, or answers compared in pairs.
         weights: Of items, categories or criteria by name: a YAML or JSON file, or a mapping.
         worst: How many of the scores that differ from the sum of their items to list per judge.
-        before: Judgments of the same answers by an earlier run: has a judge changed since?
+        before: Judgments of the same answers by an earlier run: tests whether a judge has changed.
         options: Listed below, and on docs/options.md.
 
     Returns:
-        What the judges are worth, in each group.
+        Agreement, bias and further measures of each judge, in each group.
 
     >>> strict = {"judge": "strict", "passed": False, "weighted_score": 0.4}
     >>> kind = {"judge": "kind", "passed": True, "weighted_score": 0.9}

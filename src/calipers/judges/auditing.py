@@ -1,4 +1,4 @@
-"""Audit of judges: how each judges, and how far it is from the others and from its own items."""
+"""Audit of judges: each judge's scores, against the other judges and against its own items."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from calipers.support.errors import UsageError
 _GROUP = "_group"
 _MOST_IN_PAIRS = 20  # judges: 190 pairs
 _ROUNDING = 1e-9  # of a sum of items
-_SAME = 1e-12  # what adding up leaves of a difference of 0
+_SAME = 1e-12  # a smaller difference is rounding
 _ONE_JUDGE = "only one judge: there is no other to compare with"
 _NO_JUDGE = "there are no judgments"
 _TOO_MANY = f"more than {_MOST_IN_PAIRS} judges: pairs of them are not compared"
@@ -104,8 +104,8 @@ def audit_data(
 ) -> Audit:
     """Audit the judges of the records in `data`; `worst` of each judge's mismatches are named.
 
-    Answers compared in pairs are audited for what pairs show: place, length, the judge's own model.
-    With `before`, judgments of the same answers by an earlier run, whether a judge has changed.
+    Answers compared in pairs are audited for bias by position, by length and for the judge's own
+    model. `before` are judgments of the same answers by an earlier run, to find changed judges.
     """
     if worst < 0:
         raise UsageError(f"--worst {worst}: negative", fix="0 names none")

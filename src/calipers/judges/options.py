@@ -31,7 +31,7 @@ class Judging(TypedDict, total=False):
     limit: int | None  # characters of a long text
     samples: int  # judgments by each judge
     escalate: str | None  # the model to ask where the first one is unsure
-    near: float  # unsure: so close to the pass line
+    near: float  # unsure: a score at most this far from `pass_at`
     below: float | None  # unsure: a stated confidence below this
     settings: Mapping[str, Any] | None  # of the models; temperature 0 where nothing is said
     budget_usd: float | None  # over all runs with this output
