@@ -42,7 +42,8 @@ def run(
 ) -> RunResult:
     """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
 
-    Running again calls only what is missing. What has changed is never mixed with old answers.
+    Running again calls only what is missing. Answers of a changed suite are never mixed with old
+    ones.
 
     Args:
         suite: The suite file; or a function that takes a record, or its input where its parameter
@@ -52,12 +53,12 @@ def run(
             `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
             for a function, one that is removed when Python ends.
         tasks: With a function: a file of records, or a list of records or of inputs.
-        policy: With a function: a gate to hold the run against, a file or a mapping.
+        policy: With a function: the policy of a gate, a file or a mapping.
         fresh: Call everything again, in a new folder; the old results are kept.
         until_decided: Stop as soon as the verdict of the suite's gate is certain.
         until_better: Stop as soon as it is certain which of the suite's two systems is better in
-            this metric, or that it cannot be told.
-        evidence: With `until_better`: better on tasks like these ("interval"), or on these very
+            this metric, or that no further call can show it.
+        evidence: With `until_better`: better on tasks like these ("interval"), or on exactly these
             tasks ("point").
         seed: Draws the order of the tasks, with `until_decided` and `until_better`.
         shard: "I/N": call the systems on every N-th task alone, from the I-th on. The policy is
@@ -65,7 +66,7 @@ def run(
         merge: The folders of all shards, to put together in `output`, to score and to decide on;
             nothing is called. The suite may be left out where it is still in its place.
         report: Write report.html beside the numbers.
-        watch: Is given the counts of the calls while these are made.
+        watch: A context manager that is given the counts of the calls while they are made.
         checks: A file or a list of checks, added to those of the suite.
         settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
             `timeout_seconds`, `answer`, `judges` or `metric_settings`.
@@ -150,7 +151,7 @@ def _refuse_for_merging(**others: Any) -> None:
 
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
-    """Refuse what is not a suite file, and what such a file says itself."""
+    """Refuse what is not a suite file, and arguments that belong into the file."""
     require_type(
         "suite",
         suite,
@@ -178,7 +179,7 @@ def report(
     progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
-    """Show what a person wants to know about some records, or a result folder, on one page.
+    """Show records, or a result folder, on one page: verdict, metrics, figures, failures, samples.
 
     Args:
         data: Records, as `score` takes them, or the result folder of a run.

@@ -53,7 +53,7 @@ def score(
 def explain(
     metric: str, data: Any, *, rows: int = 5, **options: Unpack[ExplainKeywords]
 ) -> Explanation:
-    """Explain how a metric came to its value.
+    """Explain how the value of a metric was computed.
 
     Args:
         metric: The metric's name.
