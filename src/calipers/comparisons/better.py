@@ -35,7 +35,7 @@ class Better:
     tasks: int  # finished by both systems, without a gap in the order drawn
     of: int
     after: int | None  # the number of tasks after which it was decided
-    difference: Bounds  # of the first from the second, in the metric's own direction
+    difference: Bounds  # first − second, in the unit of the metric
     evidence: Evidence
     alpha: float
     seed: int

@@ -68,7 +68,7 @@ def _show_error(request: Request, error: Exception) -> Response:
 
 
 def _show_not_yet(request: Request, error: NotYet) -> Response:
-    """Return a page, or a part of one, that looks again by itself; of a file, when to ask again."""
+    """Return a page, or part of one, that reloads by itself; for a download, when to ask again."""
     path = request.url.path
     last = path.rpartition("/")[2]
     if "." in last:

@@ -27,7 +27,7 @@ MEDIA = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 def locate_asset(name: str) -> str:
-    """Return the address of a script or a style, which differs by version."""
+    """Return the address of a script or a style; it contains the version."""
     return f"/static/{__version__}/{name}"
 
 
@@ -48,7 +48,7 @@ def read_asset(name: str) -> str:
 def load_script_apart() -> str:
     """Return the drawing script; another process makes it, unless it is in the cache.
 
-    It takes more than a second, in which no other thread of the process that makes it goes on.
+    Making it takes more than a second and would block every other thread of this process.
     """
     with _one_at_a_time:
         if (kept := find_script()) is not None:

@@ -1,7 +1,7 @@
 """The folder of indexes: in the user's cache, never in the folder that is viewed.
 
-An index's folder has two names: of the source, and of the state the source was in. When a source
-has changed, the index of its new state takes the place of older ones.
+The path of an index names the source and the state of the source. When a source has changed, the
+index of its new state replaces older ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calipers.support.version import __version__
 
 FORMAT = "2"  # of the index: another one is rebuilt
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
-_KEPT_STATES = 2  # of a source: somebody may still read the last one
+_KEPT_STATES = 2  # of a source: a page may still read the last one
 META = "index.json"
 
 
@@ -38,7 +38,7 @@ def locate_index(
 ) -> Path:
     """Return the folder of the index of a source, given its files and how it is read.
 
-    What `only_now` holds keeps an index from being found by others.
+    `only_now` makes the index one that no other process finds.
     """
     mapped = (f"{name}={theirs}" for name, theirs in (field_map or {}).items())
     measured = () if settings in (None, Settings()) else (repr(settings),)
@@ -51,7 +51,7 @@ def locate_index(
 
 
 def begin(place: Path) -> None:
-    """Make room for an index. It counts as built once its last file, META, is there."""
+    """Create the folder of an index. It counts as built once its last file, META, exists."""
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
@@ -63,7 +63,7 @@ def forget_older(place: Path) -> None:
 
 
 def prune(most_bytes: int = MOST_BYTES) -> None:
-    """Remove the indexes that nobody has used for the longest time, beyond a size in all."""
+    """Remove the least recently used indexes until all of them fit into `most_bytes`."""
     home = find_cache()
     if not home.is_dir():
         return

@@ -36,7 +36,7 @@ def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Tab
     reach = max(map(abs, filter(isfinite, ends)), default=0.0)  # one scale for all rows
     first = compared.pairs[0]
     known = next((each.base for each in found if each.base is not None), None)
-    # On the tasks that both have: with others missing, the base's value differs from pair to pair.
+    # On the tasks that both have: the base's value differs from pair to pair if tasks are missing.
     alike = len({pair.n_pairs for pair in compared.pairs}) == 1
     blank = (EMPTY,) * (len(_COLUMNS) - 2)
     rows: list[tuple[Any, ...]] = []

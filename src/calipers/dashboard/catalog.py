@@ -1,7 +1,7 @@
 """The contents of a folder: results of runs, and files of records.
 
-Everything is named by an opaque id, made of its place in the folder. No page takes a path, and a
-link that leads out of the folder is as if it were not there.
+Everything is named by an opaque id, made from its path in the folder. No page takes a path, and a
+link that leads out of the folder is ignored.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
 
 MOST = 5_000  # entries; a folder of more is not one of results
-MOST_FOLDERS = 20_000  # that are looked into, should somebody start in a home folder
+MOST_FOLDERS = 20_000  # folders to look into, in case the user starts in a home folder
 RUN = "calipers.run/1"  # the manifest's schema
 _BEGINNING = re.compile(rb'\s*\{\s*"schema":\s*"calipers\.run/1"')
 _HEAD = 128  # bytes of a manifest, as runs write them
-FRESH = 1.0  # seconds for which a listing is taken to hold, or ten times what it took
+FRESH = 1.0  # seconds for which a listing is reused, or ten times what it took
 _PASSED_BY = ("node_modules", "site-packages", "__pycache__")
 _FIRST_LINE = 1 << 20
 _DOCUMENT = 64 << 20  # bytes of a `.json` that is read to see what it is
@@ -77,7 +77,7 @@ class Entry:
 
 
 class Catalog:
-    """The entries of a folder, looked up again when a moment has passed."""
+    """The entries of a folder, listed again after a moment."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -235,7 +235,7 @@ def _has_records(path: Path) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _is_log(path: Path, *changed: int) -> bool:
-    """Say whether a file is a log of another tool, which takes reading it once."""
+    """Say whether a file is a log of another tool; its beginning is read once."""
     del changed
     try:
         return log_at(path, path.suffix.lower()) is not None

@@ -1,4 +1,4 @@
-"""Chunks of a source, read otherwise than by `score`: row by row, or only their beginning."""
+"""Chunks of a source, not read as `score` reads them: row by row, or only their beginning."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _OfChunk:
 
 @dataclass(frozen=True, slots=True)
 class Exact(_OfChunk):
-    """A chunk that is read row by row: the fast way keeps of a trace only what metrics read."""
+    """A chunk read row by row; the fast reader would keep only what metrics read of a trace."""
 
     def lazy(self) -> pl.LazyFrame:
         """Raise an error: these rows are only read one by one."""
         raise UnusualRows
 
     def is_trusted(self, checks: pl.DataFrame) -> bool:
-        """Return False: nothing was read the fast way."""
+        """Return False: nothing was read by the fast reader."""
         del checks
         return False
 
@@ -61,7 +61,7 @@ class Beginning(_OfChunk):
 
 
 def cut_chunk(chunk: Chunk) -> Chunk:
-    """Return the chunk's first rows; of JSON lines without a look at the others."""
+    """Return the chunk's first rows; of JSON lines without reading the rest."""
     if isinstance(chunk, Exact):
         return Exact(cut_chunk(chunk.chunk))
     if not isinstance(chunk, JsonLinesChunk):

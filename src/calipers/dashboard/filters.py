@@ -49,7 +49,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """All that an address says about which rows to show, and how."""
+    """Everything an address says about which rows to show, and how."""
 
     filters: tuple[Filter, ...] = ()
     text: str = ""
@@ -87,7 +87,7 @@ class Query:
 
     @property
     def rows(self) -> Query:
-        """What decides which rows there are, however they are shown."""
+        """The conditions that select rows, without the order and the page."""
         return Query(filters=self.filters, text=self.text)
 
     @property
@@ -166,7 +166,7 @@ def mask(query: Query, index: Index) -> pl.Series | None:
     """Return which rows the filters keep; None for all."""
     by_field: dict[tuple[str, str], list[Filter]] = {}
     for each in query.filters:
-        # Alternatives are values that a field may have; what is excluded is excluded together.
+        # Values of one field are alternatives; exclusions of one field all hold.
         key = each.field, each.operator if each.operator in ("=", "~=") else str(each)
         by_field.setdefault(key, []).append(each)
     if not by_field:

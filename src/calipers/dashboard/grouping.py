@@ -18,7 +18,7 @@ def has_few_values(index: Index, name: str, most: int = _FEW) -> bool:
 
 
 def count_pooled(query: Query, index: Index) -> tuple[str, int] | None:
-    """Return which field tells systems apart, and how many there are, if a view pools too many."""
+    """Return the field that distinguishes systems, and their number, if a view pools several."""
     pinned = {each.field for each in query.filters}
     for name in ("model", "tier"):
         if not query.by and name not in pinned and name in index.columns:
@@ -29,7 +29,7 @@ def count_pooled(query: Query, index: Index) -> tuple[str, int] | None:
 
 
 def add_groups(query: Query, index: Index) -> Query:
-    """Return the view grouped by what tells its records apart, unless it names a grouping.
+    """Return the view grouped by model, tier and the like, unless it names a grouping.
 
     Raises:
         UsageError: There is no such field, or it has too many values for a page.

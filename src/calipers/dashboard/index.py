@@ -32,7 +32,7 @@ SEARCHED = ("id", "input", "target", "answer", "cot", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is known of an index without looking into it."""
+    """What is known of an index without reading its rows."""
 
     parts: tuple[int, ...]  # how many rows each has
     fields: Mapping[str, pl.DataType]  # that any record has
@@ -112,7 +112,7 @@ class Index:
         return self._load([name])[name]
 
     def hold(self, names: Sequence[str]) -> None:
-        """Read several columns at once, which is sooner done than one by one."""
+        """Read several columns at once, which is faster than one by one."""
         missing = [name for name in names if name in self.columns and name not in self._held]
         for where in (self.summary.values, self.summary.fields):
             some = [name for name in missing if name in where]

@@ -27,8 +27,8 @@ from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import CalipersError, DataError, UsageError
 from calipers.support.quick_dataclasses import dataclass
 
-WAIT = 0.5  # seconds in which small sources are indexed before anybody has to be told
-_MOST_WAITS = 3  # so long for the first records of a large one
+WAIT = 0.5  # seconds to wait for a small source before the page says that it is being indexed
+_MOST_WAITS = 3  # times as long for the first records of a large one
 _LARGE = 100_000_000  # bytes of a source that will not be indexed that soon
 _AT_ONCE = 2
 _AGAIN = 2.0  # seconds until a journal that grows is indexed again
@@ -38,7 +38,7 @@ _PRELOAD_AFTER = 0.5  # seconds, in which the first page is made
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An index to look into; of one that is still built, as much as is there."""
+    """An index to read; while it is being built, the part that exists."""
 
     selector: Selector
     share: float = 1.0
@@ -69,7 +69,7 @@ class _Job:
 
     @property
     def is_worth_another_try(self) -> bool:
-        """Say whether it failed some time ago: there may be room on the disk by now."""
+        """Say whether it failed long enough ago to try again: the disk may have room by now."""
         return self.error is not None and monotonic() - self.since > _ANOTHER_TRY
 
     def wait(self, seconds: float, *, large: bool) -> None:
@@ -91,11 +91,11 @@ class _Growing:
     until: float = 0.0  # when it is time for the next
 
     def begin(self, place: Path) -> None:
-        """Build another one; no further one before it is whole."""
+        """Start to build the next index; no other is started before it is complete."""
         self.place, self.since, self.until = place, monotonic(), inf
 
     def end(self, opened: Opened) -> None:
-        """Take the whole index, and set the time of the next."""
+        """Take the complete index, and set the time of the next."""
         self.shown = opened
         if self.until == inf:
             took = monotonic() - self.since
@@ -172,8 +172,8 @@ class Indexes:
     def open_growing(self, entry: Entry) -> Opened:
         """Return the index of a journal that grows, as it was a moment ago.
 
-        It is indexed again when some time has passed, the longer the longer that takes; meanwhile
-        the last whole index is the one to look into.
+        It is indexed again after a while, the longer indexing takes the later; until then the last
+        complete index is used.
         """
         with self._lock:
             growing = self._growing.setdefault(entry.id, _Growing())
@@ -284,7 +284,7 @@ def _open_selector(place: Path) -> Selector:
 
 
 class NotYet(DataError):  # noqa: N818 (reads as a sentence: "raise NotYet")
-    """Nothing of the index is there so far."""
+    """No part of the index exists yet."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is being indexed", fix="the page looks again by itself")

@@ -51,7 +51,7 @@ class MixedTypes(Exception):  # noqa: N818 (the index is built again without the
 
 @dataclass
 class Seen:
-    """What the parts so far hold."""
+    """The columns and bad rows of the parts read so far."""
 
     parts: list[int] = field(default_factory=list)
     fields: dict[str, pl.DataType] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def build(
 ) -> None:
     """Write the index of a source into a folder; `progress` may look at what is there so far.
 
-    The index is whole when META is there. What sorts its columns ahead of use is `write_orders`.
+    The index is complete when META exists. `write_orders` then sorts its columns ahead of use.
     """
     source = open_sources(path)[0]
     known = set(source.columns())
@@ -203,7 +203,7 @@ def _write(rows: pl.DataFrame, path: Path, *, batch_rows: int | None = None) -> 
     """Write the rows as an Arrow file, without the columns that have no value."""
     empty = (column.name for column in rows.iter_columns() if column.null_count() == len(column))
     lean = rows.with_columns(pl.lit(None).alias(name) for name in empty)
-    with stage_file(path) as beside:  # two who build the same index write the same
+    with stage_file(path) as beside:  # two processes that build the same index write the same
         lean.write_ipc(beside, record_batch_size=batch_rows)
 
 

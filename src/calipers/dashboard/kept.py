@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """The last few results; of those who ask for the same at once, one works and all others wait.
+    """The last few results; of several threads that ask for one, one computes it, the others wait.
 
     >>> kept = Kept[int]()
     >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2)

@@ -1,4 +1,4 @@
-"""Progress of a run that is going on: its journal is followed, line by line, as it grows."""
+"""Progress of a run in progress: its journal is followed line by line as it grows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_AT_ONCE = 64 << 20  # bytes of a journal read for one look
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a run has come to so far."""
+    """The counts of a run so far."""
 
     running: bool
     calls: int | None  # in all, where the manifest says so
@@ -43,7 +43,7 @@ class Progress:
 
 
 def is_running(folder: Path) -> bool:
-    """Say whether a run holds the folder now; it is asked without keeping any run out."""
+    """Say whether a run holds the folder's lock now; asking does not block a run from starting."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -58,13 +58,13 @@ def is_running(folder: Path) -> bool:
 
 
 class Followed:
-    """A journal that is read on from where it was left."""
+    """A journal that is read from where the last reading ended."""
 
     def __init__(self, entry: Entry) -> None:
         assert entry.folder is not None
         self._folder = entry.folder
         self._at = 0
-        self._made: tuple[int, int] | None = None  # which file it is: a journal is written again
+        self._made: tuple[int, int] | None = None  # which file it is: a journal may be replaced
         self._tally = Tally(0)
         self._last: dict[tuple[str, ...], dict[str, Any]] = {}  # failed calls, which are made again
         self._lock = Lock()

@@ -1,7 +1,7 @@
-"""What a coding agent may ask of a folder of results, over the Model Context Protocol.
+"""Tools for a coding agent over a folder of results, by the Model Context Protocol.
 
-Every tool only reads, and only what the folder holds: runs and files have the names that
-`list_runs` gives, a path is not taken. Texts of records are bounded, and said to be data.
+Every tool only reads, and only from the folder: runs and files are named as `list_runs` names
+them, paths are refused. Texts of records are truncated, and marked as data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INSTRUCTIONS = (
 
 
 class FolderTools:
-    """The questions that a folder of results answers."""
+    """The tools over one folder of results, a method each."""
 
     def __init__(self, folder: Path) -> None:
         self._catalog = Catalog(folder)

@@ -62,7 +62,7 @@ class IndexedRecords:
         names = [name for name in wanted.fields if name in self._index.summary.fields]
         rows = self._index.summary.parts[part]
         frame = pl.scan_ipc(self._index.record_files[part])
-        # In one piece: the small ones that a page is read in would cost every step of a measure.
+        # In one chunk: the small ones that pages are read in would slow down every step.
         records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
         if self._kept is not None:
             records = records.filter(self._kept.slice(start, rows))
@@ -114,7 +114,7 @@ class ComparedViews:
 
 
 class Measuring:
-    """Scores, comparisons and audits of views: each is worked out once."""
+    """Scores, comparisons and audits of views, each computed once."""
 
     def __init__(self) -> None:
         self._scores: Kept[Score] = Kept()

@@ -1,8 +1,8 @@
-"""Access control, and what a browser may do with the answers.
+"""Access control, and what a browser may do with the responses.
 
-The app answers only to the names it was started under, so that no other site can reach it through
-a name of its own (DNS rebinding); it only ever reads; and pages may load nothing and run nothing
-but what comes from the app itself.
+The app accepts only the host names it was started with, so that no other site can reach it through
+a name of its own (DNS rebinding); it only reads; and pages may load and run nothing but what comes
+from the app itself.
 """
 
 from __future__ import annotations

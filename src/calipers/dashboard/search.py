@@ -38,7 +38,7 @@ class Search:
         return sum(self._index.summary.parts[: self.parts_done])
 
     def go_on(self, *, seconds: float, hits: int | None = None) -> None:
-        """Search some more: until the time is up or, where so many are enough, they are there."""
+        """Search on until the time is up or `hits` rows are found."""
         until = monotonic() + seconds
         with self._lock:
             while not self.done and (hits is None or self.hits < hits):

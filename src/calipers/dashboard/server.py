@@ -21,7 +21,7 @@ from calipers.metrics.checks.checks import Checks
 from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import UsageError
 
-IDLE = 2.0  # seconds without a request, after which there is time for other things
+IDLE = 2.0  # seconds without a request, after which background work starts
 _LATER = ("calipers.dashboard.measuring", "calipers.dashboard.indexing", "calipers.reports.charts")
 
 
@@ -36,7 +36,7 @@ def serve(
     reading: ReadingChoices = AS_IT_IS,
 ) -> None:
     """Serve a folder until somebody stops it; `ready` is given the address to open."""
-    # Nothing of a page goes over the network, nor does anything that measures.
+    # Neither pages nor measurements use the network.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     local = host in LOOPBACK
     token = None if local else secrets.token_urlsafe(24)
@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
         Thread(target=self._warm_up, daemon=True).start()
 
     def _warm_up(self) -> None:
-        """Load what the first numbers and figures need, while nobody asks for anything."""
+        """Import what the first numbers and figures need, while no request comes in."""
         app = self.config.app
         assert isinstance(app, Guard)
         catalogue()  # what the list and an index need first

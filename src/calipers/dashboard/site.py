@@ -135,7 +135,7 @@ def _load_templates() -> Environment:
 def _draw_figures(score: Score) -> dict[str, PageFigure]:
     charts, _ = draw_charts(score)
     if len(score.groups) == 1:
-        charts.pop("cost_pass_rate", None)  # a point alone, which the cards tell better
+        charts.pop("cost_pass_rate", None)  # a single point, which the cards show better
     return {name: make_page_figure(name, chart) for name, chart in charts.items()}
 
 

@@ -1,4 +1,4 @@
-"""A run against its baseline: which file that is, what moved since, and what is recorded again."""
+"""A run against its baseline: which file to read, what has changed, and what to record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calipers.gates.options import GateOptions
     from calipers.gates.policy import Policy
 
-_MANY = 0.1  # of the tasks: so many may not be absent from a run that passes
+_MANY = 0.1  # share of the baseline's tasks: a run that lacks more does not pass
 
 
 def find_baseline(policy: Policy, asked: GateOptions) -> Path | None:
@@ -66,7 +66,7 @@ def find_changes(before: Recorded | None, now: Recorded) -> Iterator[Changes]:
 
 
 def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) -> Iterator[str]:
-    """Say so where a baseline was given and no group of this run is in it."""
+    """Report that a baseline was given and holds no group of this run."""
     if before is None or not now.groups or asked.save_baseline is not None:
         return
     if all(before.group(group.by) is None for group in now.groups):
@@ -76,7 +76,7 @@ def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) 
 
 
 def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) -> Iterator[str]:
-    """Say so where the policy has a rule on a baseline, and there is none to compare with."""
+    """Report that the policy has a rule on a baseline, and none exists."""
     written = policy.find(Baseline)
     if written is None or before is not None or asked.save_baseline is not None:
         return
@@ -85,7 +85,7 @@ def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) ->
 
 
 def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
-    """Say which groups the baseline demands nothing of."""
+    """Report the groups that the baseline does not hold."""
     for group in now.groups:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
@@ -93,7 +93,7 @@ def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
 
 
 def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) -> Iterator[str]:
-    """Say how many of the baseline's tasks this run lacks, where these are many, or are few."""
+    """Report how many of the baseline's tasks this run lacks, if they are many, or if few."""
     for change in moved:
         recorded = None if before is None else before.group(change.by)
         gone = change.removed.count

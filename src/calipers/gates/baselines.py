@@ -31,7 +31,7 @@ HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedGroup:
-    """What a group of a run measured, of its tasks too, and which scenarios passed in it."""
+    """The metrics of a group, the values of its tasks, and which scenarios passed."""
 
     by: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float]

@@ -22,7 +22,8 @@ def check_rules(
 ) -> Iterator[Check]:
     """Yield the checks of a group, in the order of the rules, those that only warn last.
 
-    `settle` may decide the checks otherwise. What stands on judges' word then shows their licence.
+    `settle` may change verdicts, as for a run that ended early. Checks that rely on judges then
+    show the licence.
     """
     run, policy = judge.run, judge.policy
     licences = Licences(

@@ -131,7 +131,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     ]
     now = Recorded(groups=tuple(each.make_record(options.metrics) for each in groups if each.ran))
     checks = tuple(_list_checks(groups, read, asked, given, now, options))
-    ended_early = asked.early is not None and asked.early.stopped  # the rest has not gone
+    ended_early = asked.early is not None and asked.early.stopped  # what is missing was not called
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
     # How many calls each file has records of; unknown where some call has several.

@@ -1,6 +1,6 @@
-"""The mean that decides a check while a run goes on.
+"""The mean that decides a check while a run is in progress.
 
-A quantile is good enough where the share of rows that are is: its check is one on a share.
+A quantile meets its threshold if enough rows meet it: its check is one on a share of rows.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Demand:
 
 
 def make_demand(rule: Rule, *, corrected: bool) -> Demand:
-    """Return the mean that decides a threshold of a metric, or why only the end can."""
+    """Return the mean that decides a threshold of a metric, or why only the whole run can."""
     metric = find_metric(rule.name)
     if corrected and list_judged_parts(metric):
         return Demand(name=metric.name, why_not=CORRECTED)
     measured = (metric.name,)
     if isinstance(metric.aggregate, Rank):
-        # The value at the rank is good enough where so many rows are.
+        # A quantile meets the threshold if that share of rows does.
         good = rule.threshold.holds(pl.col(metric.aggregate.feature.name)).cast(pl.Float64)
         share = metric.aggregate.percent / 100
         on = Threshold(operator="≥", value=share, scale=share_scale(metric.name))

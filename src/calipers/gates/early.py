@@ -1,4 +1,4 @@
-"""How far each check was decided when a run ended early: what gate.json says of it."""
+"""The state of each check when a run ended early, as gate.json has it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ By = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What is sure of one check: the confidence sequence of its mean, and the verdict, if any."""
+    """What is certain about one check: the confidence sequence of its mean, and any verdict."""
 
     name: str
     decided: Literal["pass", "fail"] | None
-    tasks: int  # in the order drawn, as far as all of them are done
+    tasks: int  # finished without a gap in the order drawn
     of: int
     low: float | None = None
     high: float | None = None
-    after: int | None = None  # so many tasks it was sure
-    within: str | None = None  # the bounds are of the share of rows that are
+    after: int | None = None  # the number of tasks after which it was decided
+    within: str | None = None  # of a quantile: the bounds are of the share of rows in it
     why_not: str | None = None  # why it cannot be decided before the end
 
     @property
     def is_all_seen(self) -> bool:
-        """Say whether no further call can tell more of it."""
+        """Say whether no further call can change it."""
         return self.why_not is None and self.tasks == self.of
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Early:
-    """A run that may end as soon as its gate is decided, and how far it came."""
+    """A run that may end as soon as its gate is decided, and the state it ended in."""
 
     stopped: bool  # before all calls were made
     made: int

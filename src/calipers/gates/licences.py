@@ -1,8 +1,8 @@
 """A judge's licence: a blocking check based on a judge requires a calibration of that judge.
 
-It is bound to the model and the rubric's hash, so that another model, or one word more in the
-rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members. It does
-not hold for the records that the calibration was made from.
+A licence is bound to the model and the rubric's hash: another model, or one changed word in the
+rubric, revokes it. A panel is licensed as a whole, or by the licences of all its members. A licence
+does not hold for the records that its calibration was made from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9
-_SILENT = 0.05  # of the rows: so few may lack a member of a panel that has a licence
+_SILENT = 0.05  # share of the rows: a licensed panel may lack a member on no more
 HOW = (
     "have this judge, as it is now, judge records that people have rated, "
     f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
@@ -41,7 +41,7 @@ HOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Whether who made a judged value may block, and by what calibration, or why not."""
+    """Whether a judge may block a build, by which calibration, or why not."""
 
     value: str
     by: tuple[Member, ...]
@@ -126,7 +126,7 @@ class Licences:
     def _find_kappa(
         self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
     ) -> tuple[Estimate, Calibration] | None:
-        """Return the surest kappa among the calibrations of exactly these judges.
+        """Return the kappa with the highest bound among the calibrations of exactly these judges.
 
         Calibrations that were made from any of the judged records do not count.
         """
@@ -145,7 +145,7 @@ class Licences:
     def _find_panel(
         self, judged: JudgedBy, members: tuple[Member, ...]
     ) -> tuple[Member, ...] | None:
-        """Return the panel that these belong to, if others gave no answer on a few rows."""
+        """Return the panel of these judges, if its other members lack answers on a few rows."""
         of_value = [each for each in self.judges if each.value == judged.value]
         if judged.rows > _SILENT * sum(each.rows for each in of_value):
             return None

@@ -1,6 +1,6 @@
-"""The policy file of a gate: the JSON shapes of S, and our own keys besides.
+"""The policy file of a gate: the JSON shapes of specification S, and further keys of our own.
 
-A key per kind of rule comes from the kinds themselves; what stands here holds for all of them.
+Each kind of rule declares its own key; this file holds the keys that apply to all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kind = TypeVar("Kind", bound=RuleKind)
 
 
 class Weights(StrictModel):
-    """What scenarios weigh in `weighted_pass_rate`; what is not named weighs 1."""
+    """Weights of scenarios in `weighted_pass_rate`; 1 for those not named."""
 
     description: Description = None
     by_category: WeightTable = Field(default_factory=dict)
@@ -41,7 +41,7 @@ class Weights(StrictModel):
 
 
 class Judges(StrictModel):
-    """What a judge has to show before its word may block a build."""
+    """What a judge needs before its verdict may block a build."""
 
     description: Description = None
     calibrations: list[str] = Field(
@@ -150,7 +150,7 @@ class Policy(StrictModel):
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """Return the ids of these that no rule that blocks is about."""
+        """Return the ids of those that no blocking rule names."""
         return tuple(each for rule in self.rules if rule.only_warns for each in rule.scenarios)
 
     def list_metrics(self, given: Given) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""The values of a policy: content of the file as rules, or an error at its place.
+"""The values of a policy: the content of the file as rules, or an error with its line.
 
-Every function here reads one kind of value and refuses what makes no sense; `description` may stand
-in every table and is passed over.
+Every function here reads one kind of value and refuses what makes no sense; every table may have a
+`description`, which is ignored.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _DECIMALS = 2
 _DECIMALS_OF_PERCENT = 1
 _DECIMALS_OF_SCORES = 4
 _MOST_DECIMALS = 12
-_DIGITS = 3  # that say something, of a small number
+_DIGITS = 3  # significant digits of a small number
 _DIGITS_OF_PERCENT = 2  # of a percentage near 0 or 100
 _HUNDRED = 100
 _NEGLIGIBLE = 1e-9  # below it: rounding
@@ -63,7 +63,7 @@ def reason(
     thin: bool,
     confidence: float,
 ) -> str | None:
-    """Return what explains a verdict, or None for one that passed clearly."""
+    """Return the reason for a verdict, or None for a clear pass."""
     said = []
     if verdict == "fail":
         said.append(describe_miss(estimate.value, threshold))
@@ -76,7 +76,7 @@ def reason(
 def describe_doubt(
     further: Further | None, *, thin: bool, confidence: float, of: str = "scenario"
 ) -> str:
-    """Return why a value decides nothing, and how many more scenarios, or runs, would."""
+    """Return why a value does not decide, and how many more scenarios, or runs, would."""
     if not thin:
         return "no interval can be computed from these records"
     inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"

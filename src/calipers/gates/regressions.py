@@ -33,8 +33,8 @@ from calipers.support.quick_dataclasses import dataclass
 BASELINE: Literal["baseline"] = "baseline"
 NO_TASKS = "no task in common with the baseline, so the change cannot be tested"
 _FLIPS = 2_000
-_LUCK = 10  # times as rarely as the interval shown may a ratchet take luck for a gain
-_POWER = 1.6449  # normal quantile of 0.95: how surely an unchanged system should pass
+_LUCK = 10  # a ratchet's error rate is this many times smaller than that of the interval shown
+_POWER = 1.6449  # normal quantile of 0.95: the probability that an unchanged system passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,8 @@ def _compare_unpaired(
 def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confidence: float) -> bool:
     """Say whether a metric is better than recorded, all of the interval above no change.
 
-    A ratchet asks at every run and keeps what it found: by the interval that is shown, a lucky run
-    would be kept once in 40. The interval here leaves out no change a tenth as often.
+    A ratchet asks at every run and keeps each gain: with the interval that is shown, one run in 40
+    would be kept by luck. The interval used here is wrong a tenth as often.
     """
     better = find_metric(name).better
     surely = 1 - (1 - confidence) / _LUCK

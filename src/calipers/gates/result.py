@@ -47,7 +47,7 @@ class Ids:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One demand of the policy, and what came of it."""
+    """One requirement of the policy, and its verdict."""
 
     name: str
     level: Level
@@ -60,14 +60,14 @@ class Check:
     reason: str | None = None
     n: int = 0  # rows, or tasks, behind the value
     missing: int = 0  # rows without one
-    # Of these, what may not be left out in silence.
+    # Of these, those that must not be left out silently.
     undecided: Undecided = field(default_factory=Undecided)
     by: Mapping[str, Any] = field(default_factory=dict)
     risk: Risk | None = None
     description: str | None = None
     ran: bool = True  # or nothing was measured
-    thin: bool = False  # another run might well decide otherwise
-    further_scenarios: int | None = None  # that would settle it, if the value is what it seems
+    thin: bool = False  # the interval includes the threshold
+    further_scenarios: int | None = None  # that would decide it, if the value stays the same
     further_range: tuple[int, int | None] | None = None  # the fewest and, if known, the most
     failing: Ids = Ids()
     sequence: Standing | None = None  # in a run that may end as soon as it is decided

@@ -35,7 +35,7 @@ _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRuns:
-    """How the runs of one scenario ended; of those left over nothing is known."""
+    """How the runs of one scenario ended; the rest is unknown."""
 
     runs: int
     passed: int
@@ -56,7 +56,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """All that a gate has to know about a group of records."""
+    """What a gate needs to know about a group of records."""
 
     by: Mapping[str, Any]
     records: int
@@ -89,7 +89,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Judges rules on the evidence of one group, as the policy asks."""
+    """Checks rules against the values of one group, as the policy says."""
 
     run: MeasuredRun
     policy: Policy
@@ -177,7 +177,7 @@ class Judge:
         )
 
     def undecided(self, metrics: Iterable[str], category: str | None = None) -> Undecided:
-        """Return what is undecided of the metric that has most of it; nothing where it may be."""
+        """Return the most that any of the metrics leaves undecided; may be ignored by policy."""
         if self.policy.undecided == "ignore":
             return Undecided()
         return reduce(
@@ -185,7 +185,7 @@ class Judge:
         )
 
     def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
-        """Return a verdict as the policy wants it: a warning never blocks, doubt may not."""
+        """Return a verdict as the policy wants it: a warning never blocks, doubt need not."""
         if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
             return self.policy.on_inconclusive
         blocks = verdict in ("fail", "inconclusive")

@@ -54,7 +54,7 @@ _ROWS_AT_ONCE = 200_000
 
 
 class ScenarioTable:
-    """Takes the rows of a run on their way, and answers when all of them have passed."""
+    """Collects the rows of a run while they are measured, and returns its scenarios at the end."""
 
     def __init__(
         self,

@@ -1,10 +1,9 @@
-"""What is certain about a check while a run goes on.
+"""What is certain about a check while a run is in progress.
 
-A check on a mean of values in [0, 1] is decided by bets on its tasks, one after the other, in an
-order that was drawn before. The value of a task is the mean of its runs. A run without a value
-counts as the mark itself: it then moves the mean to neither side of it, just as it moves no metric
-that leaves it out. A call that failed counts as the worst when good is to be shown, and as the best
-when bad is.
+A check on a mean of values in [0, 1] is decided by betting on its tasks, one after the other, in an
+order drawn beforehand (a test by betting). The value of a task is the mean of its runs. A run
+without a value counts as the threshold itself, which moves the mean to neither side of it. A failed
+call counts as the worst value when testing for a pass, and as the best when testing for a fail.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class TaskValue(NamedTuple):
 class CheckSequence:
     """The values of a check's tasks as they come in, and what they decide.
 
-    `tasks` are those that it is about, in the order drawn. With `of_these` the mean is that of
-    these very tasks, and known with the last; else that of whatever they are drawn from.
+    `tasks` are the tasks of the check, in the order drawn. With `of_these` the mean is over exactly
+    these tasks, and known after the last one; otherwise over the population they are drawn from.
     """
 
     def __init__(
@@ -68,12 +67,12 @@ class CheckSequence:
 
     @property
     def is_a_bet(self) -> bool:
-        """Say whether it may err: what is demanded of all, or of none, is counted."""
+        """Say whether it may err: what is required of all tasks, or of none, is counted instead."""
         return self.why_not is None and self.demand.on is not None and not self.demand.on.is_exact
 
     @property
     def is_all_seen(self) -> bool:
-        """Say whether no further call can tell more of it: what it leaves open, others decide."""
+        """Say whether no further call can change it; if open, the ordinary interval decides."""
         return self.why_not is None and len(self._least) == len(self._tasks)
 
     def is_open_for(self, task: int) -> bool:
@@ -83,7 +82,7 @@ class CheckSequence:
         return self.decided is None and task in self._about
 
     def take(self, values: Iterable[tuple[int, TaskValue]]) -> None:
-        """Take the values of tasks, in any order; each counts when its turn has come."""
+        """Add the values of tasks, given in any order; they count in the order drawn."""
         if self.why_not is not None:
             return
         self._came |= {task: value for task, value in values if task in self._about}
@@ -169,9 +168,9 @@ class CheckSequence:
 def settle_checks(checks: Iterable[Check], early: Early) -> Iterator[Check]:
     """Yield the checks of a group in a run that may end early, each with its standing.
 
-    Where the run did end, what blocks is as far as it is sure: its interval on the part that was
-    run knows nothing of how often one has looked. Of a check whose tasks were all run there is no
-    part: what these leave open, the ordinary interval decides.
+    If the run did end early, a blocking check has the verdict of its confidence sequence: the
+    ordinary interval of a part of the run does not allow for repeated looks. A check whose tasks
+    were all run and is still open is decided by the ordinary interval.
     """
     found = list(checks)
     standings = iter(early.of_group(found[0].by) if found else ())

@@ -41,7 +41,7 @@ def choose_worse(one: Undecided, other: Undecided) -> Undecided:
 
 
 class JudgedRuns(NamedTuple):
-    """So many runs of a category, or of a scenario that the policy names, and who judged them."""
+    """A number of runs of a category, or of a scenario that the policy names, and their judges."""
 
     category: str | None
     scenario: str | None

@@ -49,7 +49,7 @@ def widen_bounds(
 
 
 def _count_worth(estimate: MeasuredValue) -> float:
-    """Return how many independent rows vary as much; for identical rows, one per scenario.
+    """Return the effective number of independent rows; for identical rows, one per scenario.
 
     Scenarios with many runs beside others with few are worth less than their number.
     """
@@ -64,8 +64,8 @@ def _count_worth(estimate: MeasuredValue) -> float:
 def judge_value(threshold: Threshold, estimate: MeasuredValue, evidence: Evidence) -> Verdict:
     """Return pass, fail or, if only the whole interval may decide, inconclusive.
 
-    A demand for all (or none) is a demand on these very scenarios: one that failed breaks it, and
-    no interval around the rest could ever meet it. It is decided on the counts either way.
+    A requirement of 100 % (or 0 %) is one on exactly these scenarios: one that failed breaks it,
+    and no interval could ever meet it. It is always decided by counting.
     """
     if evidence == "point" or threshold.is_exact:
         return "pass" if threshold.is_met(estimate.value) else "fail"
@@ -78,7 +78,7 @@ def judge_value(threshold: Threshold, estimate: MeasuredValue, evidence: Evidenc
 
 
 def is_thin(threshold: Threshold, estimate: MeasuredValue) -> bool:
-    """Say whether the interval reaches over the threshold: another run might decide otherwise."""
+    """Say whether the interval includes the threshold: another run might decide otherwise."""
     if threshold.is_exact:
         return False
     met = threshold.is_met(estimate.value)
@@ -100,7 +100,7 @@ def count_further(
     there = here
     if estimate.is_share:
         share, mark = estimate.value, threshold.value
-        # Ten of ten do not vary at all; at the threshold they would.
+        # Ten of ten show no variance; at the threshold there would be some.
         there = here / (share * (1 - share)) * mark * (1 - mark) if here else mark * (1 - mark)
     needed = _count_until_seen(threshold, estimate, confidence)
     if there:
@@ -137,7 +137,7 @@ def bound_further(
     if count_further(threshold, estimate, confidence=confidence) is None:
         return None
     error = estimate.stderr or 0.0
-    if estimate.is_share:  # ten of ten do not vary at all; at the threshold they would
+    if estimate.is_share:  # ten of ten show no variance; at the threshold there would be some
         mark = threshold.value
         error = max(error, sqrt(max(0.0, mark * (1 - mark)) / estimate.scenarios))
     gap = estimate.value - threshold.value

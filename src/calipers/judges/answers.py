@@ -31,7 +31,7 @@ class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswe
     """An answer that cannot be used; the text says why, in our words."""
 
     def count_answers(self, answers: int) -> BadAnswer:
-        """Return the same problem, said of the last of so many answers."""
+        """Return the problem with the number of answers that were refused."""
         return BadAnswer(f"{answers} answers were refused: {self}")
 
 
@@ -43,7 +43,7 @@ class NoAnswer(BadAnswer):
         super().__init__(why)
 
     def count_answers(self, answers: int) -> BadAnswer:
-        """Return the same problem, said of the last of so many answers."""
+        """Return the problem with the number of answers that were refused."""
         return NoAnswer(str(super().count_answers(answers)), self.said)
 
 

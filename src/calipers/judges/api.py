@@ -38,7 +38,7 @@ def judge_records(
     Args:
         files: The records.
         output: The judged records, JSON lines.
-        watch: Is given the counts of the calls while these are made.
+        watch: A context manager that is given the counts of the calls while they are made.
         options: Listed below, and on docs/options.md.
 
     Returns:
@@ -86,7 +86,7 @@ def audit_judges(data: Any, **options: Unpack[AuditKeywords]) -> Audit:
         options: Listed below, and on docs/options.md.
 
     Returns:
-        What the judges are worth, in each group.
+        Agreement, bias and further measures of each judge, in each group.
 
     >>> strict = {"judge": "strict", "passed": False, "weighted_score": 0.4}
     >>> kind = {"judge": "kind", "passed": True, "weighted_score": 0.9}

@@ -51,7 +51,7 @@ class ItemsCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAudit:
-    """One judge: how it judged, and how far that is from what the others say."""
+    """One judge: its scores and verdicts, and how far they are from those of the others."""
 
     judge: str
     judgments: int

@@ -1,4 +1,4 @@
-"""Audit of judges: how each judges, and how far it is from the others and from its own items."""
+"""Audit of judges: each judge's scores, against the other judges and against its own items."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from calipers.support.quick_dataclasses import dataclass
 _GROUP = "_group"
 _MOST_IN_PAIRS = 20  # judges: 190 pairs
 _ROUNDING = 1e-9  # of a sum of items
-_SAME = 1e-12  # what adding up leaves of a difference of 0
+_SAME = 1e-12  # a smaller difference is rounding
 _ONE_JUDGE = "only one judge: there is no other to compare with"
 _NO_JUDGE = "there are no judgments"
 _TOO_MANY = f"more than {_MOST_IN_PAIRS} judges: pairs of them are not compared"
@@ -96,8 +96,8 @@ class _Panel:
 def audit_data(data: Any, options: Options, asked: AuditOptions) -> Audit:
     """Audit the judges of the records in `data`; the worst of each judge's mismatches are named.
 
-    Answers compared in pairs are audited for what pairs show: place, length, the judge's own model.
-    With judgments of the same answers by an earlier run, whether a judge has changed.
+    Answers compared in pairs are audited for bias by position, by length and for the judge's own
+    model. Judgments of the same answers by an earlier run tell whether a judge has changed.
     """
     before = asked.before
     drift, told = ((), ()) if before is None else measure_drift(before, data, options)

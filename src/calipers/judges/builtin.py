@@ -1,4 +1,4 @@
-"""The rubrics that the metrics of judges declare, as a judge is given them."""
+"""The built-in rubrics, made from the declarations of their metrics."""
 
 from __future__ import annotations
 

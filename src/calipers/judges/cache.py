@@ -13,7 +13,7 @@ from calipers.support.cache import DiskCache, Say, hash_key
 
 
 class JudgmentCache:
-    """Answers in a folder, each read as strictly as one that has just come."""
+    """Answers in a folder, each parsed as strictly as a new one."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class JudgmentCache:
         self._of = {"rubric_hash": rubric.hash, **of}
 
     def find(self, prompt: str, sample: int) -> JudgeAnswer | None:
-        """Return the answer that is kept for a sample of a prompt's."""
+        """Return the stored answer to a prompt, by the number of the sample, or None."""
         return self._cache.find(self._make_key(prompt, sample), self._read)
 
     def keep(self, prompt: str, sample: int, answer: JudgeAnswer) -> None:

@@ -1,8 +1,8 @@
 """Agreement of judges with people on the same records: a judge's licence.
 
-A calibration is bound to the judge's model and the rubric's hash: another model, or one word more
-in the rubric, is another judge. Several samples of one judge are taken together, and so are the
-judges of a panel, which is calibrated beside its members.
+A calibration is bound to the judge's model and the rubric's hash: another model, or one changed
+word in the rubric, is another judge. Several samples of one judge are combined, and so are the
+judges of a panel, which is calibrated in addition to its members.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 _TELLS_APART = ("model", "tier", "run")
 _SCORES = ("weighted_score", "overall_score")
-_PANELS = 20  # the most frequent ones: members that fall silent leave many small ones
+_PANELS = 20  # the most frequent ones: members without an answer leave many small panels
 _NONE_SHARED = "no record was judged by both"
 
 Key = tuple[str, ...]
@@ -61,7 +61,7 @@ Rated = Mapping[str, float]  # aspect to value
 
 @dataclass(slots=True)
 class _Judge:
-    """A judge, or a panel of them, and what it says of each record."""
+    """A judge, or a panel of judges, and its ratings of each record."""
 
     names: dict[str, dict[str, None]]  # of judge, model, rubric and rubric_hash, each once
     rated: dict[Key, dict[str, float]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ def _make_key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
 
 
 def _hash(record: Mapping[str, Any]) -> str:
-    """Return what `score` will know the record by, if it is among those scored."""
+    """Return the hash by which `score` recognizes the record."""
     found = record_hash(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
     assert found is not None  # records without an id are refused
     return found

@@ -1,7 +1,7 @@
 """Has a judge changed? Its judgments of the same answers in two runs, paired.
 
-Providers replace models behind a name. What a judge said before and says now of the very same
-answers differs only by the judge: its rubric, its model, or chance.
+Providers replace models behind a name. If a judge's judgments of the same answers differ between
+two runs, the cause is the judge: its rubric, its model, or chance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A judge's word on one answer, and who answers for it."""
+    """A judge's value for one answer, with its model, settings and rubric."""
 
     value: float
     who: tuple[str, str]

@@ -1,4 +1,4 @@
-r"""What attempts to speak to a judge look like, in English and in forms of any language.
+r"""Patterns of attempts to address the judge, in English and in forms common to all languages.
 
 Rules are patterns over folded texts in ASCII (`folding.py`): no accents, no hidden characters. They
 look for orders. "Give this the highest score" is one; "they gave it the highest score" is not.

@@ -19,7 +19,7 @@ Place = tuple[str, str, int]
 
 
 class JudgeJournal:
-    """What has been judged so far, and what is judged now."""
+    """The judgments made so far; new ones are appended."""
 
     def __init__(
         self, journal: Journal, judges: Sequence[JudgeSpec], rubrics: Sequence[Rubric]
@@ -44,7 +44,7 @@ class JudgeJournal:
         self._read()
 
     def add(self, place: Place, judgment: Judgment) -> None:
-        """Write a judgment down; only then it is made."""
+        """Write a judgment; it counts only once it is written."""
         key, judge, sample = place
         line = {"key": key, "judge": judge, "sample": sample, "failed": judgment.failed}
         line |= {"calls": judgment.calls}

@@ -43,7 +43,7 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedFiles(Tabular):
-    """What judging came to; as a table, the judged records."""
+    """The counts and costs of judging; as a table, the judged records."""
 
     output: str
     records: int

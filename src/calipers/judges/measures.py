@@ -1,4 +1,4 @@
-"""Shares and means over judgments, with intervals that know which records belong together."""
+"""Shares and means over judgments, with intervals that take clusters of records into account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge's model at work: from a record to a judgment, whatever the model does."""
+"""Ask a judge's model about a record, and turn any reply into a judgment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.masking import Mask
 from calipers.systems.pricing import Pricing, find_pricing
 
-_ANSWERS = 3  # that a judge may give until one is good
+_ANSWERS = 3  # attempts to get a valid one from a judge
 _SPEAKS_SCHEMAS = ("openai", "openai-chat")
 _TEMPERATURE = "temperature"
 _REFUSAL = 300  # characters that are kept of what a judge said instead of an answer
@@ -36,7 +36,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What a judge says of a record; `failed` where asking again may help."""
+    """A judgment of a record; `failed` if asking again may help."""
 
     fields: dict[str, Any]
     failed: bool = False
@@ -44,18 +44,18 @@ class Judgment:
 
 
 class OutOfBudget(Exception):  # noqa: N818 (reads as a sentence: "raise OutOfBudget")
-    """One call more might pass the budget."""
+    """Another call might exceed the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """What one model may still spend, out of what all of them may."""
+    """The share of one model in the budget of all judges."""
 
     budget: Budget
     place: int  # of the model among all
 
     async def pay(self, asking: Asking, call: Call, pricing: Pricing | None) -> Reply:
-        """Ask, where the budget allows it; what it cost is spent, also where no answer came."""
+        """Ask if the budget allows it; the cost counts even if no answer came."""
         prompt = f"{call.system or ''}{call.prompt}"
         reserved = await self.budget.reserve(self.place, pricing, prompt, call.settings)
         if reserved is None:
@@ -139,7 +139,7 @@ class AskedModel:
         return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
 
     async def _ask_for_answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
-        """Return an answer within its schema; a judge that gives none is told what was wrong."""
+        """Return a valid answer; after an invalid one the judge is told what was wrong."""
         system = asked.system
         for left in reversed(range(_ANSWERS)):
             text = await self._ask(system, asked, sample, used)
@@ -221,7 +221,7 @@ class AskedModel:
 
 
 def _count(used: Counter[str], fields: Mapping[str, Any]) -> None:
-    """Add up what a call used; one that does not say leaves the sum unknown."""
+    """Add what a call used; a call without usage leaves the sum unknown."""
     used["calls"] += 1
     used["counted"] += "prompt_tokens" in fields and "completion_tokens" in fields
     used.update({name: fields.get(name) or 0 for name in TOKENS})

@@ -1,9 +1,9 @@
-"""Answers compared in pairs: each pair is asked about in both orders, so that no place is favoured.
+"""Answers compared in pairs, each pair in both orders, so that no position is favoured.
 
 A comparison is a rubric of one criterion, `preference`, on a scale from the first answer to the
 second: requests, retries, budget, cache and journal are those of every other judgment. A pair has a
-winner where both orders name it, as in Zheng et al. (2023), arXiv 2306.05685; where they differ it
-is a tie, and where one of them failed there is none.
+winner if both orders name it, as in Zheng et al. (2023), arXiv 2306.05685; if they differ it is a
+tie, and if one of them failed there is no result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Judges of pairs audited: whether they go by place, by length, or by whose answer it is.
+"""Audit of judges of pairs: bias by position, by length, and for the judge's own model.
 
-Every pair is shown in both orders, so that what the answers are worth cancels out of the position
+Every pair is shown in both orders, so that the quality of the answers cancels out of the position
 bias. A share of wins counts a tie as half.
 """
 
@@ -58,7 +58,7 @@ def is_pairwise(data: Any) -> bool:
     """Say whether records are answers compared in pairs."""
     given = data if isinstance(data, list | tuple) else [data]
     if isinstance(data, Iterator) or any(isinstance(e, str) and e == STDIN for e in given):
-        return False  # it can be read once
+        return False  # a stream, which can be read only once
     columns = {name for source in open_sources(data) for name in source.columns()}
     named = any(columns.issuperset((*sides, "winner")) for sides in _SIDES)
     return named and "judgments" not in columns
@@ -118,7 +118,7 @@ def _read_orders(found: Any) -> list[Mapping[str, Any]]:
 def audit_preferences(
     data: Any, options: Options
 ) -> tuple[tuple[PreferenceGroup, ...], tuple[str, ...]]:
-    """Return what the judges of pairs go by in each group, and what to know about it."""
+    """Return the audit of the judges of pairs in each group, and the notices."""
     pairs = read_pairs(data, options.by)
     groups: dict[tuple[Any, ...], list[JudgedPair]] = {}
     for pair in pairs:

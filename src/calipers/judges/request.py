@@ -44,7 +44,7 @@ class Request:
     cut: tuple[str, ...]  # names of the texts that the judge does not see whole
 
     def correct(self, problem: str) -> str:
-        """Return the instructions to give after an answer that was refused."""
+        """Return the instructions to repeat after a refused answer, with the problem."""
         return (
             f"{self.system}\n\nYour last reply was refused: {problem}. "
             "Reply with the JSON object alone, exactly as the schema asks."

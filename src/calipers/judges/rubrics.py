@@ -23,10 +23,10 @@ from calipers.support.registry import Registry, add_registry
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
 LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
 _ROUNDING = 1e-9
-_FORM = 2  # of the request: another form is another judge
+_FORM = 2  # version of the request: a change makes another judge
 
 Text = Annotated[str, Field(min_length=1)]
-_MOST = 1e6  # sums of what weighs more lose the rest, or overflow
+_MOST = 1e6  # larger weights would swamp the others, or overflow
 Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
 Score = int | float | None  # None: it does not apply
 
@@ -57,7 +57,7 @@ class Item(StrictModel):
 
 
 class Category(StrictModel):
-    """Items that weigh together."""
+    """Items with a common weight."""
 
     name: Text
     weight: Positive | None = None
@@ -65,7 +65,7 @@ class Category(StrictModel):
 
 
 class Rubric(StrictModel):
-    """What is read, and how it is graded."""
+    """The texts that a judge reads, and how it grades them."""
 
     name: Text
     question: Text
@@ -130,8 +130,9 @@ class Rubric(StrictModel):
 
     @property
     def hash(self) -> str:
-        """The same for the same rubric, whatever file it stands in."""
-        unsaid = {"scale"} if self.scale is None else None  # as before there was one
+        """A hash of the content: the same rubric in another file has the same."""
+        # Hashes from before `scale` existed stay valid.
+        unsaid = {"scale"} if self.scale is None else None
         content = {"form": _FORM, **self.model_dump(exclude=unsaid)}
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

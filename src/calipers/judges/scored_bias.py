@@ -1,7 +1,7 @@
-"""Judges that give scores, audited: what length and the judge's own model move them by.
+"""Audit of judges that give scores: the effects of length and of the judge's own model.
 
-Answers are compared within a task. What the other judges say of the same answers is subtracted
-where there are any: then what the answers are worth cancels out, as far as the others see it.
+Answers are compared within a task. The mean of the other judges' scores of the same answers is
+subtracted if there are any, so that the quality of the answers, as others see it, cancels out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _NO_OWN = "no task has answers of the judge's own model and of another"
 def measure_scored_bias(
     judge: str, rows: pl.DataFrame, confidence: float
 ) -> Mapping[str, Measured]:
-    """Return what length and its own model move a judge's scores by; `rows` are of all judges.
+    """Return the effects of length and of its own model on a judge's scores.
+
+    `rows` are those of all judges.
 
     Without any score, whether an answer passed counts, as 0 or 1.
     """
@@ -64,7 +66,7 @@ def measure_scored_bias(
 
 
 def name_family(model: str) -> str:
-    """Return the family of a model, by which it may know its own answers.
+    """Return the family of a model: its members may recognize each other's answers.
 
     >>> name_family("openai:gpt-4o-mini"), name_family("meta-llama/Llama-3.1"), name_family("Own-2")
     ('gpt', 'llama', 'own-2')
@@ -81,7 +83,7 @@ def _with_values(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _measure_slope(rows: pl.DataFrame, confidence: float, of: int, empty: str) -> Measured:
-    """Return what an answer twice as long gets more than another one to the same task."""
+    """Return how much more an answer gets than one half as long to the same task."""
     known = rows.filter(pl.col(CHARS) > 0)
     found = slope_within(
         np.log2(known[CHARS].cast(pl.Float64).to_numpy()),

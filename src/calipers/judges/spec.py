@@ -1,4 +1,4 @@
-"""What a suite says of its judges."""
+"""The judges of a suite."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class JudgeSpec(ServedModel):
 
     @property
     def default_settings(self) -> dict[str, Any]:
-        """What is sent where nothing else is said: several samples have to differ."""
+        """The default settings: temperature 0, unless several samples have to differ."""
         return {"temperature": 0} if self.samples == 1 else {}
 
     @property
     def own_settings(self) -> dict[str, Any]:
-        """The settings that make another judge of it: those that are not the default's."""
+        """The settings that differ from the defaults, which make it another judge."""
         default = self.default_settings
         return {
             name: value
@@ -77,7 +77,7 @@ class JudgeSpec(ServedModel):
 
     @property
     def answerable(self) -> str:
-        """Who answers for its judgments: the model, or both with what decides between them."""
+        """What identifies the judge in a calibration: its model, or both of a cascade."""
         if (then := self.escalate) is None:
             return name_with_settings(self.model, self.own_settings)
         first, second = (name_with_settings(each.model, each.own_settings) for each in self.models)

@@ -38,7 +38,7 @@ FLAGGED = "flagged"
 NAMELESS, REPEATED = "nameless", "repeated"
 ID, WHERE, CLUSTER, FAILED = "id", "_where", "_cluster", "_failed"
 SYSTEM, CHARS = "_system", "_chars"  # whose answer was judged, and how long it is
-MOST_JUDGES = 200  # more are names of something else, and their table would not fit in memory
+MOST_JUDGES = 200  # more are probably not judges, and their table would not fit in memory
 
 _NOT_AN_ERROR = ("", "false")
 _PASSED = Field(PASSED, Kind.BOOLEAN)

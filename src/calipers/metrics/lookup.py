@@ -1,4 +1,4 @@
-"""Metrics by name: the catalogue walks the folders of the families and refuses a name twice."""
+"""Metrics by name: the catalogue walks the folders of the families and refuses duplicate names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """User-defined metrics in a stored score: enough to show them where their code is not loaded.
 
-What stands in a result folder is data: no code is run that it names.
+The content of a result folder is data: no code that it names is run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Thresholds as people write them: `85`, `0.85`, "≥ 85%", "< 5000ms", "= 100%".
 
-Every metric has a direction: a bare number is the least that is good enough, or the most.
+Every metric has a direction: a bare number is the lowest acceptable value, or the highest.
 
 >>> from math import inf
 >>> latency = Scale(name="latency_p95_ms", unit="ms", range=(0, inf), better="lower")
@@ -65,7 +65,7 @@ def read_scale(metric: Metric) -> Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """What a value has to be."""
+    """A requirement on a value: an operator and a number."""
 
     operator: Operator
     value: float
@@ -73,7 +73,7 @@ class Threshold:
 
     @property
     def is_exact(self) -> bool:
-        """Say whether only one value will do: `= 100%`, and at least what is the most there is."""
+        """Say whether only one value meets it: `= 100%`, or `≥` the end of the range."""
         low, high = self.scale.range
         ends = (
             self.operator == "≥" and self.value >= high,

@@ -1,4 +1,4 @@
-"""The rows of any source as Python objects, for what is not told by columns."""
+"""The rows of any source as Python objects, for readers that do not work on columns."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Wanted:
 
     fields: tuple[str, ...]
     map: Mapping[str, str] = field(default_factory=dict)
-    as_is: tuple[str, ...] = ()  # nested fields that who wants them looks into
-    keys: tuple[str, ...] = ()  # fields by which rows are told apart
+    as_is: tuple[str, ...] = ()  # nested fields that the caller parses itself
+    keys: tuple[str, ...] = ()  # fields that rows are grouped by
     numbers: frozenset[str] = frozenset()  # fields of the user's own that are measured
 
     def get_name(self, name: str) -> str:
@@ -41,7 +41,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
-    """A row that was left out, where it stands, and why."""
+    """A row that was left out, its place, and the reason."""
 
     source: str
     row: int
@@ -72,16 +72,16 @@ class Batch:
 
 
 class Chunk(Protocol):
-    """A piece of a source, cheap to hand out; the work is done in whichever thread reads it.
+    """A piece of a source, cheap to pass on; the thread that reads it does the work.
 
-    `lazy` is the fast way and may be wrong about unusual rows: `trusts` is asked with the check
-    columns that `lazy` gave. Where it says no, or where the fast way or what is computed from it
-    fails, `exact` decides.
+    `lazy` is the fast reader and may be wrong about unusual rows: `is_trusted` is asked with the
+    check columns that `lazy` gave. If it says no, or if the fast reader or a computation on its
+    result fails, `exact` is used.
     """
 
     @property
     def done(self) -> float:
-        """The share of the source that is behind us after this chunk."""
+        """The share of the source that has been read after this chunk."""
         ...
 
     def lazy(self) -> pl.LazyFrame:
@@ -125,7 +125,7 @@ class Decoded:
 
 
 class UnusualRows(Exception):  # noqa: N818 (not an error: the exact way is taken instead)
-    """The fast way does not fit these rows."""
+    """The fast reader cannot read these rows."""
 
 
 @runtime_checkable

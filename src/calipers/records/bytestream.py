@@ -25,7 +25,7 @@ from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 _PEEK = 1 << 16
 _PIECE = 1 << 20
-_CACHED = 1 << 18  # bytes: what is made of them stays in the processor's cache
+_CACHED = 1 << 18  # bytes: results of this size stay in the processor's cache
 _LINE_END = ord("\n")
 _MOST_ROWS = 100_000  # of a block: the features of a row take up to a kilobyte
 _ZSTD_PIECE = 1 << 11  # zstd expands 4 bytes to 128 kB at most: this is 64 MB at a time
@@ -146,7 +146,7 @@ def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) ->
 def refuse_bomb(path: Path, limits: Limits | None = None) -> None:
     """Raise DataError, before any work, where a compressed file expands implausibly from the start.
 
-    What is damaged is left to whoever reads it.
+    Damaged data is left to the reader.
     """
     state = path.stat()
     _look_at_start(path, limits or get_limits(), state.st_mtime_ns, state.st_size)
@@ -226,7 +226,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Checked(io.RawIOBase):
-    """Unpacked data, checked on its way against the size of what it came from."""
+    """Unpacked data, checked while reading against the size of the compressed data."""
 
     def __init__(self, unpacked: Any, packed: _Counted, name: str, limits: Limits) -> None:
         self._unpacked, self._packed = unpacked, packed
@@ -298,7 +298,7 @@ def _read(stream: IO[bytes] | _WholeLines, size: int, name: str) -> bytes:
 
 
 def cut_short(name: str, error: Exception) -> DataError:
-    """Return what to say of a file that cannot be unpacked to its end."""
+    """Return the error for a file that cannot be unpacked to its end."""
     return DataError(
         f"{name}: the compressed data is damaged or cut short ({shorten_error(error)})",
         fix="get the file again, or decompress what is left of it by hand",

@@ -1,4 +1,4 @@
-"""Typed columns to the record's types, and which of their values a field refuses."""
+"""Convert typed columns to the record's types, and find the values that a field refuses."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _choose_field(column: pl.Series, field: Field) -> Field:
 def _complete(
     column: pl.Series, frame: pl.DataFrame, problems: dict[int, str], *, parse: bool
 ) -> pl.Series:
-    """Fill in what rows give in another way; only rows without the field are looked at."""
+    """Fill a field from its alternatives, in the rows that lack it."""
     name = column.name
     if name not in SYNONYMS:
         column, wrong = complete_column(column, frame)

@@ -1,8 +1,8 @@
-"""Fields that a record gives in another way: under another name, in parts, or by two times.
+"""Fields that a record gives in another form: under another name, in parts, or as two times.
 
 `input_tokens` and `output_tokens` are read as `prompt_tokens` and `completion_tokens`;
 `tool_calls`, `agent_interactions` and `agent_tasks` at top level as a trace; `start_time` and
-`end_time`, there or in the trace, as `duration_seconds`. What a record says itself goes first.
+`end_time`, there or in the trace, as `duration_seconds`. The field itself takes precedence.
 
 >>> complete_row({"input_tokens": 5, "start_time": 1.5, "end_time": 4}, DERIVED)["duration_seconds"]
 2.5
@@ -41,7 +41,7 @@ _ISO = (
 )
 _IN_PYTHON = re.compile(_ISO)
 _UNIX_DAY = date(1970, 1, 1).toordinal()
-_LATEST = 1e14  # seconds: what is more is no time
+_LATEST = 1e14  # seconds: a larger number is not a time
 
 
 def list_derived(wanted: Wanted) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def list_derivable(columns: Collection[str]) -> tuple[str, ...]:
 
 
 def complete_row(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-    """Return a row with those fields that it gives in another way; BadValue for what is wrong."""
+    """Return a row with the fields that it gives in another form; raise BadValue for a bad one."""
     found: dict[str, Any] = {}
     for name in names:
         if _is_null(row.get(name)) and not row.keys().isdisjoint(_INPUTS[name]):
@@ -113,7 +113,7 @@ def _parse_object(trace: Any) -> Mapping[str, Any]:
         try:
             trace = json.loads(trace)
         except (ValueError, RecursionError):
-            return {}  # who reads the trace says so
+            return {}  # the reader of the trace reports it
     return trace if isinstance(trace, Mapping) else {}
 
 

@@ -22,12 +22,12 @@ from calipers.support.tabular import Tabular
 
 Progress = Callable[[float], None]
 
-_READ_AS_STRUCT = "trace"  # the fast way does not give its text
+_READ_AS_STRUCT = "trace"  # the fast reader does not keep its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted(Tabular):
-    """What was written; as a table, the records themselves."""
+    """The file that was written; as a table, its records."""
 
     path: Path
     records: int
@@ -137,7 +137,7 @@ def list_fields(source: Source, field_map: Mapping[str, str]) -> tuple[str, ...]
 
 
 def read_chunk(chunk: Chunk) -> Batch:
-    """Read a chunk the fast way where its checks hold, else row by row."""
+    """Read a chunk by the fast reader if its checks hold, else row by row."""
     try:
         records = chunk.lazy().collect(engine="in-memory")
     except (pl.exceptions.PolarsError, UnusualRows, BadValue):

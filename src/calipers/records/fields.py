@@ -1,7 +1,7 @@
 """The record: one row per task × system × run, every field optional.
 
-This page alone says which fields there are, what type each has, and which values are refused; what
-a trace holds inside is said in `traces/shape.py`.
+This module alone defines the fields, their types, and which values are refused; `trace_shape.py`
+defines the inside of a trace.
 Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
 
 >>> FIELDS["prob_correct"].read(1.5)
@@ -26,7 +26,7 @@ from calipers.support.quick_dataclasses import dataclass
 PROB_CORRECT = "prob_correct"  # a probability, or an object of several with names
 _SHOWN = 60  # characters of a bad value in a message
 
-# A list of texts as JSON, none of them escaped: what needs no second look.
+# A list of texts as JSON without escapes, which need not be parsed.
 USUAL_NAMES = r'^\[(?:"[^"\\\x00-\x1f]*"(?:, ?"[^"\\\x00-\x1f]*")*)?\]$'
 
 
@@ -63,7 +63,7 @@ class Field:
     high: float = math.inf
 
     def read(self, value: Any) -> Any:
-        """Give `value` as this field holds it, None for a null, or raise BadValue."""
+        """Return `value` in the type of this field, None for a null; raise BadValue if refused."""
         if is_numpy_scalar(value):
             value = value.item()
         if value is None or (isinstance(value, float) and math.isnan(value)):

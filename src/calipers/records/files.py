@@ -1,4 +1,4 @@
-"""A file or a folder as a source: told by its name, and by what it begins with."""
+"""Open a file or a folder as a source: its name and its beginning decide the format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.tables import Parquet
 from calipers.support.errors import DataError, UsageError
 
-_RECORDS = "records"  # the --source that is no log
+_RECORDS = "records"  # the --source for plain records
 _ARRAY = ".json"
 _TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
@@ -60,7 +60,7 @@ def find_forced() -> LogReader | None:
 
 
 def _is_plain() -> bool:
-    """Say whether the user wants no file to be taken for a log."""
+    """Say whether the user wants every file read as plain records."""
     return (get_reading().source or "").lower() == _RECORDS
 
 
@@ -90,7 +90,7 @@ def open_file(path: Path) -> Source:
 
     Raises:
         DataError: It is not there, cannot be read, or holds no records.
-        UsageError: Nothing is known of its format.
+        UsageError: Its format is unknown.
     """
     if not path.exists():
         beside = sorted(other.name for other in path.parent.glob("*") if is_readable(other))

@@ -1,4 +1,4 @@
-"""Columns under other names than the record's: whose they are, and the `--map` that reads them."""
+"""Columns under other names than the record's: which tool they are from, and which `--map` fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A tool's rows, told by the keys that all of them have."""
+    """A tool's rows, recognized by the keys that all of them have."""
 
     what: str
     has: frozenset[str]

@@ -1,4 +1,4 @@
-"""Tables in memory, of whichever library, as what Polars reads."""
+"""Tables in memory, of any library, as frames of Polars."""
 
 from __future__ import annotations
 

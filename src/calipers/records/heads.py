@@ -1,4 +1,4 @@
-"""What a file begins with: enough to tell JSON lines from one JSON value, and text from no text."""
+"""The beginning of a file: enough to tell JSON lines from one JSON value, and text from binary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calipers.support.quick_dataclasses import dataclass
 _HEAD = 4 << 20
 _PACKED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
-_LOOKED_AT = 4096  # bytes in which binary data shows itself
+_LOOKED_AT = 4096  # bytes in which to look for binary data
 _ARRAY = re.compile(rb"\s*\[\s*(?:\{|\]|$)")
 _SPACE = re.compile(r"\s*")
 _MARKUP = (b"<!doctype", b"<html", b"<?xml")

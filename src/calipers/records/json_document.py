@@ -7,7 +7,7 @@ from typing import Any
 
 from calipers.records.fields import FIELDS
 
-# What a wrapper may have of a record's fields: it says whose records it holds.
+# Fields of a record that a wrapper may have too, for all its records.
 _ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error", "usage"))
 _USUAL = ("records", "results", "samples", "examples", "rows", "data", "items", "test_cases")
 

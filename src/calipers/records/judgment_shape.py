@@ -57,10 +57,10 @@ def read_calls(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def identify_judge(judgment: Mapping[str, Any]) -> tuple[str, str]:
-    """Return who answers for a judgment, and the hash of the rubric.
+    """Return what identifies the judge of a judgment, and the hash of the rubric.
 
-    A cascade, a model with its settings, or a name; asked several times for each record it is
-    another judge.
+    The judge is a cascade, a model with its settings, or a name; a judge that is asked several
+    times per record is another one.
     """
     names = (judgment.get(key) for key in ("cascade", "model", "judge"))
     who = next((str(name) for name in names if name not in (None, "")), "an unnamed judge")
@@ -88,7 +88,7 @@ def is_empty(judgment: Mapping[str, Any]) -> bool:
 
 
 def record_hash(name: str | None, answer: str | None) -> str | None:
-    """Return what tells a judged record from others: 64 bits of a hash of its id and its answer.
+    """Return what identifies a judged record: 64 bits of a hash of its id and its answer.
 
     >>> record_hash("q1", "42")
     'deb0082edd617f1a'

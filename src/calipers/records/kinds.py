@@ -22,7 +22,7 @@ _HOLDS: dict[type, Holds] = {float: "numbers", bool: "booleans", str: "text"}
 def list_kinds(source: Source) -> dict[str, set[Holds]]:
     """Return the source's fields and the kinds of values in each; nested ones by their paths.
 
-    A field without a value so far holds nothing; a source that does not tell has no fields here.
+    A field without a value so far has no kind; a source without known rows has no fields here.
     """
     if hasattr(source, "read_first_rows"):
         rows = source.read_first_rows()

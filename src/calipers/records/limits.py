@@ -14,7 +14,7 @@ from math import ceil, isfinite
 from calipers.support.errors import DataError, UsageError
 from calipers.support.quick_dataclasses import dataclass
 
-BLOCK_BYTES = 16 << 20  # what is read at a time, whatever the limits are
+BLOCK_BYTES = 16 << 20  # read at a time, whatever the limits are
 FREE_EXPANSION = 256 << 20  # a compressed file may always expand to this many bytes
 
 _MB = 1 << 20
@@ -72,7 +72,7 @@ class Limits:
             )
 
     def record_too_large(self, where: str, *, hint: str = "") -> DataError:
-        """Return what to say of a record that does not end within the limit."""
+        """Return the error for a record that does not end within the limit."""
         return DataError(
             f"{where}: a record of more than {self.max_record_mb:g} MB{hint}",
             fix=f"raise the limit if it is right: --max-record-mb {2 * self.max_record_mb:g}",

@@ -1,4 +1,4 @@
-"""How files are read where a user says so: by which reader, and joined with which tasks."""
+"""Choices of the user for reading files: a forced log reader, and tasks to join."""
 
 from __future__ import annotations
 

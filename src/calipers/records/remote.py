@@ -60,7 +60,7 @@ def open_remote(uri: str) -> Source:
 
 
 class RemoteTable(SourceTable):
-    """Columns of files elsewhere, which are read from one end to the other."""
+    """Columns of remote files, which are read from beginning to end."""
 
     def _slice_rows(
         self, rows: pl.LazyFrame, total: int, some: int, wanted: Wanted
@@ -130,7 +130,7 @@ def _read_tables(uri: str) -> Iterator[pl.DataFrame]:
 
 @contextmanager
 def _explain(uri: str) -> Iterator[None]:
-    """Raise DataError, in words, for what goes wrong on the way."""
+    """Turn errors of the transfer into a DataError that says what to do."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:

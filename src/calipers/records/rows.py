@@ -1,7 +1,7 @@
 """Rows as Python values to checked columns: slow, exact, and the authority on what is wrong.
 
-The fast readers hand a block over to this page whenever anything in it is unusual, so that every
-message names the row and the field, and no value is bent by a faster parser.
+The fast readers pass a block to this module whenever anything in it is unusual, so that every
+message names the row and the field, and no value is altered by a faster parser.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files that fill up while an engine runs: per-sample values and bad rows.
+"""Files that are written while an engine runs: per-sample values and bad rows.
 
-Both are written beside their place and moved there when whole, so that a run that fails leaves no
-half file behind.
+Both are written beside their destination and moved there when complete, so that a failed run leaves
+no partial file behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TakeTasks = Callable[[pl.DataFrame], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Somebody who sees every row on its way: fields to keep, columns to see, what to do."""
+    """An observer of every row: fields to keep, columns to see, and a function to call."""
 
     kept: tuple[str, ...]
     columns: Mapping[str, str]
@@ -89,7 +89,7 @@ class FileSinks:
             )
 
     def report_progress(self, share: float) -> None:
-        """Pass it on."""
+        """Pass the share of the work done on to the caller."""
         self._progress(share)
 
     def join_samples(self, path: Path) -> None:

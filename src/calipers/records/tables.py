@@ -83,7 +83,7 @@ class SourceTable:
         """Return about how many bytes a row has, of all columns; 0 where no file tells.
 
         Raises:
-            DataError: A small file claims very much: what is all alike packs well.
+            DataError: A small file claims to expand to very much.
         """
         packed = unpacked = 0
         for path in self._list_files():

@@ -23,7 +23,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 Task = Mapping[str, Any]
 
-# What a run finds out: what the data says of it is from another one.
+# Fields that a run fills: those in the data are from an earlier run.
 FOUND_OUT = (
     *("model", "tier", "run", "answer", "cot", "prob_correct", "error", "trace", "judgments"),
     *("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"),
@@ -112,7 +112,7 @@ def read_records(
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of a file or a glob, one after the other, unchanged.
 
-    A bad row stops, or is left out where somebody is there to be told of it.
+    A bad row raises, or is left out if `on_bad` is given.
     """
     for source in open_sources(path):
         for number, row in _read_rows(source):

@@ -1,4 +1,4 @@
-"""What a record's `optimal_tools` hold: the tool that each context calls for.
+"""The field `optimal_tools` of a record: the best tool for each context.
 
 >>> read_tool_map('{"find": 3}')
 Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What a file of records lacks according to the files beside it: missing calls or judgments.
+"""Missing calls or judgments of a file of records, according to the files beside it.
 
 A journal of `calipers run` lies beside the manifest, which knows how many calls were planned; the
 output of `calipers judge` beside a journal, which says whether all of it was judged and written.

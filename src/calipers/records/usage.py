@@ -1,4 +1,4 @@
-"""What one run used of several models, in any of the shapes that tools write.
+"""Token usage of one run by model, in any of the shapes that tools write.
 
 A mapping from model to counts, a list of counts each with its `model`, or the counts of the
 record's own model, as a provider's reply has them:

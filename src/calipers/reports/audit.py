@@ -95,7 +95,7 @@ def _tabulate_judges(group: AuditGroup) -> Table:
 
 
 def _tabulate_biases(group: AuditGroup) -> Table:
-    """Return what length and the judge's own model move the scores by."""
+    """Return the effects of length and of the judge's own model on the scores."""
     judges = group.judges
     shown = [n for n in _BIASES if any(j.measures[n].value is not None for j in judges)]
     forms = {

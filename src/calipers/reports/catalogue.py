@@ -1,4 +1,4 @@
-"""The catalogue of metrics, and how one came to its value, from the declarations alone."""
+"""The catalogue of metrics, and the explanation of a value, from the declarations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTED = ("formula", "needs", "nulls", "range", "unit", "better", "spec")
 
 
 def list_facts(metric: Metric) -> dict[str, str]:
-    """Return all that is declared about a metric, in words."""
+    """Return everything that is declared about a metric, in words."""
     return {
         "formula": metric.formula,
         "needs": "; ".join(map(str, metric.needs)) or "what its function reads",

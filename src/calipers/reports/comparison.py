@@ -85,7 +85,7 @@ def tabulate_pair(
     names: Sequence[str] | None = None,
     define: Callable[[str], str] | None = None,
 ) -> Table:
-    """Return a row per metric of two runs: both values, the difference, and how sure it is."""
+    """Return a row per metric of two runs: both values, the difference, and its p-value."""
     behind = {name: _flatten(metric) for name, metric in pair.metrics.items()}
     further = tuple(dict.fromkeys(each for flat in behind.values() for each in flat))
     shown = drop_restated(pair.metrics, named=compared.named)

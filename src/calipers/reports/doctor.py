@@ -69,7 +69,7 @@ def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Li
 
 
 def _tabulate_fields(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
-    """Return a row per column; what is in every record is not counted out."""
+    """Return a row per column; columns that every record has show no count."""
     rows = make_rows(
         (
             each.name,
@@ -119,7 +119,7 @@ def describe_support(support: Support) -> Iterator[str]:
 
 
 def _list_metrics(names: Sequence[str]) -> str:
-    """Return the metrics, each thing once: not `usr` beside accuracy, nor pass@k for every k."""
+    """Return the metrics without near-duplicates: `usr` beside accuracy, pass@k for every k."""
     folded = (_TRIES.sub(r"\1_k", name) for name in drop_restated(names))
     return ", ".join(dict.fromkeys(folded))
 

@@ -1,4 +1,4 @@
-"""Which document a result is, and every format it is written in."""
+"""The document of each type of result, and the formats it can be rendered in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RENDERERS = {
     "csv": ("spreadsheets", "render_csv"),
     "frame": ("spreadsheets", "make_frame"),
 }
-_WITH_NOTICES = ("markdown", "latex", "html")  # those of a text are on standard error
+_WITH_NOTICES = ("markdown", "latex", "html")  # of a text they are on standard error
 
 
 def make_document(result: Any) -> Document:

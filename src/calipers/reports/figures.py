@@ -1,4 +1,4 @@
-"""Numbers as people read them, and text that cannot harm a terminal or a page.
+"""Numbers for people, and text that cannot harm a terminal or a page.
 
 One rule for every format: an interval decides how many digits its value has.
 
@@ -47,12 +47,12 @@ class Estimated(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How one quantity is written wherever it stands on a page."""
+    """How one quantity is written everywhere on a page."""
 
     brackets: bool = False  # with its bounds; otherwise with ± where the interval is symmetric
     signed: bool = False
     percent: bool = False
-    decimals: int | None = None  # of the fraction, where not the own interval decides
+    decimals: int | None = None  # fixed for all values, instead of by each interval
 
 
 PLAIN = Form()
@@ -164,7 +164,7 @@ def group_name(by: Mapping[str, Any]) -> str:
 
 
 def strip_controls(value: object) -> str:
-    """Return a text from outside without control characters, which might drive the terminal."""
+    """Return untrusted text without control characters, which could control the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if text.isprintable():  # as most are
         return text
@@ -178,7 +178,7 @@ def join_some(names: Sequence[str], most: int = _NAMED) -> str:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Return a text from outside on one line, of so many characters at most."""
+    """Return untrusted text on one line, of at most `most` characters."""
     name = strip_controls(text)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 

@@ -159,7 +159,7 @@ def gate_summary(result: GateResult) -> str:
 
 
 def check_reason(check: Check, *, percent: bool = True) -> str:
-    """Return why a check is not plainly green, and what the policy says it is for."""
+    """Return why a check does not clearly pass, and its description in the policy."""
     said = f" ({strip_controls(check.description)})" if check.description else ""
     # The verdict stands before it already.
     reason = strip_controls(check.reason).removeprefix(f"{check.verdict}: ")

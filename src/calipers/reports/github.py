@@ -1,4 +1,4 @@
-"""What GitHub Actions shows of a verdict: a line beside the build per check, and a summary page.
+"""A verdict on GitHub Actions: an annotation per failed check, and the step's summary.
 
 >>> print(_write("error", "gate: accuracy", "60% is below 90%"))
 ::error title=gate%3A accuracy::60%25 is below 90%25

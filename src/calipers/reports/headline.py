@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from calipers.runs.report_data import Report
     from calipers.scores.results import Group, Score
 
-_ELSE = ("cost_usd", "latency_p95_ms")  # that are told where none of these is there
-_TOLD = 4  # groups that are told one by one
+_ELSE = ("cost_usd", "latency_p95_ms")  # shown if none of the main metrics exists
+_TOLD = 4  # groups that are named one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """A word, the sentence that answers, and what is behind it."""
+    """A verdict in a word, a sentence, and the numbers behind it."""
 
     verdict: str  # of the gate; `incomplete`, or `none` where nothing was decided
     summary: str

@@ -129,7 +129,7 @@ def _add_link(text: str, link: str, note: str = "") -> str:
 
 
 def _draw_lane(cell: Cell) -> str:
-    """Return an interval drawn around 0, which is in the middle; a value is how far it reaches."""
+    """Return an interval drawn around 0, which is in the middle; the value scales the drawing."""
     if cell.low is None or cell.high is None or max(abs(cell.low), abs(cell.high)) > 1e300:  # noqa: PLR2004
         return ""
     reach = 1.05 * max(abs(cell.low), abs(cell.high), cell.value or 0.0, 1e-12)

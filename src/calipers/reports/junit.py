@@ -1,4 +1,4 @@
-"""A gate as JUnit XML: a failure is a failed check, an error is one that did not run."""
+"""A gate as JUnit XML: a failed check is a failure, one that did not run is an error."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def render_latex(document: Document) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Return text from outside as LaTeX prints it, every special character escaped."""
+    """Return untrusted text with every special character of LaTeX escaped."""
     return "".join(_SPECIAL.get(each, each) for each in strip_controls(text))
 
 

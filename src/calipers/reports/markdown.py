@@ -100,6 +100,6 @@ def _render_notes(table: Table) -> Iterator[str]:
 
 
 def escape_cell(text: str) -> str:
-    """Return text from outside for a table: no new column, no link, no HTML."""
+    """Return untrusted text for a table cell: no new column, no link, no HTML."""
     escaped = _SPECIAL.sub(lambda found: found[1] or f"\\{found[0]}", strip_controls(text))
     return escaped.replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""The methods paragraph of a report: tests, corrections, numbers, seed and versions, to paste."""
+"""The methods paragraph of a report: tests, corrections, numbers, seed and versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW = 2
 
 
 def describe_methods(report: Report) -> str:
-    """Return one paragraph about how the numbers of a report came about."""
+    """Return one paragraph about how the numbers of a report were computed."""
     return " ".join(
         (
             *_describe_records(report),

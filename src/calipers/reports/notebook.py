@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
     from calipers.scores.results import Score
 
-_MOST = 3  # a notebook is no report
+_MOST = 3  # figures: the report shows them all
 
 
 def render_figures(result: Any) -> str:

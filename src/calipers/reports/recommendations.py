@@ -1,4 +1,4 @@
-"""What the composite of agents recommends (P): how many runs of each group, and for its mean."""
+"""Recommendations of the agents' composite (P): counts of runs by group, and that of the mean."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tabulate_recommendations(groups: Sequence[Group]) -> Table | None:
 
 
 def _recommend_mean(measured: Measured) -> str:
-    """Return what the mean recommends, and in brackets what the ends of its interval do."""
+    """Return the recommendation of the mean and, in brackets, those of its bounds."""
     if measured.value is None:
         return NOTHING
     word = recommend(measured.value).replace("_", " ")

@@ -152,7 +152,7 @@ def describe_flaky(score: Score) -> str | None:
 
 
 def describe_items(score: Score) -> str | None:
-    """Return what the tasks are worth as items of a test; None where no row of each was written."""
+    """Return the item analysis of the tasks in a sentence; None without a row per task."""
     if score.per_task is None or (items := score.per_task.items) is None or not items.tasks:
         return None
     found = [f"{items.nobody:,} solved by nobody", f"{items.everybody:,} by everybody"]

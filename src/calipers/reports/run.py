@@ -114,11 +114,12 @@ def estimate_document(estimate: SuiteEstimate, *, may_end_early: bool = False) -
         for each in estimate.systems
     )
     how_many = "at most, fewer where it is decided before" if may_end_early else "in all"
-    said = [f"{estimate.calls:,} calls {how_many}; nothing was called"]
+    calls = "1 call" if estimate.calls == 1 else f"{estimate.calls:,} calls"
+    said = [f"{calls} {how_many}; nothing was called"]
     if any(
         each.input_tokens is not None and each.output_tokens is None for each in estimate.systems
     ):
-        said.append("without max_tokens in settings there is no telling how long replies get")
+        said.append("without max_tokens in settings, the length of replies is not bounded")
     return (Table(columns=_ESTIMATE, rows=rows), *make_lines(said))
 
 

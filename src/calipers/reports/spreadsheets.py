@@ -1,4 +1,4 @@
-"""CSV that spreadsheets only show: a text that they would run as a formula gets an apostrophe.
+"""CSV that is safe in spreadsheets: a text that would run as a formula gets an apostrophe.
 
 >>> [escape_cell(each) for each in ("=1+1", "- no", "-0.5", -0.5, None)]
 ["'=1+1", "'- no", '-0.5', -0.5, None]

@@ -40,7 +40,7 @@ class Column:
 
     @property
     def head(self) -> str:
-        """What people read above it."""
+        """The heading that people read."""
         return strip_controls(self.name if self.heading is None else self.heading)
 
     @property
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A value with its interval, how it is written, and what pages add to it."""
+    """A value with its interval, its format, and what pages add to it."""
 
     value: Any = None
     low: float | None = None
@@ -61,12 +61,12 @@ class Cell:
     mark: str = ""  # behind the text
     tone: Tone = ""
     strong: bool = False  # in bold: what is significantly best
-    note: str = ""  # shown on hover: what stands behind the value, or why there is none
+    note: str = ""  # shown on hover: the rows behind the value, or why there is none
     link: str = ""
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The value as people read it and, apart, how far its interval reaches."""
+        """The value as people read it and, separately, its interval."""
         if self.text is not None:
             return strip_controls(self.text) + self.mark, ""
         if self.value is None:
@@ -134,7 +134,7 @@ Document: TypeAlias = tuple["Table | Line", ...]
 def make_columns(
     *names: str, texts: Sequence[str] = (), where: Where = "people"
 ) -> tuple[Column, ...]:
-    """Return columns that mostly people see: the first names the row, `texts` hold words."""
+    """Return columns for people: the first names the row, those in `texts` hold words."""
     further: tuple[Kind, ...] = tuple("text" if name in texts else "figure" for name in names[1:])
     kinds: tuple[Kind, ...] = ("key", *further)
     return tuple(
@@ -227,7 +227,7 @@ def _make_head(table: Table, row: Row, across: int, place: int, *, alone: bool) 
 
 
 def list_sentences(table: Table) -> Iterator[tuple[Row, str, str]]:
-    """Yield the sentences of a table for people: the row, what names it, and what is said."""
+    """Yield the sentences of a table: the row, its name, and the sentence."""
     key = next((place for place, each in enumerate(table.columns) if each.kind == "key"), 0)
     for place, column in enumerate(table.columns):
         if column.kind == "words":

@@ -36,7 +36,7 @@ _STYLES = {
 
 
 class _StdoutConsole(Console):
-    """A console that leaves it to the command line what a broken pipe means."""
+    """A console that lets the command line handle a broken pipe."""
 
     def on_broken_pipe(self) -> None:
         """Raise the error; rich would exit with 1."""
@@ -60,7 +60,7 @@ def render_text(document: Document) -> str:
 
 def show_document(document: Document, out: Console) -> None:
     """Print a document."""
-    ended = True  # with a blank line, as a table without notes does
+    ended = True  # whether the last block ended with a blank line
     for block in document:
         if isinstance(block, Table):
             if block.title and not ended:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from calipers.scores.results import Group, Tiers
     from calipers.scores.tier_results import TierTest
 
-WARNED = " !"  # behind what failed calls have a part in
+WARNED = " !"  # mark of values that failed calls affect
 _COLUMNS = (
     Column(name="tier", kind="key", where="people"),
     Column(name="grade", where="people"),
@@ -44,7 +44,7 @@ _NAMED = 4  # in a note
 
 
 def tabulate_tiers(tiers: Tiers, groups: Sequence[Group]) -> Table:
-    """Return a row per tier, with what varies between the tiers and how it was tested below."""
+    """Return a row per tier; below, the variances between tiers and the tests used."""
     title = f"Tiers against {tiers.baseline}"
     rows = [_make_cells(tiers, group) for group in groups]
     for place in _BOUNDED:
@@ -150,7 +150,7 @@ def _make_evidence_cells(test: TierTest | None) -> tuple[Cell, Cell, Cell]:
 
 
 def _list_spreads(tiers: Tiers, count: int) -> Iterator[str]:
-    """Yield what varies between the tiers, with its interval; nothing varies within one."""
+    """Yield the variances between tiers with their intervals; nothing for a single tier."""
     if count < 2:  # noqa: PLR2004
         return
     for name, label in _SPREADS.items():

@@ -1,1 +1,1 @@
-"""Suite to calls to journal: what is called, how fast, how often, for how much; nothing is lost."""
+"""Run a suite: call its systems, journal every reply, score, and decide; finished work is kept."""

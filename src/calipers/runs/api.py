@@ -36,7 +36,8 @@ def run(
 ) -> RunResult:
     """Call the systems of a suite file, or a function, on tasks, score the replies and decide.
 
-    Running again calls only what is missing. What has changed is never mixed with old answers.
+    Running again calls only what is missing. Answers of a changed suite are never mixed with old
+    ones.
 
     Args:
         suite: The suite file; or a function that takes a record, or its input where its parameter
@@ -46,10 +47,10 @@ def run(
             `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
             for a function, one that is removed when Python ends.
         tasks: With a function: a file of records, or a list of records or of inputs.
-        policy: With a function: a gate to hold the run against, a file or a mapping.
+        policy: With a function: the policy of a gate, a file or a mapping.
         merge: The folders of all shards, to put together in `output`, to score and to decide on;
             nothing is called. The suite may be left out where it is still in its place.
-        watch: Is given the counts of the calls while these are made.
+        watch: A context manager that is given the counts of the calls while they are made.
         settings: With a function: other keys of a suite file, such as `runs=3`, `concurrency`,
             `timeout_seconds`, `answer`, `judges` or `metric_settings`.
 
@@ -128,7 +129,7 @@ def _refuse_for_merging(**others: Any) -> None:
 
 
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
-    """Refuse what is not a suite file, and what such a file says itself."""
+    """Refuse what is not a suite file, and arguments that belong into the file."""
     require_type(
         "suite",
         suite,
@@ -152,7 +153,7 @@ def report(
     progress: Progress = ignore_progress,
     **options: Unpack[ReportKeywords],
 ) -> Report:
-    """Show what a person wants to know about some records, or a result folder, on one page.
+    """Show records, or a result folder, on one page: verdict, metrics, figures, failures, samples.
 
     Args:
         data: Records, as `score` takes them, or the result folder of a run.

@@ -182,7 +182,7 @@ class Calling:
         except Fault as error:
             fault = error
         except TimeoutError as late:
-            # A function that hangs in its thread would only hang once more.
+            # A function that hangs in its thread would hang again.
             again = self._suite.systems[system].python is None or is_unbegun(late)
             said = f"no reply in {self._suite.timeout_seconds:g} s"
             fault = Fault("timeout", said, again=again, outage=again)

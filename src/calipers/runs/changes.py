@@ -11,17 +11,17 @@ from calipers.runs.code_under_test import hash_file
 from calipers.runs.manifest import CHECKS, IMPORTED, ORDER_SEED, SHARD
 
 MAY_CHANGE = ("budget_usd", "budget_calls", "concurrency", "retries", "timeout_seconds")
-_DECIDES_NOTHING = ("description", "metrics")  # of the suite: the answers stay what they are
+_DECIDES_NOTHING = ("description", "metrics")  # keys of the suite that do not affect answers
 _MEASURES = "metric_settings"
-_DONE_ANEW = ("checks",)  # with the answers that are there
+_DONE_ANEW = ("checks",)  # keys that are applied again to the existing answers
 _SHOWN = 60
 
 
 def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) -> list[str]:
     """Return every difference between two manifests that makes old answers stale, in words.
 
-    Looked at are the suite without `MAY_CHANGE`, the data, the code under test, the judges'
-    rubrics, the prices of the price list, and the servers that environment variables name.
+    Compared are the suite without `MAY_CHANGE`, the data, the code under test, the judges' rubrics,
+    the prices of the price list, and the servers that environment variables name.
 
     Args:
         before: The manifest of the folder.
@@ -108,7 +108,7 @@ def _compare_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
 
 
 def _compare_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
-    if before is None:  # the folder is older than the note of these
+    if before is None:  # a folder from before these were noted
         return
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):

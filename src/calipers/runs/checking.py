@@ -1,7 +1,7 @@
 """Checks of a run: each record is checked as it comes in, and again if the checks have changed.
 
-What the system under test reports itself is kept apart: a result says `reported` where the record
-says the same of itself, so that checks can be taken out of a record again.
+What the system under test reports itself is kept apart: a result has `reported` if the record
+reports the same, so that results of checks can be removed from a record again.
 """
 
 from __future__ import annotations

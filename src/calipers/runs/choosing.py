@@ -36,7 +36,7 @@ def choose_folder(
         if newest is not None and not (changes or fresh):
             return Folder(newest), ()
         folder = root / make_stamp(newest)
-        if not _make(folder):  # another run has begun this very moment: look again
+        if not _make(folder):  # another run has just started there: look again
             continue
         if newest is None or fresh:
             return Folder(folder), ()
@@ -47,7 +47,7 @@ def start_folder(suite: Suite) -> Path:
     """Make and return a new folder for a run of a suite, whatever others there are."""
     root = Path(_ROOT) / _name_folder(suite)
     while not _make(folder := root / make_stamp(find_newest(root))):
-        pass  # another run has begun this very moment
+        pass  # another run has just started there
     return folder
 
 

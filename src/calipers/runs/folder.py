@@ -19,7 +19,7 @@ from calipers.systems import journal
 from calipers.systems.batches import ledger
 
 _LOCK = ".lock"
-_VERDICTS = (SCORE, GATE, BETTER, REPORT)  # made of the journal, and for that state of it
+_VERDICTS = (SCORE, GATE, BETTER, REPORT)  # computed from one state of the journal
 
 
 @dataclass(frozen=True, slots=True)

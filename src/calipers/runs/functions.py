@@ -57,10 +57,10 @@ def prepare_function(
 
 
 def _read_source(function: Any) -> str:
-    """Return what tells this function from a changed one: its source, or else its code."""
+    """Return what identifies the function's version: its source, or else its bytecode."""
     try:
         return inspect.getsource(function)
-    except (OSError, TypeError):  # typed into a prompt, or no plain function
+    except (OSError, TypeError):  # defined at a prompt, or not a plain function
         code = getattr(function, "__code__", None)
         return f"# {getattr(code, 'co_code', b'').hex()} {getattr(code, 'co_consts', ())}\n"
 

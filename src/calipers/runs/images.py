@@ -24,7 +24,7 @@ _EXAMPLE = '{"type": "image_url", "image_url": {"url": "photos/cat.png"}}'
 
 
 class ImageFiles:
-    """Finds images by their paths: from the first folder that has one, and from none outside.
+    """Finds images by their paths, in the first folder that has one; never outside the folders.
 
     Args:
         folders: Where paths begin: the folder of the data, then that of the suite.
@@ -91,7 +91,7 @@ class ImageFiles:
 
 
 def _check_url(url: str, task: str) -> None:
-    """Refuse a data URL that holds no image; what stands behind other URLs is not looked at."""
+    """Refuse a data URL that holds no image; other URLs are not fetched."""
     if get_scheme(url) != "data":
         return
     head, _, content = url.partition(",")

@@ -1,7 +1,7 @@
-"""Calls in a random order of the tasks, drawn before the first, until what they tell is enough.
+"""Calls in a random order of the tasks, drawn beforehand, until the question is decided.
 
-Each task is asked in all its runs. Whatever the order in which calls come back, tasks are looked at
-in the order drawn, so that quick ones do not count first.
+All runs of a task are called. Whatever the order in which calls finish, tasks are evaluated in the
+order drawn, so that fast ones do not count first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Unit = tuple[int, int, int]
 
 
 class InDrawnOrder(ABC):
-    """Chooses calls task by task, and looks at each task once it is done in all its runs."""
+    """Chooses calls task by task, and evaluates a task once all its runs are finished."""
 
     def __init__(self, plan: CallPlan, options: Options, seed: int) -> None:
         self.seed = seed
@@ -46,7 +46,7 @@ class InDrawnOrder(ABC):
     @property
     @abstractmethod
     def is_over(self) -> bool:
-        """Say whether further calls would tell no more."""
+        """Say whether further calls could not change the decision."""
 
     @property
     def has_failed(self) -> bool:
@@ -54,7 +54,7 @@ class InDrawnOrder(ABC):
         return False
 
     def notices(self) -> Iterator[str]:
-        """Say what is to be known before the first call."""
+        """Return what the user should know before the first call."""
         yield from ()
 
     def describe_early(self, made: int) -> Early | None:
@@ -110,7 +110,7 @@ class InDrawnOrder(ABC):
             self._fresh += self._units.pop(unit)
 
     async def ready(self) -> None:
-        """Evaluate what has come in; others that wait see the same."""
+        """Evaluate the records so far; concurrent callers share one evaluation."""
         while self._fresh or self._looking is not None:
             if self._looking is None:
                 records, self._fresh = self._fresh, []
@@ -121,7 +121,7 @@ class InDrawnOrder(ABC):
                 self._looking = None
 
     def _look(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Measure what has come in, and see the tasks of each system in each tier."""
+        """Measure the new records, and evaluate the tasks of each system in each tier."""
         if not (records and self._options.metrics):
             return
         rows = read_tasks(records, self._options, keep=_IDENTITY).rows

@@ -1,4 +1,4 @@
-"""The calls of a run and the judging of its answers, in a folder that holds some of both."""
+"""Make the missing calls and judgments of a run, in a folder that may hold some already."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DECIDED = "it is decided"
 
 
 class AnswerMaker:
-    """Makes the answers that a folder lacks, and reads those that it has."""
+    """Reads the answers that a folder has, and makes those that it lacks."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class AnswerMaker:
     def make_all(self, state: State, journal: Journal) -> tuple[State, str | None]:
         """Judge what a judge failed on, then make the calls that are open; say why some are left.
 
-        What was made again has replaced its line, so that the journal is read again.
+        The journal is then read again, since repeated calls replace their lines.
         """
         stopped = None
         if state.unjudged:
@@ -80,7 +80,7 @@ class AnswerMaker:
         return state, stopped
 
     def note_imports(self) -> None:
-        """Note the modules that systems import in ways that cannot be seen in the source."""
+        """Note the modules that systems import in ways that the source does not show."""
         known = {**self._manifest["files"], **self._manifest[IMPORTED]}
         found = hash_imported(self._of.suite, self._of.base)
         if more := {name: each for name, each in found.items() if name not in known}:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
 CHECKS = "checks"  # a hash of the checks that were applied to the records
-FRESH = "fresh"  # begun with --fresh: no reply comes from a cache
+FRESH = "fresh"  # started with --fresh: no reply comes from a cache
 IMPORTED = "imported"  # local modules that the systems were seen to import, beside `files`
 SHARD = "shard"  # I/N, of a run that makes a part of the calls
-SUITE_FILE = "suite_file"  # of such a run, from its folder: what merges the parts looks there
+SUITE_FILE = "suite_file"  # of such a run, relative to its folder: merging looks there
 ORDER_SEED = "order_seed"  # that draws the tasks, of a run until the gate is decided
 
 _USER = "the simulated user"  # among the systems

@@ -82,7 +82,7 @@ def _read_part(path: Path) -> _ShardFolder:
 
 
 def _check_shards(parts: Sequence[_ShardFolder]) -> None:
-    """Refuse shards that are not the whole, each once."""
+    """Refuse shards that do not make up the whole run, each exactly once."""
     if not parts:
         raise UsageError("--merge: no folder to merge", fix="name the folders of all shards")
     first = parts[0]

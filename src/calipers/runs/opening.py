@@ -35,7 +35,7 @@ from calipers.systems.spec import SystemSpec
 
 @dataclass(slots=True)
 class _Shared:
-    """What systems have in common, each where one of them needs it."""
+    """Resources that systems share, each opened when first needed."""
 
     stack: AsyncExitStack
     batches: Path
@@ -59,7 +59,7 @@ async def open_systems(
     Args:
         suite: The suite.
         folder: What its paths are relative to.
-        say: Hears of troubles.
+        say: Is called with notices of problems.
         batches: The file that remembers which calls wait in batches of a provider.
         fresh: Whether every call is made, also where the suite's cache has a reply.
         functions: Systems that are at hand, by name, and need not be loaded.

@@ -1,7 +1,7 @@
 """Systems × tiers × tasks × runs: the calls of a suite, each with its place in the order.
 
-A system's calls are numbered, all tasks of the first run first: whatever is cut short has whole
-passes over the tasks. The number stands for the call wherever one is kept in mind.
+A system's calls are numbered, all tasks of the first run first, so that an interrupted run has
+complete passes over the tasks. The number identifies the call everywhere.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class CallPlan:
         return f"{prompt}\n{escape_braces(ASK)}" if asks else prompt
 
     def _check_tasks(self) -> None:
-        """Refuse conversations that are none, and fields that a task lacks."""
+        """Refuse invalid conversations, and fields that a task lacks."""
         written = [self.suite.system, *(tier.system for tier in self.suite.tiers)]
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _list_templates(each.content)]

@@ -82,7 +82,7 @@ def report_data(
 
 
 class ReportPage:
-    """Gathers what a report shows: it watches the records on their way, then asks for scores."""
+    """Collects what a report shows: observes records while they are read, then scores them."""
 
     def __init__(self, asked: ReportOptions, options: Options) -> None:
         self._asked = asked

@@ -24,7 +24,7 @@ from calipers.systems.journal import encode_record
 from calipers.systems.simulated_user import SIMULATED_USER
 from calipers.systems.wire import MOST_BYTES
 
-# What belongs to the task or to the run: a system that could change it would grade itself.
+# Fields of the task or the run: a system that could change them would grade itself.
 _GIVEN = frozenset(
     (
         *("id", "model", "tier", "run", "prompt", "input", "target", "reference", "actual"),
@@ -41,7 +41,7 @@ _DEEPEST = 100  # levels of lists and objects in a field
 
 
 class ReplyReader:
-    """How a suite's replies become record fields."""
+    """Turns the replies of a suite's systems into fields of records."""
 
     def __init__(self, suite: Suite, predicted: type | None = None) -> None:
         answer = suite.answer
@@ -151,7 +151,7 @@ def _check_json(fields: Mapping[str, Any]) -> None:
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    """Say whether a field holds what most replies have there, and nobody refuses."""
+    """Say whether a field holds a usual value, which needs no further check."""
     field = FIELDS.get(name)
     if field is None:
         return False

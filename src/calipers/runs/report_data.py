@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "calipers.report/1"
 NOT_RANKED = "the systems are not ranked"  # how the notice begins that says why
-WRONG = "wrong"  # in the place of an error's kind: no call failed
+WRONG = "wrong"  # instead of the kind of an error: the call succeeded
 
 SampleKind = Literal["wrong", "failed", "right", "unknown"]
 
@@ -74,7 +74,7 @@ class Report(Tabular):
     facts: Mapping[str, str]  # what was measured, when, with what
     score: Score
     gate: GateResult | None = None
-    incomplete: str | None = None  # what a run lacks that nobody has decided on
+    incomplete: str | None = None  # what a run without a verdict lacks
     ranking: Ranking | None = None  # of several systems, by the main metric
     breakdowns: Mapping[str, Score] = field(default_factory=dict)  # by a field, within the groups
     tasks: tuple[TaskOutcome, ...] = ()  # those solved least often

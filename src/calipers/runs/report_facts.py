@@ -1,4 +1,4 @@
-"""What a report says of itself: its title, and what was measured, when and with what."""
+"""The title and the facts of a report: what was measured, when and with what."""
 
 from __future__ import annotations
 

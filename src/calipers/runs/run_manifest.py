@@ -1,4 +1,4 @@
-"""The manifest of the run that goes on: compared with the folder's, and written as it changes."""
+"""The manifest of a run in progress: compared with the folder's, and written as it changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPENT = "spent_usd"
 
 
 class RunManifest:
-    """What the folder says of the run, in memory and on the disk."""
+    """The manifest of a run, in memory and on disk."""
 
     def __init__(self, folder: Folder, content: dict[str, Any], base: Path) -> None:
         self._folder = folder
@@ -68,7 +68,7 @@ class RunManifest:
         return self._content[name]
 
     def _seed(self, before: Mapping[str, Any], seed: int | None) -> dict[str, int]:
-        """Return the seed of the order of tasks: whoever has seen results must not draw again."""
+        """Return the seed of the order of tasks; after results were seen, it must not change."""
         drawn = before.get(ORDER_SEED)
         if seed is None:
             return {} if drawn is None else {ORDER_SEED: drawn}

@@ -1,6 +1,6 @@
 """Samples worth reading, and counts of failures, gathered while records are measured.
 
-Only so many rows of each kind are kept, so that memory does not grow with the records.
+A bounded number of rows of each kind is kept, so that memory does not grow with the records.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from calipers.runs.task_outcomes import TaskOutcomes
 from calipers.runs.telling import TellingRows
 from calipers.scores.keys import split_natural
 
-FIELDS = ("category", "capability", "model", "tier")  # by which records can be told apart
-OUTCOMES = ("accuracy", "pass_rate")  # the metrics that tell what went wrong
-SEVERAL = 60  # more values than that of a field are too many to show one by one
+FIELDS = ("category", "capability", "model", "tier")  # that records are grouped by
+OUTCOMES = ("accuracy", "pass_rate")  # metrics that define what is wrong
+SEVERAL = 60  # values of a field that can be shown one by one
 
 
 def _name_own(name: str) -> str:
@@ -50,7 +50,7 @@ _BAD = ("failed", "wrong")
 
 
 class SampleTable:
-    """Takes the rows of a run on their way, and answers when all of them have passed."""
+    """Collects rows while they are measured, and returns samples and failures at the end."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -18,7 +18,7 @@ class CallChooser(Protocol):
         """Take the record of a finished call."""
 
     async def ready(self) -> None:
-        """Wait until it is known what the records so far mean for the next call."""
+        """Wait until the records so far have been evaluated."""
 
 
 class AllCalls:

@@ -93,7 +93,7 @@ class State:
         self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
 
     def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
-        """Keep in mind what the judges of a call's record cost, and whether one failed."""
+        """Note what the judges of a call's record cost, and whether one failed."""
         if "judgments" not in record:
             self.unjudged.discard((system, number))
             return

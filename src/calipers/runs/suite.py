@@ -1,4 +1,4 @@
-"""The suite file: the tasks, the systems to try on them, and how to call these."""
+"""The suite file: the tasks, the systems to call on them, and how."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Answer(StrictModel):
 
 
 class Tier(StrictModel):
-    """A way to ask: it replaces the prompt, or settings, for each system."""
+    """A tier: it replaces the prompt, or settings, for each system."""
 
     name: Text
     prompt: Text | None = None
@@ -82,7 +82,7 @@ class Confidence(StrictModel):
 
 
 class Suite(StrictModel):
-    """Everything `calipers run` is told."""
+    """Everything a suite file can say."""
 
     description: str | None = None
     name: Text

@@ -15,7 +15,7 @@ _RIGHT, _RUNS = "right", "runs"
 
 
 class TaskOutcomes:
-    """Takes rows with an id, these fields of their system, and whether they are right."""
+    """Counts, by task and system, how many runs are right."""
 
     def __init__(self, systems: Sequence[str]) -> None:
         self._keys = ("id", *systems)

@@ -1,7 +1,7 @@
-"""The rows worth reading, chosen while records pass by: no more of each kind than are asked for.
+"""Choose the rows worth reading while records are read: a bounded number of each kind.
 
-Once so many have been found, a row is looked at only if it is more confident than the last of its
-system among them. That leaves few rows of a batch, and what is chosen is the same.
+Once enough have been found, a row is considered only if it is more confident than the last one
+chosen of its system. That leaves few rows of a batch, and does not change the choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from calipers.runs.row_kinds import RowKinds
 _OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
 _SURE, _AGAIN, _RANK, _ROW = "_sure", "_again", "_rank", "_row"
 _LEAST = "_least"
-_FIRST = 5_000  # rows that are looked at before the rest of the first batch
+_FIRST = 5_000  # rows that are considered before the rest of the first batch
 
 
 class TellingRows:

@@ -15,12 +15,12 @@ _USAGE = {
     "gen_ai.usage.output_tokens": ("completion_tokens",),
     "gen_ai.usage.cache_read.input_tokens": ("cache_read_tokens",),
     "gen_ai.usage.cache_creation.input_tokens": ("cache_write_tokens",),
-    # Theirs are with the cache, ours without.
+    # Their counts include cached tokens, ours do not.
     "gen_ai.usage.input_tokens": ("prompt_tokens", "cache_read_tokens", "cache_write_tokens"),
 }
 
 
-# Theirs of providers, where pydantic-ai's are others.
+# Their names of providers, where pydantic-ai's differ.
 _PROVIDERS = {
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
@@ -126,7 +126,7 @@ def _find_tracer() -> Any:
 
 
 def _configure() -> None:
-    """Export as the environment says, unless the program has seen to that already."""
+    """Set up the exporter that the environment names, unless the program has one already."""
     try:
         from opentelemetry import trace  # noqa: PLC0415
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A run that ends as soon as it is sure which of its two systems is better, or cannot be."""
+"""A run that ends as soon as it is certain which of its two systems is better, or cannot be."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOTH = 2
 
 
 class UntilBetter(InDrawnOrder):
-    """Asks both systems the same tasks, and knows when one of them is ahead for sure."""
+    """Calls both systems on the same tasks until one of them is certainly better."""
 
     def __init__(
         self, plan: CallPlan, options: Options, metric: str, evidence: Evidence, seed: int

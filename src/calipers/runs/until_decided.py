@@ -1,7 +1,7 @@
 """A run that ends as soon as its gate is decided.
 
-A check looks at its tasks in an order that was drawn before (`in_drawn_order`). A task that no open
-check is about is not asked.
+A check evaluates its tasks in an order drawn beforehand (`in_drawn_order`). A task of no open check
+is not called.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def score(
 
 @declare_signature("explain")
 def explain(metric: str, data: Any, **options: Unpack[ExplainKeywords]) -> Explanation:
-    """Explain how a metric came to its value.
+    """Explain how the value of a metric was computed.
 
     Args:
         metric: The metric's name.

@@ -1,7 +1,7 @@
-"""A calibration: how far a judge agrees with people, and what corrects its means.
+"""A calibration: how far a judge agrees with people, and the moments that correct its means.
 
-It is bound to who judged: the model, or the cascade or panel of models, and the rubric's hash. The
-file holds numbers over records and none of their texts.
+It is bound to the judge: the model, or the cascade or panel of models, and the rubric's hash. The
+file holds numbers about records and none of their texts.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Calibrations(Printed, Tabular):
 
     @property
     def exit_code(self) -> int:
-        """What the command line gives back: 3 when nobody judged what people did."""
+        """What the command line gives back: 3 when no record was rated by judges and people."""
         return EXIT_PASS if any(each.n for each in self.judges) else EXIT_INCOMPLETE
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def describe_overlap(calibration: Calibration, overlap: int, rows: int) -> str:
 
 
 def read_members(who: Iterable[Member]) -> tuple[Member, ...]:
-    """Return who judged together, each once, in one order."""
+    """Return the members of a panel, each once, in a fixed order."""
     return tuple(sorted(set(who)))
 
 

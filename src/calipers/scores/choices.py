@@ -1,7 +1,7 @@
 """Options of a score from what a user gives on the command line, in Python and in files.
 
-How metrics are computed may be said in several places. In this order, the later wins and says so:
-the suite of the run that the records are of, the policy, the flags or keywords.
+Metric settings may come from several places. The later overrides the earlier, with a notice: the
+suite of the run that the records are from, the policy, the flags or keywords.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 SUITE, POLICY = "suite", "policy"  # whose metric settings a run's manifest keeps
 _THRESHOLD = "success_threshold"
 _CHECKS = "checks"
-_SHOWS_ITS_RUN = ("gate", "report")  # whose numbers are those of the run, as everybody expects
+_SHOWS_ITS_RUN = ("gate", "report")  # commands whose numbers must be those of the run
 
 
 @dataclass(frozen=True, slots=True)

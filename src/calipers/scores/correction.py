@@ -1,4 +1,4 @@
-"""Who made the judged values of a group, and their means without the judge's error."""
+"""The judges of a group's judged values, and the means corrected for the judges' error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from calipers.statistics.intervals import count_worth
 _VALUES = {"pass_rate": PASSED, "impl_rate": IMPL_RATE, **{r.name: r.name for r in RUBRICS}}
 """The metrics that are plain means of a judged value."""
 
-_ALL, _FLAGGED = -1, -2  # no calibration's places
+_ALL, _FLAGGED = -1, -2  # not positions of calibrations
 
 Correct = Callable[[Measured, float, int], Measured]
 """A pass rate without the judge's error, by how many rows it is worth, and how many are judged."""
@@ -177,7 +177,7 @@ def _find_calibration(
 ) -> tuple[Calibration, int] | str:
     """Return the calibration of those who judged all of it, or why there is none.
 
-    With it, how many of the records it was made from; one that was made from others goes first.
+    Also return how many of the records it was made from; one made from other records is preferred.
     """
     if len(who) > 1:
         return f"{len(who)} different judges or panels made the values"

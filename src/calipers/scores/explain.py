@@ -1,4 +1,4 @@
-"""How a metric came to its value: enough to recompute it by hand."""
+"""How the value of a metric was computed: enough to recompute it by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TABLE_ROWS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class GroupExplanation:
-    """One group's value and what it is made of."""
+    """One group's value and the rows and totals behind it."""
 
     by: Mapping[str, Any]
     value: float | None
@@ -99,7 +99,7 @@ def _group_dict(group: GroupExplanation) -> dict[str, Any]:
 
 def explain_data(data: Any, options: Options) -> Explanation:
     """Explain the one metric that the options name."""
-    metric_named(options.metrics[0])  # a wrong name is told before a wrong file
+    metric_named(options.metrics[0])  # a wrong name is reported before a wrong file
     sources = open_sources(data)
     plan = options.plan(sources)
     metric = plan.metrics[0]

@@ -1,4 +1,4 @@
-"""Intervals that hold for these very tasks (`--tasks fixed`), from the totals of an engine."""
+"""Intervals for exactly these tasks (`--tasks fixed`), from the totals of an engine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The frontier of cost of pass: the cheapest way to a pass of each task (Erol et al. 2025).
+"""The frontier of cost of pass: the cheapest pass of each task over all groups (Erol et al. 2025).
 
 Of each task, the smallest cost of pass that any group reaches, arXiv 2504.13359; over all tasks,
 the mean of these. A task that no group solves costs infinitely much, so the mean over the solved
-ones stands beside it. A task that passed at unknown cost only is solved, and the mean unknown.
+ones is given too. A task that passed at unknown cost only is solved, and the mean is unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A group of records: its measured values, each with a reason if it is null, and what is drawn."""
+"""A group of records: its values, each with a reason if it is null, and the data of figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Number = int | float  # a count that is read back stays whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A metric's value in a group, and how many rows stand behind it."""
+    """A metric's value in a group, its interval, and how many rows it is based on."""
 
     value: float | None
     n: int
@@ -31,8 +31,8 @@ class Measured:
     stderr: float | None = None
     interval: str | None = None
     interval_reason: str | None = None  # why it lacks a bound
-    scope: str | None = None  # what alone the interval holds for, where not for further tasks
-    # Of a share: as many independent rows would say as much. It is not stored.
+    scope: str | None = None  # what the interval is limited to; None: further tasks
+    # Of a share: the effective number of independent rows. It is not stored.
     worth: float | None = field(default=None, compare=False)
     extras: Mapping[str, Number | str | None] = field(default_factory=dict)
     corrected: Corrected | None = None  # without the judge's error, where a calibration allows it
@@ -90,10 +90,10 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBy:
-    """Who made a judged value of so many rows: models with the hashes of their rubrics."""
+    """The judges of a judged value in some rows: models with the hashes of their rubrics."""
 
     value: str  # passed, impl_rate, or the rubric's name
-    members: tuple[tuple[str, str], ...]  # nobody: too many to be told apart
+    members: tuple[tuple[str, str], ...]  # empty if there are too many to list
     rows: int
     rated: Mapping[int, int] = field(default_factory=dict)  # rows each calibration was made from
     flagged: int = 0  # of the rows, those whose text seems to address the judge

@@ -33,7 +33,7 @@ _LONGEST = 40  # characters of a name
 
 
 def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
-    """Yield sentences; those of metrics come from where these are declared."""
+    """Yield notices about the data; those of metrics come from their declarations."""
     yield from options.notices
     yield from log_notices(sources)
     for source, reading in zip(sources, outcome.readings, strict=True):
@@ -145,7 +145,7 @@ def explain_empty(groups: Sequence[Group], sources: Sequence[Source]) -> Iterato
 
 
 def _is_unmeasured(groups: Sequence[Group]) -> bool:
-    """Say whether there are records, not all of failed calls, and nothing else."""
+    """Say whether there are records of calls that succeeded, and no metric has a value."""
     return not any(g.metrics for g in groups) and any(g.records > g.errors for g in groups)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of fields that the record does not define: which the data bring, and their problems."""
+"""Metrics of the data's own fields: scores and named confidences, and the errors about them."""
 
 from __future__ import annotations
 

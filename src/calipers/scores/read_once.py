@@ -1,4 +1,4 @@
-"""Records that are read and checked once, then scored by as many groupings as are asked for.
+"""Records that are read and checked once, then scored by any number of groupings.
 
 The engine's narrow columns are kept, in memory or in temporary files, while the block runs.
 """
@@ -61,7 +61,7 @@ class ReadRecords:
     def score(self, options: Options) -> Score:
         """Measure the records by the groups, and with the metrics, of these options.
 
-        What has been measured for others, or more of it, is not measured again.
+        Metrics that were measured for other options are not measured again.
         """
         plan = make_plan(self.sources, options)
         wide = self._widen(plan)
@@ -173,7 +173,7 @@ def read_once(
 
     They can be grouped by the fields of any of these options, and by those of `by_if_few` that take
     no more than 1,000 values; soonest by all fields of `by` that they have, in whose groups they
-    are kept. Those who watch see every row on its way.
+    are kept. `watches` see every row.
     """
     from calipers.engines.reading import read_rows  # noqa: PLC0415 (only when it is used)
 

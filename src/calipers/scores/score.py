@@ -1,4 +1,4 @@
-"""From data to a score: run an engine, and put together what it found."""
+"""From data to a score: run an engine, and assemble its results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Progress = Callable[[float], None]
 def score_data(
     data: Any, options: Options, progress: Progress = lambda _: None, watch: Watch | None = None
 ) -> Score:
-    """Measure the records in `data`; somebody may watch the rows on their way."""
+    """Measure the records in `data`; a `watch` sees every row."""
     if options.figures is not None:
         require_figures("--figures")
         check_folder(options.figures, "--figures")
@@ -94,7 +94,7 @@ def assemble_score(
     options: Options,
     inputs: tuple[Input, ...],
 ) -> Score:
-    """Put the score together from what an engine found; raises for what nobody can measure."""
+    """Assemble the score from the results of an engine; raise if nothing could be measured."""
     _check(outcome, plan, sources, options)
     by_text = measure_groups(outcome, plan, options)
     groups = list(by_text.values())

@@ -1,4 +1,4 @@
-"""What each task scored: the measured rows of some data, and a metric's value per task."""
+"""Values per task: the measured rows of some data, and a metric's value for each task."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def read_tasks(
 
 
 def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:
-    """Return the metric as what it is over the values of all sides: a share, or not."""
+    """Return the metric as a share if the values of all sides are 0 or 1, else unchanged."""
     if metric.yes_or_no is None:
         return metric
     [feature] = metric.features

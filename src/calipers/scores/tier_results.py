@@ -18,7 +18,7 @@ class BoundedValue:
     value: float | None
     low: float | None = None
     high: float | None = None
-    interval: str | None = None  # how it was had
+    interval: str | None = None  # the method
     reason: str | None = None  # why there is no value, or no interval
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ class PerTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFrontier:
-    """What a group adds to the cheapest way to a pass."""
+    """What a group contributes to the frontier."""
 
     by: Mapping[str, Any]
     tasks: int  # that it tried, where cost and outcome are known

@@ -1,4 +1,4 @@
-"""The parts of an interval's width: tasks, the runs of each, and the judges of a run."""
+"""The sources of an interval's width: tasks, the runs of each, and the judges of a run."""
 
 from __future__ import annotations
 

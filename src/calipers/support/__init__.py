@@ -1,1 +1,1 @@
-"""What every room stands on: errors, strict JSON, whole files, configuration files, patterns."""
+"""What all other folders use: errors, strict JSON, atomic writes, configuration files, patterns."""

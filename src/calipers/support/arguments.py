@@ -1,4 +1,4 @@
-"""Shorthand that notebooks may write for arguments, and what it stands for."""
+"""Arguments of public functions: their types, and the shorthand they may be written in."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What was computed or paid for once, kept in a folder: a file per entry, named by what was asked.
+"""A cache on disk of what was expensive to compute: a file per entry, named by the hash of its key.
 
-Files are written whole or not at all, for their owner alone, so that several processes can share a
-folder. A folder that cannot be written to costs the saving, never the result; a damaged entry is as
-good as none. Beyond `MOST_BYTES` the entries that were not used for longest go.
+Files are written atomically and readable by their owner alone, so that several processes can share
+a folder. If the folder cannot be written to, nothing is cached and no result is lost; a damaged
+entry is ignored. Beyond `MOST_BYTES` the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 from calipers.support.whole_files import stage_file
 
 MOST_BYTES = 4 << 30
-_SWEEP = "000"  # keys that begin so, one in 4,096, have the folder's size looked at
+_SWEEP = "000"  # a key with this beginning, one in 4,096, has the folder's size checked
 
 Say = Callable[[str], None]
 T = TypeVar("T")
 
 
 def find_cache_home() -> Path:
-    """Return the folder for all that Calipers keeps of its own accord."""
+    """Return the user's cache folder of Calipers."""
     named = os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "calipers"
 
@@ -36,7 +36,7 @@ def hash_key(*asked: Any) -> str:
 
 
 class DiskCache:
-    """Entries by their keys. `what` they are is said once, where they cannot be kept."""
+    """Entries by their keys. `what` names them in the notice that they cannot be stored."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""NumPy, imported when it is first used: to count a few records takes none, and it loads slowly.
+"""NumPy, imported when first used: it loads slowly, and a few records can be counted without it.
 
 >>> np.sqrt(4.0).item()
 2.0
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 else:
 
     class _Late(ModuleType):
-        """Stands for a module until one of its names is asked for."""
+        """A stand-in for a module, which is imported when one of its names is first used."""
 
         def __getattr__(self, name: str) -> Any:
             found = getattr(import_module(self.__name__), name)
-            setattr(self, name, found)  # the next time it is at hand
+            setattr(self, name, found)  # found without __getattr__ the next time
             return found
 
     np = _Late("numpy")

@@ -66,7 +66,7 @@ def _read_imports(path: Path) -> tuple[tuple[int, str], ...]:
     try:
         return _list_imports(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()  # whoever calls it will hear of that
+        return ()  # importing it will raise the error
 
 
 @lru_cache(maxsize=256)  # a run looks at its systems' files several times

@@ -1,6 +1,6 @@
-"""Declaration of options: each once, as a field of the dataclass that holds its value.
+"""Options, each declared once as a field of the dataclass that holds its value.
 
-`bins: int = option(10, "Number of bins of the ECE.", at_least=1)` is all there is to write. The
+`bins: int = option(10, "Number of bins of the ECE.", at_least=1)` is the whole declaration. The
 command line, the Python keyword, its checks, `metric_settings:` in files, the output's `settings`
 and docs/options.md are made from it. Nothing heavy is imported here: `--help` reads it.
 """
@@ -162,7 +162,7 @@ class Option:
 def option(default: Any, text: str, **more: Any) -> Any:
     """Return the dataclass field that declares an option, with its default and its help.
 
-    `more` are the other parts of an `Option`: those that differ from what the field tells. One that
+    `more` are further attributes of the `Option` that do not follow from the field. An option that
     a user must give has MISSING for its default.
     """
     metadata = {_OPTION: {"help": text, **more}}

@@ -1,8 +1,7 @@
-r"""Regular expressions over texts from outside, in time that grows with the text and no faster.
+r"""Regular expressions over untrusted texts, in time linear in the text.
 
-Python's own engine can take longer than the world will last for a pattern like `(a+)+$` on a text
-that somebody chose. Rust's, which Polars carries, cannot; it has no look-around and no
-backreferences.
+Python's own engine takes exponential time for a pattern like `(a+)+$` on a hostile text. Rust's,
+which comes with Polars, does not; it has no look-around and no backreferences.
 
 >>> find_last(r"ANSWER: (\d+)", "ANSWER: 4, no, ANSWER: 16.")
 PatternMatch(start=15, end=25, group='16')
@@ -29,7 +28,7 @@ class PatternMatch(NamedTuple):
 
 def find_last(pattern: str, text: str) -> PatternMatch | None:
     """Return the last match or None; `$` also matches before a final line break, as in Python."""
-    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+    text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
     found = _search_last(pattern, text)
     if found is None and text.endswith("\n"):
         found = _search_last(pattern, text[:-1])

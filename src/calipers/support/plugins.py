@@ -1,4 +1,4 @@
-"""Code that others add: files that the user names, and packages with an entry point `calipers`.
+"""Plug-ins: files that the user names, and packages with an entry point in the group `calipers`.
 
 A plug-in calls `calipers.register` when it is imported. A file runs only because the user named it;
 installed packages are loaded when the first name is looked up.

@@ -1,8 +1,8 @@
-"""What can be added without a fork: things by name, with where each came from.
+"""Registries of what users can add: metrics, log readers, systems, checks, rubrics.
 
-A room that lets users add something holds a `Registry`, and says once, with `registers`, which type
-goes into it; `register` finds the registry by the thing's type. A lookup loads the plug-ins of
-installed packages first.
+A folder that lets users add something holds a `Registry`, and `add_registry` declares which type
+goes into it; `register` finds the registry by the type of its argument. A lookup loads the plug-ins
+of installed packages first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
         self._things[name], self._origins[name] = thing, origin
 
     def remove(self, name: str) -> None:
-        """Forget what has that name, if anything has."""
+        """Remove the thing of that name, if there is one."""
         self._things.pop(name, None)
         self._origins.pop(name, None)
 
@@ -80,7 +80,7 @@ class Registry(Generic[T]):
 
 
 def get_definition(thing: Any) -> Any:
-    """Return what tells whether two things are defined alike: their `definition`, or themselves."""
+    """Return the `definition` of a thing, or the thing itself, to compare two of them."""
     defined = getattr(thing, "definition", None)
     return thing if defined is None else defined
 
@@ -107,7 +107,7 @@ def register(thing: N, *, replace: bool = False) -> N:
 
 
 def add_thing(thing: Named, origin: str, *, replace: bool = False) -> None:
-    """Put a thing that comes from somewhere into the registry of its kind, as `register` does."""
+    """Add a thing to the registry of its type, as `register` does; `origin` is where it is from."""
     registry = next((_KINDS[kind] for kind in type(thing).__mro__ if kind in _KINDS), None)
     if registry is None:
         raise ArgumentTypeError(

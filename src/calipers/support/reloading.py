@@ -26,8 +26,8 @@ def reload_modules(file: Path, folder: Path) -> Iterator[None]:
     """Import, inside the block, the current versions of the local modules that a file imports.
 
     Those that have changed since an earlier load are forgotten, and so are those of the same name
-    from another folder. What nobody has changed stays as it is. No bytecode is written: it is
-    told from the source by size and second only.
+    from another folder. Unchanged modules stay loaded. No bytecode is written: Python checks it
+    against the source by size and second only.
 
     Args:
         file: The file that is about to be loaded.

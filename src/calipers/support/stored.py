@@ -17,7 +17,7 @@ def read_stored(of: type[T], found: Mapping[str, Any], shape: Shape) -> T | None
     """Return the value of a type that JSON holds, or None where it is damaged or something else.
 
     `shape` gives the JSON the names of the type's fields. Types are strict: a text is not a number.
-    Keys that the type does not know are passed over: a later version may write them.
+    Unknown keys are ignored: a later version may write them.
     """
     try:
         text = json.dumps(shape(found))

@@ -47,7 +47,7 @@ def dump_strict(value: Any, *, indent: int | None = 1) -> str:
 
 
 def name_with_settings(model: str, settings: Mapping[str, Any]) -> str:
-    """Return a judge's model with the settings that make another judge of it.
+    """Return a judge's model with its own settings, which together identify the judge.
 
     >>> name_with_settings("openai:m", {"temperature": 0.7})
     'openai:m, temperature 0.7'

@@ -28,7 +28,7 @@ class Tabular:
         return pl.DataFrame(list(self._list_rows()), infer_schema_length=None, strict=False)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the same as a pandas frame; pandas is all that it needs.
+        """Return the same as a pandas frame; pyarrow is not needed.
 
         Raises:
             UsageError: pandas is not installed.

@@ -1,4 +1,4 @@
-"""How long a call takes (P, time taken): its value, and seconds by a clock that never goes back.
+"""Time a call (P, time taken): its value, and its seconds by a monotonic clock.
 
 >>> value, duration_seconds = timed(sum)([1, 2])
 >>> value, 0 <= duration_seconds < 1
@@ -31,7 +31,7 @@ _NANOSECONDS = 1e9
 
 
 class Timed(NamedTuple, Generic[T]):
-    """What a call gave, and how long it took."""
+    """The value of a call, and how long it took."""
 
     value: T
     duration_seconds: float
@@ -46,7 +46,7 @@ class Clock:
 
     @property
     def duration_seconds(self) -> float:
-        """In seconds, by nanoseconds."""
+        """Seconds, measured in nanoseconds."""
         until = perf_counter_ns() if self._stopped is None else self._stopped
         return (until - self._started) / _NANOSECONDS
 
@@ -72,7 +72,7 @@ def timed(  # type: ignore[overload-overlap]  # what can be awaited is awaited
 @overload
 def timed(call: Callable[P, T]) -> Callable[P, Timed[T]]: ...
 def timed(call: Callable[..., Any] | None = None) -> Any:
-    """Return the callable made to return its value and its time, or a clock."""
+    """Return the function wrapped to return its value and its time; without one, a clock."""
     if call is None:
         return Clock()
     require_callable("timed", call, fix="for example timed(answer)")

@@ -17,7 +17,7 @@ PRIVATE = 0o600
 def stage_file(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a path beside `path` to write to, which replaces `path` at the end of the block.
 
-    A `private` file is for its owner alone, as all that may hold a provider's texts.
+    A `private` file is readable by its owner alone, as are all that may hold a provider's texts.
     """
     beside = path.with_name(f".{path.stem}.{os.getpid()}-{uuid4().hex}.partial{path.suffix}")
     try:

@@ -1,1 +1,1 @@
-"""What is called: model APIs, Python functions, commands and servers; all are asked alike."""
+"""Systems under test: model APIs, Python functions, commands and servers, called alike."""

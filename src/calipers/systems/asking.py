@@ -11,7 +11,7 @@ from calipers.systems.pace import LONGEST_WAIT, Lane
 
 
 class Asking:
-    """Asks until a reply comes or none may."""
+    """Calls a model until a reply comes, or the attempts are used up."""
 
     def __init__(
         self,

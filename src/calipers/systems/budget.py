@@ -1,8 +1,8 @@
 """A budget of dollars and calls: no call begins that might exceed it.
 
-Before a call, the most that it may cost is set aside; after it, what it did cost. With `max_tokens`
-among the settings that is a bound. Without it, it is a quarter above the dearest call so far, and
-the first call goes alone. What judges will cost is never known before: a quarter above the dearest.
+Before a call, the most that it may cost is reserved; afterwards, its cost is recorded. With
+`max_tokens` in the settings there is a bound. Without it, 1.25 times the most expensive call so far
+is reserved, and the first call goes alone. So it is for judges, whose cost has no bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 
 @dataclass(slots=True)
 class _Seen:
-    """What a system's calls were like so far."""
+    """The most expensive call and judging of a system so far."""
 
     dearest: float | None = None  # judges included
     tokens_per_byte: float | None = None

@@ -16,8 +16,8 @@ from calipers.systems.calls import Call, Reply, System, time_fields
 class Cached:
     """A system whose replies are looked up first.
 
-    What it keeps is what the system gives, which must be masked already. The run's number is part
-    of the question: the repeats of a task are calls of their own.
+    Stored replies must be masked already. The number of the run is part of the key: repeats of a
+    task are separate calls.
     """
 
     def __init__(

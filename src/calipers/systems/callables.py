@@ -49,7 +49,7 @@ class PythonFunction:
             if self._loop.is_blocked:
                 self._say(_BLOCKED)
             raise
-        except Raised as raised:  # a function may also try to end the program
+        except Raised as raised:  # also SystemExit
             raise make_fault(raised.error) from raised.error
         if isinstance(given, Watched):
             return add_spans(make_reply(given.value), given.spans)

@@ -115,9 +115,9 @@ def time_fields(seconds: float) -> dict[str, float]:
 class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
     """A call that failed.
 
-    `again` says that another attempt may help; `outage`, that other calls would fare the same, so
-    that many in a row mean that the system is down. The message may be a provider's text, keys and
-    all: `masked` cuts it to `most` characters, and nobody else does.
+    `again` says that another attempt may help; `outage`, that other calls would fail too, so that
+    many in a row mean that the system is down. The message may be a provider's text and hold keys:
+    only `mask` cuts it, after masking.
     """
 
     def __init__(

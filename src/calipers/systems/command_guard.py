@@ -1,9 +1,9 @@
-"""Ends the commands of a run that cannot do it any more, because it was killed.
+"""End the commands of a run that was killed and cannot end them itself.
 
-A process of its own holds the other end of a pipe. It is told which commands are at work; when the
-pipe closes without a word, it ends those that are left, with all that they started. What began a
-moment before, so that it was not told, carries a mark in its environment by which Linux finds it.
-It runs as a script, and so imports nothing of Calipers.
+A separate process holds the other end of a pipe. The run tells it which commands are running; when
+the pipe closes without a farewell, it ends those that are left, with everything they started. A
+command that started a moment before, and is not known to it, carries a mark in its environment by
+which it is found on Linux. It runs as a script, and so imports nothing of Calipers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSE = 0.05
 
 
 class CommandGuard:
-    """Tells the process that outlives the run which commands to end, should the run be killed."""
+    """Tells the guarding process which commands to end if the run is killed."""
 
     def __init__(self, pipe: int, mark: str) -> None:
         self._pipe = pipe

@@ -1,4 +1,4 @@
-"""Several turns with a system, and tools that it may call: one call to all around it.
+"""Several turns with a system, and tools that it may call, as one call.
 
 A model is asked, its tool calls are answered, and it is asked again until it calls no more; then
 comes the next turn of the user, which a task has written down or a model plays. Tokens and traces
@@ -53,7 +53,7 @@ class Tool:
 
 @dataclass(slots=True)
 class _Told:
-    """What has been said so far, and what it took."""
+    """The conversation so far, and its usage."""
 
     messages: list[Message]
     sums: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Told:
 
 
 class Conversation:
-    """A system that is talked with; calls without turns, messages and tools go straight to it."""
+    """A system in a conversation; calls without turns, messages and tools are passed on."""
 
     def __init__(
         self,

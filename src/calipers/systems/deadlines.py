@@ -1,7 +1,7 @@
 """A limit of time for each of many tasks, by one timer for all of them.
 
-`asyncio.timeout` does the same with a timer for each. As the limit is one, tasks run out of time in
-the order in which they began, and only the first needs to be waited for.
+`asyncio.timeout` does the same with a timer for each. Since the limit is the same for all, tasks
+time out in the order in which they started, and one timer for the first is enough.
 """
 
 from __future__ import annotations

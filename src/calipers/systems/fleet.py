@@ -1,7 +1,7 @@
 """Several servers of one model: a call goes to the one with the fewest calls in flight.
 
-A server that cannot be reached would have none, and attract all: after a failure it is left alone
-for a moment, longer each time, as long as another one is at hand.
+A server that cannot be reached would have none, and attract all calls: after a failure it is not
+used for a while, longer each time, as long as another one is available.
 """
 
 from __future__ import annotations

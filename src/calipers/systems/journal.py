@@ -1,7 +1,7 @@
 """The journal: a line per finished call, written whole or not at all.
 
-Lines are appended, each in one write. A record that is called again is appended too, and the line
-that it replaces goes when the journal is next tidied: at no time is a finished call not in it.
+Lines are appended, each in one write. The record of a repeated call is appended too, and the old
+line is removed when the journal is next rewritten: a finished call is never missing.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _parse_record(line: bytes, where: str) -> dict[str, Any]:
 
 
 class _told:  # noqa: N801 (used like a function)
-    """Tells of a disk's troubles in our way."""
+    """Turns errors of the disk into errors that say what to do."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

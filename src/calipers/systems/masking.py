@@ -26,7 +26,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.escapes import Span, TextView, may_have_escapes
 
 MASKED = "***"
-LEAST = 8  # characters of a key: a shorter one may be a word, and masking would spoil answers
+LEAST = 8  # characters of a key: a shorter one may be a word that occurs in answers
 MESSAGE = 500  # characters of a message that are kept
 
 _RANDOM = 16  # characters of a key whose parts are told from words

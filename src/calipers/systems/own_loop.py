@@ -21,7 +21,7 @@ _NOT_BEGUN = "it had not begun"
 
 
 class Raised(Exception):  # noqa: N818
-    """Carries what no future may hold, such as StopIteration or SystemExit."""
+    """Carries an exception that a future cannot hold, such as StopIteration or SystemExit."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Raised(Exception):  # noqa: N818
 
 
 class OwnLoop:
-    """Awaits what people wrote, beside the loop of the run, as long as it is entered."""
+    """Runs users' async functions in a loop of its own, while it is entered."""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()

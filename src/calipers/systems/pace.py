@@ -23,7 +23,7 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds, before each further try
 
 
 class Lane:
-    """The way to one system: to enter it is to have a place among the calls in flight."""
+    """Limits the calls in flight to one system: entering it takes one of the places."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Systems that a plug-in brings: a suite names one as `python: NAME`."""
+"""Systems that plug-ins register: a suite names one as `python: NAME`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FunctionSystem:
 
     @property
     def definition(self) -> Hashable:
-        """What tells whether two are the same."""
+        """The name and the code, to tell whether two are the same."""
         code = getattr(self.function, "__code__", None)
         return self.name, self.function if code is None else (code.co_code, str(code.co_consts))
 

@@ -1,4 +1,4 @@
-"""Environment variables that say where a provider's models are served."""
+"""Environment variables that name the servers of providers."""
 
 from __future__ import annotations
 

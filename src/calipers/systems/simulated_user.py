@@ -169,7 +169,7 @@ class UserPart:
 
 
 def _as_heard(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a conversation from the user's side: the assistant is who speaks to it."""
+    """Return a conversation from the user's side, with the roles exchanged."""
     heard = [{"role": "user", "content": _BEGIN}]
     for each in messages:
         text = _read_text(each.get("content"))

@@ -17,7 +17,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.simulated_user import sum_user_cost
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)", re.ASCII)
-_MOST_TEXTS = 1_000  # of errors that are told apart; further ones count only by their kind
+_MOST_TEXTS = 1_000  # distinct messages of errors; further ones count only by their kind
 _TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
 
 

@@ -39,7 +39,7 @@ def parse_reply(content: bytes, *, again: bool = True) -> Reply:
 
 
 def parse_json(content: bytes, *, again: bool = True) -> Any:
-    """Return the JSON in a body; what is none may be whole the next time it comes over a wire."""
+    """Return the JSON in a body; raise a Fault, with `again` if another attempt may help."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -183,7 +183,7 @@ def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
     known = dict.fromkeys(
         name for pair in pairs for name, each in pair.metrics.items() if each.difference is not None
     )
-    if "accuracy" in known:  # the share of wrong answers says the same again
+    if "accuracy" in known:  # the share of wrong answers is its complement
         known = {name: None for name in known if not metric_named(name).complement}
     first = [name for name in _FIRST if name in known]
     return [*first, *(name for name in known if name not in first)]
@@ -203,7 +203,7 @@ def list_choices(site: Site) -> list[tuple[str, str]]:
 
 
 def _suggest_side(base: str, references: Sequence[str]) -> str:
-    """Return a side to begin with: another run, or at least another system."""
+    """Return a side to start from: another run, or at least another system."""
     others = [each for each in references if each != base]
     elsewhere = (each for each in others if each.partition("?")[0] != base.partition("?")[0])
     return next(elsewhere, others[0] if others else "")

@@ -23,6 +23,6 @@ KINDS: tuple[type[RuleKind], ...] = (
 
 
 def label_of(source: str) -> str:
-    """Return what a table says of a check from there in a policy, after its level."""
+    """Return the label that a table shows after the level of a check with this source."""
     key = source.partition(".")[0]
     return next((kind.label for kind in KINDS if kind.key == key), "")

@@ -132,8 +132,8 @@ class Composite(RuleKind, StrictModel):
 def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     """Return what a formula comes to; a part without a value leaves the whole without one.
 
-    Its interval is all that the parts' intervals allow. That is as wide as if the parts moved
-    together as far as they could: parts that do not would make it narrower, never wider.
+    Its interval holds every value that the parts' intervals allow, as if all parts were at their
+    bounds at once: it can be too wide, never too narrow.
     """
     parts: list[Measured] = []
     values: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""A kind of rule: one class that holds all that a gate has to know about it.
+"""A kind of rule: one class with everything that a gate needs to know about it.
 
-An instance is the rule as a policy has it. Its class says under which key it stands there, and how
-that is read: a kind is also a pydantic model, or gives a field of its own. A new kind is one file
+An instance is the rule in one policy. Its class names the key in the policy and how its value is
+read: a kind is a pydantic model itself, or returns a field (`as_field`). A new kind is one file
 beside this one and a line in the list of `rules/__init__.py`; schema, checks, early decisions,
 licences of judges and reports follow from it.
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class RuleKind(ABC):
     """A kind of rule."""
 
-    key: ClassVar[str]  # where it stands in a policy; the `source` of its checks starts with it
+    key: ClassVar[str]  # in a policy; the `source` of its checks starts with it
     label: ClassVar[str] = ""  # what a table says of its checks, after their level
-    may_be_null: ClassVar[bool] = False  # whether `key:` without a value is as no key at all
+    may_be_null: ClassVar[bool] = False  # whether `key:` without a value means no such rule
     only_warns: ClassVar[bool] = False  # never blocks: its scenarios may stay undecided
 
     @classmethod
@@ -58,11 +58,11 @@ class RuleKind(ABC):
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """Return the ids of the scenarios that it is about one by one."""
+        """Return the ids of the scenarios that it names."""
         return ()
 
     def list_categories(self, _given: Given) -> Iterable[str]:
-        """Return the categories that it is about: a similar spelling may be meant for one."""
+        """Return the categories that it names, to warn of similar spellings in the records."""
         return ()
 
     @abstractmethod
@@ -75,7 +75,7 @@ class RuleKind(ABC):
 
     @abstractmethod
     def list_demands(self, ahead: Ahead) -> Iterator[Demand]:
-        """Yield what decides each of its checks that block, in their order, as calls come in."""
+        """Yield, for each blocking check in order, the mean that decides it while calls come in."""
 
     def list_judged_values(self, check: Check, _run: MeasuredRun) -> tuple[str, ...]:
         """Return the judged values behind a check; one named after a metric rests on its parts."""

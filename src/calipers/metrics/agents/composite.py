@@ -23,7 +23,7 @@ from calipers.metrics.traces.coordination import (
 )
 from calipers.metrics.traces.tool_use import path_convergence, tool_selection_accuracy
 
-RECOMMENDATIONS = (  # from which score on, and what it weighs
+RECOMMENDATIONS = (  # the lowest score of each, its text, and its weight
     ("accept", 0.8, 1.0),
     ("weak_accept", 0.6, 0.7),
     ("weak_reject", 0.4, -0.7),

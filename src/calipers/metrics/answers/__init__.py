@@ -1,1 +1,1 @@
-"""Answers (Z, S): accuracy, classification, diversity, and what a task's runs have in common."""
+"""Answers (Z, S): accuracy, classification, diversity, and agreement of a task's runs."""

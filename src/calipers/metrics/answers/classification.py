@@ -26,7 +26,7 @@ def _as_number(label: str) -> float:
 
 
 def _mark_positive(values: pl.Series, label: str | None) -> pl.Series:
-    """Return which values are the positive label; without a label, only booleans tell."""
+    """Return which values are the positive label; without a label, only `true` is."""
     if label is None:
         words = values.cast(pl.String).str.to_lowercase()
         return words.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
@@ -61,7 +61,7 @@ labelled = Feature(
 
 
 def _declare_hits(name: str, *, among: Feature, of: Feature) -> Feature:
-    """Return the feature that says whether a row of one kind is of the other kind too."""
+    """Return the feature that is true for rows of one kind that are of the other kind too."""
     return Feature(
         name=name,
         reads=(labelled, _predicted, _actual),
@@ -75,7 +75,7 @@ _recalled = _declare_hits("positive_found", among=_actual, of=_predicted)
 
 
 def _declare_share(hits: Feature, kind: str, **facts: Any) -> Metric:
-    """Return the share of the rows that are positive in one way that are so in the other."""
+    """Return precision or recall: the share of rows of one kind that are of the other too."""
 
     def refuse(totals: Totals) -> str | None:
         if totals.get(_LABELLED):

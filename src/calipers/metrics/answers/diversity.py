@@ -32,7 +32,7 @@ from calipers.statistics.intervals import (
 )
 from calipers.support.quick_dataclasses import dataclass
 
-_ROWS_PER_ANSWER = 5  # the fewest, on average: as a chi-square test asks for
+_ROWS_PER_ANSWER = 5  # the fewest on average, as in the rule for chi-square tests
 _FEW_ROWS = f"fewer than {_ROWS_PER_ANSWER} rows for each distinct answer: others may be unseen"
 _ROUNDING = 1e-9
 
@@ -97,12 +97,12 @@ _information = Influence(
 
 @dataclass(frozen=True)
 class _EntropyDelta:
-    """The delta method to second order, for as many rows as are worth as much if independent.
+    """The delta method to second order, for the effective number of independent rows.
 
-    A sample's entropy lacks (distinct − 1) / 2n on average (Miller 1955). It bends down: t standard
-    errors further in any direction it is t² / 2n lower than the slope says. And it is higher for
-    an answer not seen so far, as if one more row had one. With few rows for each distinct answer,
-    there may be any number of further ones: then there is no upper bound.
+    The entropy of a sample is too low by (distinct − 1) / 2n on average (Miller 1955). It is
+    concave: t standard errors away it is t² / 2n lower than the slope says. The upper bound allows
+    for an unseen answer, as if one more row had one. With few rows per distinct answer, any number
+    may be unseen: then there is no upper bound.
     """
 
     normalized: bool = False

@@ -17,12 +17,12 @@ from calipers.support.errors import UsageError
 from calipers.support.patterns import check_pattern, count_groups
 
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
-_LAST = rf"(?s)^(?:.*[^0-9A-Za-z.,-])?(-?(?:{_NUMBER}))[^0-9]*$"  # its sign touches no other word
+_LAST = rf"(?s)^(?:.*[^0-9A-Za-z.,-])?(-?(?:{_NUMBER}))[^0-9]*$"  # its minus sign touches no word
 _LAST_DIGITS = rf"(?s)^(?:.*[^0-9.,])?({_NUMBER})[^0-9]*$"
 
 
 def check_extraction(settings: Settings) -> None:
-    """Raise UsageError for several ways at once, or a pattern that cannot be used."""
+    """Raise UsageError for contradictory options, or a pattern that cannot be used."""
     ways = {
         "--answer-after": settings.answer_after is not None,
         "--answer-regex": settings.answer_regex is not None,

@@ -1,7 +1,7 @@
 """`normalize(s)`: when two answers count as the same (DEFINITIONS, Z).
 
-Surrounding white space goes, case goes, and a plain decimal number is written in one way, so that
-`18.0`, `+18` and `18` are one answer. All in text: no digit is lost to a float.
+Surrounding white space is removed, case is folded, and a plain decimal number is written in one
+way, so that `18.0`, `+18` and `18` are one answer. Numbers stay text: no digit is lost to a float.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from calipers.metrics.answers.extract import extract_answers
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
 
-# What Python's str.isspace() says is white space; Rust's notion lacks \x1c to \x1f.
+# White space as Python's str.isspace() has it; Rust's lacks \x1c to \x1f.
 PYTHON_SPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
 _NUMBER = r"^[+-]?(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)$"
-_NORMAL = r"^(?:0|[1-9][0-9]*|[a-z]+)$"  # what most short answers are, and stay
-_LEADING = r"^-?[.0]"  # what may lack a zero before its point, or has some too many
+_NORMAL = r"^(?:0|[1-9][0-9]*|[a-z]+)$"  # most short answers, which are normal already
+_LEADING = r"^-?[.0]"  # a zero is missing before the point, or there are too many
 _KEY_CHARS = 64
 
 

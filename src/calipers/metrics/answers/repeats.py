@@ -1,4 +1,4 @@
-"""Repeated runs: what a task's runs have in common (Z, section 8).
+"""Repeated runs: agreement of a task's runs (Z, section 8).
 
 Each metric is averaged over the tasks with at least two runs that it can use. Rows that share an
 `id` in a group are runs of one task.
@@ -109,7 +109,7 @@ class _WithinRuns:
 def _declare(
     value: str, of: str, *, work: str, aggregate: Aggregate = ANSWERS, **facts: Any
 ) -> Metric:
-    """Return the metric that is the mean of a value of tasks, which the task values `of` hold."""
+    """Return the metric that is the mean, over tasks, of one of the task values `of`."""
     summed, tasks = f"{value}__sum", f"{of}__tasks"
     return Metric(
         spec="Z 8",

@@ -1,1 +1,1 @@
-"""Calibration (Z): stated probabilities against what happened."""
+"""Calibration (Z): stated probabilities against outcomes."""

@@ -40,8 +40,8 @@ from calipers.statistics.intervals import (
 )
 from calipers.support.quick_dataclasses import dataclass
 
-_SURE = 1.96  # standard errors from 0: a bin's gap is there, and its sign known
-_DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # how many times larger clusters may make the variance
+_SURE = 1.96  # standard errors from 0: a bin's gap is significant, and its sign known
+_DESIGNS = (1, 2, 4, 8, 16, 32, 64)  # factors by which clusters may increase the variance
 _ROUNDING = 1e-9
 _MEAN_OF_FOLDED = sqrt(2 / pi)  # the mean distance from 0 of a standard normal
 
@@ -65,7 +65,7 @@ def declare_brier(stated: Stated) -> Metric:
 
 
 class _Binned:
-    """The gaps between confidence and accuracy, bin by bin, and what they sum up to."""
+    """The gaps between confidence and accuracy, bin by bin, and their sums."""
 
     def __init__(self, stated: Stated) -> None:
         self.stated = stated
@@ -90,8 +90,8 @@ class _Binned:
     def express_gaps(self, library: Any) -> dict[str, Any]:
         """Return the gaps, and the noise of bins that may have none, for several design effects.
 
-        Noise is how far a bin's sum of errors strays where they are 0 on average. A bin hides the
-        less the more of its rows are unlike the others, right where these are wrong.
+        Noise is the standard deviation of a bin's sum of errors if its true gap is 0. The allowance
+        for unseen errors shrinks with the number of rows that differ from the rest of their bin.
         """
         rows, right, confidence, squares = (
             library.col(self.of_bin(name)) for name in ("n", "right", "confidence", "squares")
@@ -147,12 +147,12 @@ class _Binned:
 
 @dataclass(frozen=True)
 class _BinnedDelta:
-    """The delta method on the gaps' signs; the lower bound allows for gaps that are but noise.
+    """The delta method on the gaps' signs; the lower bound allows for gaps that are only noise.
 
-    A sum of absolute gaps is too large when the true gaps are small: a bin whose gap is 0 shows,
-    on average, √(2/π) standard errors. Rows that are all right do not show that none is wrong: a
-    bin varies as if one more cluster of rows were unlike the others, which is a distance of 1. The
-    more such clusters it has, the less that counts.
+    A sum of absolute gaps is too large when the true gaps are small: a bin whose true gap is 0
+    shows √(2/π) standard errors on average. Rows that are all right do not prove that none is
+    wrong: a bin's variance counts one more cluster of rows, at a distance of 1, unlike the others.
+    The more such clusters it really has, the less that counts.
     """
 
     of: _Binned

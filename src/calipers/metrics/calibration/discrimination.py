@@ -29,12 +29,12 @@ from calipers.support.quick_dataclasses import dataclass
 
 
 class _Levels:
-    """Right and wrong rows at each level of confidence, and what they sum up to."""
+    """Right and wrong rows at each level of confidence, and their sums."""
 
     def __init__(self, stated: Stated) -> None:
         self.stated = stated
         self.prefix = stated.column("auroc")
-        # The totals that count right and wrong rows, and what such a row of a level moves.
+        # The totals that count right and wrong rows, and the effects of such rows at each level.
         self.kinds = self.of_all("right"), self.of_all("wrong")
         self.effects = stated.column("right_effect"), stated.column("wrong_effect")
 
@@ -152,11 +152,10 @@ class _Levels:
 class _LogitDelta:
     """The delta method on the log odds of the area: near 1 the area itself is too skewed.
 
-    Few rows of a kind tell little of how they vary: they count with a variance of their own, as if
-    half a row more lay anywhere, and with as many degrees of freedom as they have. Of fewer than
-    six, or what clusters leave of them, it is the score interval of `areas`.
-    Where every right row lies above every wrong one, or none does, nothing spreads: then Wilson's
-    bound for as many rows as there are clusters of the rarer kind.
+    With few rows of a kind, its variance is estimated separately, as if half a row more lay
+    anywhere, with its own degrees of freedom. With fewer than six (effective) rows, the score
+    interval of `areas` is used. If every right row lies above every wrong one, or none does, the
+    variance is 0: then Wilson's bound for as many rows as there are clusters of the rarer kind.
     """
 
     of: _Levels

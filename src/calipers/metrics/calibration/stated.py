@@ -1,4 +1,4 @@
-"""What a model states of being right: one probability, or several with names.
+"""The probability of being right that a model states: one, or several with names.
 
 `prob_correct` is a number, or an object of numbers, `{"p_true": 0.9, "mean": 0.7}`. Each name has
 metrics of its own, `brier(p_true)` say, over the field `prob_correct.p_true`.
@@ -35,7 +35,7 @@ class Stated:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The fields that must be there once they are asked for: those that users name."""
+        """The fields that must exist if asked for: those with a user's name."""
         return () if self.name is None else (self.field,)
 
     def label(self, metric: str) -> str:

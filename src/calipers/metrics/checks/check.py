@@ -30,7 +30,7 @@ _DETAIL = 200  # characters
 
 @dataclass(frozen=True)
 class NamedCheck:
-    """A test with a name; `written` is what the file says, which tells checks apart."""
+    """A test with a name; `written`, the check as in its file, identifies it."""
 
     rule: Rule
     name: str
@@ -56,7 +56,7 @@ class NamedCheck:
         return Replies(frame, text, settings)
 
     def tell(self, replies: Replies, held: pl.Series) -> pl.Series:
-        """Return what was found, or why nothing can be said, cut to a bounded length."""
+        """Return what was found, or why the check is undecided, cut to a bounded length."""
         told = self.test.tell(replies)
         told = told if len(told) == len(held) else told.new_from_index(0, len(held))
         lacks = pl.Series([self.test.lacks], dtype=pl.String).new_from_index(0, len(held))

@@ -103,7 +103,7 @@ class Checks:
         return frame.with_columns(self._encode_results(records, held, told))
 
     def _fill_lists(self, records: pl.DataFrame, held: Sequence[pl.Series]) -> pl.DataFrame:
-        """Fill the lists: each distinct set of outcomes is worked out once."""
+        """Fill the lists, once for each distinct set of outcomes."""
         given = [
             pl.col(name).is_not_null() if name == JUDGED else pl.col(name)
             for name in (*LISTS, RESULTS, JUDGED)

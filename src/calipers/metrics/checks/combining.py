@@ -1,10 +1,10 @@
-"""One record's outcomes to its lists: what the checks find is added to what is reported.
+"""From the outcomes of checks to a record's lists, in addition to what the record reports itself.
 
 - `expected_behaviors`: the names of all that is expected.
-- `observed_behaviors`: a name is in it where every check of that name holds.
-- `violations`: a name is in it where any check of that name holds.
-- A forbidden thing of which nothing can be said stays in `checks` with `held: null`, and leaves
-  the scenario undecided.
+- `observed_behaviors`: the names of which every check holds.
+- `violations`: the names of which any check holds.
+- A `forbid` check that is undecided stays in `checks` with `held: null`, and leaves the scenario
+  undecided.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from calipers.metrics.checks.check import NamedCheck
 EXPECTED, OBSERVED, VIOLATED = LISTS = ("expected_behaviors", "observed_behaviors", "violations")
 RESULTS = "checks"
 JUDGED = "judgments"
-REPORTED = "reported"  # in a result: the record says the same of itself
+REPORTED = "reported"  # in a result: the record reports the same itself
 
 Held = Sequence[bool | None]
 
@@ -48,7 +48,7 @@ class Combining:
         if self._names["expect"]:
             expected = _drop_repeats((*(expected or ()), *self._names["expect"]))
         elif expected is None and not row.get(JUDGED):
-            expected = []  # nothing but what is forbidden: to do none of it is to pass
+            expected = []  # only forbidden things: a reply without any of them passes
         if not unknown and expected is not None:
             observed = _drop_repeats((*(observed or ()), *found))
         violated = _drop_repeats((*(violated or ()), *broken))

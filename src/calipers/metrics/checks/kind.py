@@ -1,6 +1,6 @@
-"""What a kind of check is: a key, how its value is read, and which replies it holds for.
+"""A kind of check: its key, how its value is read, and for which replies it holds.
 
-A kind is one class. It works on many replies at once, and so on a million records as on one.
+A kind is one class. It works on columns of replies: on a million records as on one.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Replies:
     def fill(self, template: Template, *, quoted: bool = False) -> pl.Series:
         """Return a template's text for each record: null where it lacks a field.
 
-        A single value is returned where the text is the same for all. With `quoted` what comes
-        from fields stands for itself in a regular expression.
+        A single value is returned where the text is the same for all. With `quoted`, values of
+        fields are escaped for a regular expression.
         """
         if not template.fields:
             return pl.Series([template.fill({})], dtype=pl.String)
@@ -84,7 +84,7 @@ class Replies:
 def ask_each(
     values: Iterable[Any], ask: Callable[[Any], Any], dtype: type[pl.DataType] = pl.Boolean
 ) -> pl.Series:
-    """Return what `ask` says of each value; null for null."""
+    """Return the result of `ask` for each value; null for null."""
     return pl.Series([None if each is None else ask(each) for each in values], dtype=dtype)
 
 
@@ -95,7 +95,7 @@ class ReplyTest(ABC):
     says: ClassVar[str]  # what has to be true of a reply
     example: ClassVar[Any]  # a value
     schema: ClassVar[Schema] = TEXT  # of its value
-    of_reply: ClassVar[bool] = True  # whether it looks at the reply's text
+    of_reply: ClassVar[bool] = True  # whether it reads the reply's text
 
     @classmethod
     @abstractmethod
@@ -109,7 +109,7 @@ class ReplyTest(ABC):
 
     @abstractmethod
     def hold(self, replies: Replies) -> pl.Series:
-        """Return whether it holds for each reply: true, false, or null where it cannot be said."""
+        """Return whether it holds for each reply: true, false, or null if undecided."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class ReplyTest(ABC):
 
     @property
     def lacks(self) -> str:
-        """Why it cannot be said whether it holds, where the reply is there."""
+        """Why it is undecided for a reply that exists."""
         named = ", ".join(self.fields)
         return f"the record has no {named}" if named else "it cannot be decided"
 

@@ -27,8 +27,8 @@ class CheckKind:
 
     Args:
         name: The key of such checks.
-        holds: A function of a reply and of what stands behind the key; true, false, or None where
-            it cannot be said.
+        holds: A function of a reply and of the value of the key, which returns true, false, or None
+            if undecided.
         says: What has to be true of a reply, in a sentence.
 
     >>> kind = CheckKind("shouts", lambda reply, value: reply.isupper() == value)

@@ -1,4 +1,4 @@
-"""Repeated runs over tiers (T): how good a run was, what it took, and what a pass costs."""
+"""Repeated runs over tiers (T): quality of a run, its cost and duration, and the cost of a pass."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ cost_of_pass = Feature(
     ).then(pl.when("passed").then("cost_usd").otherwise(inf)),
 )
 
-DESCRIBED = (  # what the seven statistics are given of
+DESCRIBED = (  # features that `statistics` describe
     pass_rate_of_run,
     impl_rate,
     cost_usd,
@@ -87,7 +87,7 @@ DESCRIBED = (  # what the seven statistics are given of
     composite_score,
 )
 
-MEDIANS = (  # whose intervals grade, uplift and what varies between tiers rest on
+MEDIANS = (  # features whose medians grade, uplift and variances between tiers use
     *(
         Rank(feature=feature, percent=50, of_family=of_family)
         for feature in (composite_score, cost_usd)
@@ -187,9 +187,9 @@ def _sum_squares(totals: Totals) -> float:
 class _CostOfPassDelta:
     """The delta method on the logarithm of the ratio, which cannot fall below 0.
 
-    Where nothing passed, at most as many runs pass as Wilson's upper bound says, and the cost of a
-    pass is at least what the runs cost at that rate. Where all passed, as few may pass as the lower
-    bound says, which the costs' own spread does not show.
+    If nothing passed, the pass rate is at most Wilson's upper bound, and the cost of a pass at
+    least the cost per run at that rate. If all passed, the rate may be as low as Wilson's lower
+    bound, which the spread of the costs does not show.
     """
 
     name: str = "delta of logarithm"

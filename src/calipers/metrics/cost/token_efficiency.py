@@ -1,7 +1,7 @@
-"""Token efficiency (S): quality for the tokens that it took.
+"""Token efficiency (S): quality per token.
 
 Quality is of one kind in a group, the first that any of its rows has: the implementation rate, the
-scenario's score, being correct. Which it is stands beside the value.
+scenario's score, or correctness. The result names the kind.
 """
 
 from __future__ import annotations

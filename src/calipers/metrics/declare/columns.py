@@ -1,4 +1,4 @@
-"""Columns of frames: those that a function computes, and those that a library expresses.
+"""Columns of frames, computed by a function or by an expression of Polars or narwhals.
 
 Polars and narwhals spell expressions alike, but narwhals takes twenty times as long to translate
 one as Polars takes to build it, which is most of the work where rows are few. So a frame of Polars

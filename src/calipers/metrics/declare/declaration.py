@@ -1,10 +1,10 @@
-"""How a metric is declared: a value per row, totals per group, and the number they give.
+"""Declarations of metrics: a value per row, totals per group, and the number made from them.
 
 - A **feature** is a column per row, a Polars expression over the record's fields or over other
   features. On a cluster the same expression runs inside the workers.
 - An **aggregate** gives additive totals per group, written with Narwhals, so that it runs natively
   on Polars and on Spark, and so that the parts of a large table can be added up.
-- An **influence** says how far each row moves a value; error bars are made of it.
+- An **influence** says how far each row moves a value; error bars are computed from it.
 - A **metric** names its aggregate, turns a group's totals into its value, and names its interval.
 """
 
@@ -166,7 +166,7 @@ class TaskValues:
 class Influence:
     """How far each row moves a value, times the number of rows: x − mean for a mean.
 
-    An error bar is made of its squares, summed within each cluster first (the infinitesimal
+    An error bar is computed from its squares, summed within each cluster first (the infinitesimal
     jackknife). Over rows that are clusters of their own the squares follow from the totals; for
     the others the engines compute the effect row by row.
     """
@@ -197,7 +197,7 @@ def centre_column(name: str) -> str:
 
 
 class HasInterval(Protocol):
-    """A way to an interval; its name stands in the output."""
+    """A method for an interval; its name is in the output."""
 
     @property
     def name(self) -> str:
@@ -264,7 +264,7 @@ Extra = str | Callable[[Totals], float | str | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Metric:
-    """One number about a group of records, and all there is to know about it."""
+    """One number about a group of records, and everything there is to know about it."""
 
     name: str
     says: str  # one sentence for people
@@ -299,9 +299,9 @@ class Metric:
     not_resampled: str | None = None  # why the bootstrap gives it no interval
     weight: Callable[[Totals], pl.Expr] | None = None  # what `explain` sorts the rows by
     quotes: Feature | None = None  # what `explain` quotes of the most influential rows
-    definition: Hashable = None  # of one's own: equal where two say the same
+    definition: Hashable = None  # of a user's metric: equal for equal definitions
     others: str | None = None  # the total that counts values other than 0 and 1
-    yes_or_no: Metric | None = None  # what it is where there are no such values
+    yes_or_no: Metric | None = None  # the metric as a share, for when there are no such values
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r})"

@@ -1,4 +1,4 @@
-"""How the values of a feature spread over bins: additive totals, never the rows.
+"""Histograms of a feature from additive totals, without keeping the rows.
 
 Values in [0, 1] have equal bins. Those from 0 on without an upper end have bins that widen, whose
 edges are the preferred numbers of ISO 3, ten to a decade: bins of any two groups, parts of a table

@@ -1,4 +1,4 @@
-"""Ways from a group's totals to the interval of a value; metrics name theirs."""
+"""Interval methods: from a group's totals to the interval of a value; each metric names its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metric's declaration says about differences between two runs of a task."""
+"""The range and step of differences between two systems on a task, from a metric's declaration."""
 
 from __future__ import annotations
 

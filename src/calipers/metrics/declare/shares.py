@@ -12,7 +12,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PartialWilson:
-    """Wilson's interval with as many rows as would vary as much if each were right or wrong."""
+    """Wilson's interval with the effective number of rows, as if each were right or wrong."""
 
     spread: str
     weights: str  # the influence of the weights: how unequally clusters weigh

@@ -1,1 +1,1 @@
-"""Judged metrics (P, T): what the judgments in a record say."""
+"""Judged metrics (P, T), from the judgments in a record."""

@@ -1,4 +1,4 @@
-"""Judgments in a record: what several judges of one run say together (DEFINITIONS, T).
+"""Judgments in a record: the combined verdict and score of several judges (DEFINITIONS, T).
 
 Passed by the majority, a tie fails; the implementation rate is the median of the weighted scores.
 Judgments of texts that seem to address the judge carry flags, which are counted.
@@ -34,7 +34,7 @@ def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
 def _declare_combined(
     name: str, combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Feature:
-    """Return the feature of what a row's judgments say together; null without judgments."""
+    """Return the feature of a row's combined judgments; null without judgments."""
 
     def combine_rows(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)

@@ -1,4 +1,4 @@
-"""What judges say of a review and of a plan (P, tier 2), from the judgments in the records.
+"""Judged quality of reviews and plans (P, tier 2), from the judgments in the records.
 
 Criteria are scored from 1 to 5, averaged over the judges, weighted and divided as P does, so that
 the result lies in [.2, 1]. A score outside 1 to 5 is a bad judgment: the row has no value then.
@@ -24,14 +24,14 @@ _BAD = "bad"
 
 @dataclass(frozen=True, slots=True)
 class JudgedRubric:
-    """What a judge is asked of which texts, and how its scores of the criteria make one."""
+    """What a judge is asked about which texts, and how its scores of criteria are combined."""
 
     name: str
     says: str
     spec: str
     question: str
-    reads: Mapping[str, str]  # what the judge is told that a text is, and the field it is in
-    criteria: Mapping[str, tuple[float, str]]  # what each weighs, and what the judge is told of it
+    reads: Mapping[str, str]  # what a text is called in the request, and its field
+    criteria: Mapping[str, tuple[float, str]]  # weights, and descriptions for the judge
     over: float  # what the weighted sum is divided by
 
     @property

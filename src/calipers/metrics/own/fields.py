@@ -48,7 +48,7 @@ def check_field(field: str) -> str:
 
 @dataclass(frozen=True)
 class Measurable:
-    """What a metric is about: its feature, and how people write it."""
+    """What a user's metric measures: its feature, and its text for people."""
 
     feature: Feature
     text: str

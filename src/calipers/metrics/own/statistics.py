@@ -134,7 +134,7 @@ def quantile(
     unit: str | None = None,
     says: str | None = None,
 ) -> Metric:
-    """Declare the value within which so many percent of the rows are (nearest rank).
+    """Declare a percentile: the value that `percent` of the rows do not exceed (nearest rank).
 
     Its interval is made of two of the values themselves. Arguments as for `mean`.
     """
@@ -170,7 +170,7 @@ def quantile(
 
 @dataclass(frozen=True)
 class OfSum:
-    """For sums: so many times the interval of the mean."""
+    """For sums: the interval of the mean, times the number of rows."""
 
     of_mean: HasInterval
     count: str

@@ -1,4 +1,4 @@
-"""How much scenarios count: a weight by category times one by capability, 1 where none is named."""
+"""Weights of scenarios: one by category times one by capability, 1 where none is named."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from calipers.support.quick_dataclasses import dataclass
 _NAME = "final_score"
 _N, _SHARED = f"{_NAME}__n", f"{_NAME}__shared"
 _OF_LATENCY = 0.1
-_ROUNDING = 1e-15  # a variance below is none
+_ROUNDING = 1e-15  # a smaller variance is 0
 
 normalized_latency = Feature(
     name="_normalized_latency",
@@ -68,7 +68,7 @@ class _Part:
         return float(self.metric.value(totals)) if totals[self.metric.rows] else 0.0
 
     def scale(self, totals: Totals) -> float:
-        """Return how much a row that has it weighs in the score, were all rows alike."""
+        """Return the weight in the score of a row that has a value."""
         n = totals[self.metric.rows]
         return self.share * totals[_SHARED] / n if n else 0.0
 
@@ -156,8 +156,8 @@ def _explain_missing(totals: Totals) -> str | None:
 class _Mover:
     """The parts' own intervals put together (Zou & Donner 2008, the method of recovered variances).
 
-    What the first three share is seen in their joint influence; that latency goes with them as far
-    as it could is taken for granted. A bound that latency lacks is the end of its range.
+    The covariance of the first three parts comes from their joint influence; latency is assumed to
+    be perfectly correlated with them. A missing bound of latency is the end of its range.
     """
 
     name: str = "MOVER"

@@ -1,4 +1,4 @@
-"""Passing: did a run of a task pass, how often do runs pass, and how often adversarial ones."""
+"""Passing: whether a run passed, the pass rate, and the pass rate of adversarial tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calipers.metrics.scenarios.behaviors import has_violation, is_unchecked, ru
 PASSED = OneOf((("passed",), ("judgments",), ("expected_behaviors",), ("violations",)))
 
 ADVERSARIAL = "adversarial"
-VERSION = 2  # of all that is made of `passed`: since 2 a violation always fails
+VERSION = 2  # of all metrics that use `passed`: since 2 a violation always fails
 _WITHOUT = "a run that nothing decides (no violation, `passed`, lists or judgments) is left out"
 
 

@@ -61,7 +61,7 @@ chosen_reference = Feature(
 
 
 def _score(settings: Settings) -> pl.Expr:
-    """Return the scores by the model, unless choosing a reference has asked it already."""
+    """Return the scores by the model, unless choosing a reference has computed them already."""
 
     def of_batch(rows: pl.Series) -> pl.Series:
         found = rows.struct.field(chosen_reference.name).struct.unnest()

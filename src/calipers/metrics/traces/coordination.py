@@ -1,4 +1,4 @@
-"""Coordination of agents (P, tier 3): who talks to whom, how much of it is overhead, who works."""
+"""Coordination of agents (P, tier 3): message overhead, centrality, and balance of tasks."""
 
 from __future__ import annotations
 

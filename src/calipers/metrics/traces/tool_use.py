@@ -1,4 +1,4 @@
-"""Tool efficiency (P, tier 3): how straight the way was, how often the right tool was chosen."""
+"""Tool efficiency (P, tier 3): how direct the path was, and how often the right tool was chosen."""
 
 from __future__ import annotations
 

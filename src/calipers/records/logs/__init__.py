@@ -1,4 +1,4 @@
-"""Logs of other tools, told by what is in them: Inspect, lm-eval, MLflow, Langfuse, and more.
+"""Logs of other tools, recognized by their content: Inspect, lm-eval, MLflow, Langfuse, and more.
 
 Each format is one file in this folder that registers its reader; plug-ins register theirs alike.
 """
@@ -101,7 +101,7 @@ def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) 
         each.refuse(head.first, path)
     found = _find_reader(head.first, known)
     if found is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
-        # What tells the format may stand behind a long beginning.
+        # What identifies the format may come after a long beginning.
         with suppress(DataError, *UNREADABLE):
             found = _find_reader(read_outline(path), known)
     return None if found is None else Log(path, found)

@@ -1,7 +1,7 @@
-"""Reports of garak (`….report.jsonl`): an attempt to make a model do wrong is a task.
+"""Reports of garak (`….report.jsonl`): an attempt to make a model misbehave is a task.
 
-Each of an attempt's outputs is a run of it, which passes where no detector found anything; those
-that did are its `violations`.
+Each output of an attempt is a run, which passes if no detector found anything; the detectors that
+did are its `violations`.
 """
 
 from __future__ import annotations

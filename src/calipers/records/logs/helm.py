@@ -1,7 +1,7 @@
 """HELM: the `scenario_state.json` of a run, with the `per_instance_stats.json` beside it.
 
-Instances count as they are, unless records are told apart by their `perturbation`. Where each
-reference was a request of its own, the first stands for the instance.
+Only unperturbed instances count, unless records are grouped by `perturbation`. If each reference
+was a request of its own, the first one represents the instance.
 """
 
 from __future__ import annotations

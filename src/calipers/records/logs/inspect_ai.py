@@ -1,6 +1,6 @@
 """Logs of Inspect AI: `.eval` (a zip of a header and a file per sample) and `.json`.
 
-An unfinished `.eval` has no header: what its journal began with says which model and task it is.
+An unfinished `.eval` has no header: the beginning of its journal names the model and the task.
 """
 
 from __future__ import annotations

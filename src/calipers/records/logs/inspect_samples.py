@@ -39,7 +39,7 @@ _SCORE = "score_"
 
 
 class SampleReader:
-    """Makes records of the samples of one log; only those parts in which a wanted field is."""
+    """Converts the samples of one log to records; only the parts that wanted fields need."""
 
     def __init__(self, log: Mapping[str, Any], wanted: Collection[str] | None = None) -> None:
         about = as_mapping(log.get("eval"))

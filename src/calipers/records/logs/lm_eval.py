@@ -1,7 +1,7 @@
 """Samples of lm-evaluation-harness (`samples_TASK_TIME.jsonl`), a line per document and filter.
 
-One filter counts, the first, unless the records are told apart by their `filter`: a document is one
-task, however many ways there are to find its answer. The model's name is in the results beside.
+Only the first filter counts, unless records are grouped by `filter`: a document is one task,
+however many filters extract its answer. The model's name is in the results file beside it.
 """
 
 from __future__ import annotations

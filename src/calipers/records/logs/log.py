@@ -21,7 +21,7 @@ from calipers.support.registry import Registry, add_registry
 Record = dict[str, Any]
 Found = tuple[Record | None, float]  # None for one left out; the share of the log behind it
 
-_FIRST = 1_000  # records, which are read twice: fields and types are told by them
+_FIRST = 1_000  # records, which are read twice: they determine fields and types
 _BATCH = 4_000
 
 
@@ -31,12 +31,12 @@ def _refuse_nothing(first: Any, path: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReader:
-    """One tool's logs: how to tell them, and how to read them."""
+    """One tool's logs: how to recognize them, and how to read them."""
 
     name: str
     fits: Callable[[Any], bool]  # the JSON of a whole file, or of its first line
-    records: Callable[[Path, Collection[str]], Iterable[Found]]  # with what tells rows apart
-    # As `records`, with only what these fields need; a reader that cannot be so brief has none.
+    records: Callable[[Path, Collection[str]], Iterable[Found]]  # also given the fields to group by
+    # As `records`, with only what these fields need; None if the reader cannot skip fields.
     some_fields: Callable[[Path, Collection[str]], Iterable[Found]] | None = None
     left_out: str = ""  # which records are, and what to do about it
     unfinished: Callable[[Path], bool] = lambda _: False  # a run that was stopped
@@ -64,7 +64,7 @@ def log_reader(
         fits: Whether a file is such a log, by its JSON if it is one document, or by that of its
             first line.
         read: The records in the file of that path, as dicts with the record's fields.
-        suffixes: Endings of file names, such as ".mylog", that are enough to tell.
+        suffixes: Endings of file names, such as ".mylog", that identify such logs by themselves.
     """
     fix = 'for example log_reader("deskbot", fits=is_log, read=read_log)'
     require_type("log_reader: name", name, str, expected="a text", fix=fix)
@@ -79,7 +79,7 @@ def log_reader(
 
 
 class Log(MadeLines):
-    """A log of a known format; rows are numbered as it gives records."""
+    """A log of a known format; its rows are the records in order."""
 
     def __init__(self, path: Path, of: LogReader) -> None:
         super().__init__(path)
@@ -163,7 +163,7 @@ class Log(MadeLines):
 
 
 def log_notices(sources: Iterable[Any]) -> Iterator[str]:
-    """Yield which sources are not plain records, and what of them was left out."""
+    """Yield which sources are logs of other tools, and what was left out of them."""
     sources = list(sources)
     yield from (source.notice for source in sources if getattr(source, "notice", None))
     inner = (getattr(source, "inner", source) for source in sources)  # of joined ones

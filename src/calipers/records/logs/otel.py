@@ -75,7 +75,7 @@ def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
 
 
 def record_of(spans: Sequence[Span]) -> Record:
-    """Return the record that spans tell of, all of one call."""
+    """Return the record of some spans, all of one trace."""
     return _Trace("", spans).make_record()
 
 
@@ -97,7 +97,7 @@ def _read_spans(path: Path) -> Iterator[Span]:
 
 
 class _Trace:
-    """The spans of one trace, and who is whose child."""
+    """The spans of one trace, as a tree."""
 
     def __init__(self, trace: str, spans: Sequence[Span]) -> None:
         self._id = trace
@@ -105,7 +105,7 @@ class _Trace:
         self._by_id = {span.id: span for span in spans}
 
     def make_record(self) -> Record:
-        # Where spans are each other's parents there is no root: the first is taken for it.
+        # If spans are each other's parents there is no root: the first one is used.
         roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
         root = roots[0]
         calls = self._find_calls()

@@ -150,7 +150,7 @@ def spread_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_target(target: str | None, *, correct: bool | None, judged: bool) -> dict[str, Any]:
-    """Return the target; as `expected` if a judge did not decide, so that no comparison does."""
+    """Return the target; as `expected` if the scorer left it open, so that texts do not decide."""
     return {"expected" if judged and correct is None else "target": target}
 
 
@@ -173,7 +173,7 @@ def sum_usage(by_model: Mapping[str, Mapping[str, float | None]]) -> dict[str, A
 
 
 def as_truth(value: Any) -> bool | None:
-    """Return what a score says about right and wrong; None if it is partial or something else."""
+    """Return whether a score means right or wrong; None if it is partial or something else."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

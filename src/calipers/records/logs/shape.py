@@ -1,7 +1,7 @@
-"""Logs whose rows are records under other names: a reader of these is a table of places.
+"""Logs whose rows are records under other names: their reader is a table of paths.
 
-A place is a path such as `summary.usage | usage`, of which the first that is there counts; a column
-may have the whole path for its name. `latency * 1000` multiplies. Cells may hold JSON as text.
+A place is a path, or alternatives such as `summary.usage | usage`, of which the first that exists
+counts; a column may be named by the whole path. `latency * 1000` multiplies. Cells may hold JSON.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WORD = 2  # letters of a text that says yes or no
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a tool's rows become records, and by which keys such a row is told."""
+    """How a tool's rows become records, and by which keys such a row is recognized."""
 
     name: str
     has: str  # keys that every row has: `a b | a c` if either will do
@@ -53,9 +53,9 @@ class Shape:
     score_columns: str = ""  # the pattern of columns that are scores; its group is the name
     rows: str = ""  # the key of the list in a document, where several lists could be it
     shared: Mapping[str, str] = field(default_factory=dict)  # places before that list, of all rows
-    more: Callable[[Row], Record] = lambda _: {}  # what no place tells
+    more: Callable[[Row], Record] = lambda _: {}  # fields that no place gives
     counts: Callable[[Row], bool] = lambda _: True  # whether a row is a record
-    left_out: str = ""  # what is said of rows that are not
+    left_out: str = ""  # the notice about rows that are not
     left_behind: tuple[str, ...] = ()  # columns that are too large to be kept
     in_folders: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ class Shape:
 
 
 def look(row: Any, places: str) -> Any:
-    """Return what is at the first of the places where something is; None where nothing is."""
+    """Return the value at the first of the places that has one, or None."""
     for place in places.split("|"):
         path, _, factor = place.strip().partition(" * ")
         value = _walk(row, path)

@@ -1,4 +1,4 @@
-"""What spans say in their attributes, by the conventions of OpenTelemetry and OpenInference."""
+"""The attributes of spans, by the conventions of OpenTelemetry and OpenInference."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def find_finish_reason(calls: Sequence[Span]) -> str | None:
 
 
 def keep_attributes(root: Span) -> dict[str, Any]:
-    """Return what a root says of its run in attributes of its own, and in its metadata."""
+    """Return the further attributes and the metadata of a root span."""
     own = {
         name: value
         for name, value in root.attributes.items()
@@ -122,7 +122,7 @@ def is_handoff(span: Span) -> bool:
 
 
 def is_workflow(span: Span) -> bool:
-    """Say whether a span tells nothing of an agent but its kind, as that around a whole run."""
+    """Say whether a span has nothing of an agent but its kind, as a workflow around agents has."""
     return span.parent is None and not span.attributes.keys() - {_KIND}
 
 
@@ -140,7 +140,7 @@ def name_agent(span: Span) -> str | None:
         return read_text(read_first_of(span, _AGENTS)) or span.name
     if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
         return read_text(read_first_of(span, _AGENTS)) or span.name
-    # LangChain tells every span which agent it is of: the agent's own has its name.
+    # LangChain puts the agent's name on every span; the agent's own span is named after it.
     named = as_mapping(parse_arguments(span.attributes.get("metadata"))).get("lc_agent_name")
     return span.name if named is not None and named == span.name else None
 
@@ -163,6 +163,6 @@ def _count(span: Span, names: Sequence[str]) -> float | None:
 
 
 def find_text(spans: Iterable[Span], names: Sequence[str], role: str) -> str | None:
-    """Return what a role said in the first of the spans that tells it."""
+    """Return what a role said, from the first of the spans that has it."""
     given = (read_first_of(span, names) for span in spans)
     return next(filter(None, (read_said(each, role) for each in given if each is not None)), None)

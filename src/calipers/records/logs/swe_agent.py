@@ -50,7 +50,7 @@ class _Conversation:
 
 
 class _Trajectory:
-    """What is kept of a run as its file is read."""
+    """What is collected of a run while its file is read."""
 
     def __init__(self) -> None:
         self._beside: dict[str, Any] = {}
@@ -60,7 +60,7 @@ class _Trajectory:
         self._actions: list[dict[str, Any]] = []
 
     def add(self, place: Place, value: Any) -> None:
-        """Take a step, a message, or something beside these."""
+        """Add a step, a message, or another value."""
         if place == _STEP and isinstance(value, dict):
             self._add_step(value)
         elif place in self._conversations and isinstance(value, dict):

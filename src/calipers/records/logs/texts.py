@@ -1,4 +1,4 @@
-"""What was asked and what was said, in the many shapes that tools write it down."""
+"""Questions and answers, in the many shapes that tools write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of tools in a conversation, in the shapes that tools write them down."""
+"""Tool calls in a conversation, in the shapes of different providers."""
 
 from __future__ import annotations
 

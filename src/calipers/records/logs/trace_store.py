@@ -1,4 +1,4 @@
-"""Spans put together by trace; those of a large log wait in files, not in memory."""
+"""Spans grouped by trace; those of a large log are kept in files, not in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Trace = tuple[str, list[Span]]
 
 
 class TraceStore:
-    """Takes spans in any order and gives them back by trace."""
+    """Collects spans in any order and returns them by trace."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []

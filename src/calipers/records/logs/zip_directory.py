@@ -1,6 +1,6 @@
-"""What a zip holds, by its central directory, at a third of the memory of Python's own reader.
+"""The central directory of a zip, in a third of the memory of Python's own reader.
 
-Where each member's entry stands is all that is kept; an entry is read when its member is.
+Only the offset of each entry is kept; an entry is read when its member is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Spark reads: its session, and sources whose rows stay with the cluster until asked for."""
+"""Spark: its session, and sources whose rows stay on the cluster until they are needed."""
 
 from calipers.support.errors import require_extra
 

@@ -1,4 +1,4 @@
-"""What Spark's long errors come to, and what to do about executors that lack something."""
+"""Spark's long errors in one line, and what to do about executors that lack a package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTALL = (
     "or send an environment along with --archives: docs/how-to/spark.md"
 )
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-_LACKING = {  # what the error says: what is the matter, and what to do
+_LACKING = {  # text of the error: what is wrong, and what to do
     r"No module named '([\w.]+)'": ("cannot import {}", _INSTALL),
     r"PACKAGE_NOT_INSTALLED\W+(\w+)": ("has no {}, or an old one", _INSTALL),
     r"Can't get attribute '(\w+)' on <module 'calipers": (
@@ -51,7 +51,7 @@ def explain_executors(error: Exception) -> UsageError | None:
 
 
 def find_last_line(error: Exception) -> str:
-    """Return the essence of a long message of Java's, within which our own errors are."""
+    """Return the line of a long Java message that matters; our own errors are inside it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("calipers.")]
     return (named or lines or [type(error).__name__])[-1][:300]

@@ -1,4 +1,4 @@
-"""Sources that Spark reads. Workers make chunks of the rows; who reads here gets them streamed."""
+"""Sources that Spark reads. Workers make chunks of the rows; on the driver they are streamed."""
 
 from __future__ import annotations
 

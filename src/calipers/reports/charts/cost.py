@@ -1,4 +1,4 @@
-"""What runs cost against how often they pass, or are right: a point per group, the Pareto front."""
+"""Cost of runs against pass rate or accuracy: a point per group, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FRONT = "Filled points, on the dashed line, are the Pareto front: nothing cheap
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """What is paid for: a metric, its name on the axis, and what a group does so often."""
+    """The metric that cost is drawn against: its name on the axis, and its verb in a sentence."""
 
     metric: str
     name: str

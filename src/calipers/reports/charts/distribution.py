@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 470, 62
 _MOST_PANELS = 10
-_LEAST, _MOST = 0.1, 1e9  # what lies beyond is drawn at the edge
+_LEAST, _MOST = 0.1, 1e9  # values beyond are drawn at the edge
 _TOKENS = {"total_tokens": "total_tokens_mean", "cot_tokens": "cot_tokens_mean"}
 
 

@@ -13,7 +13,7 @@ from calipers.support.quick_dataclasses import dataclass
 CHAR_WIDTH, LINE_HEIGHT = 5.6, 13.0  # of the labels' font, a little generously
 NEAR = 9.0  # from a point to its label
 
-_APART = 6.0  # two labels on a line, that they do not read as one
+_APART = 6.0  # least gap between two labels on a line
 
 _RINGS = (NEAR, 20.0, 34.0, 50.0, 70.0)
 _SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1), (0, -1), (0, 1))
@@ -53,7 +53,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text around its middle; to one that stands far off, a line should lead from its point."""
+    """A text around its centre; a line leads from its point to one that stands far off."""
 
     text: str
     x: float

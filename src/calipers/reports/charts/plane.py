@@ -1,4 +1,4 @@
-"""An axis laid out by ourselves: which numbers it spans, and at which pixel each lies."""
+"""An axis: the numbers it spans, and the pixel of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 _LOG_FROM = 20.0  # the largest number over the smallest
 _ROOM = 0.07  # of the span, free at both ends
-_SMALLEST = 1e-9  # that is shown on a logarithmic axis, which has no 0
+_SMALLEST = 1e-9  # the smallest value on a logarithmic axis, which has no 0
 _REACH = 0.8  # how many spans of the values an error bar may stretch the axis on each side
 
 

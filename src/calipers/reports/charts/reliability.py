@@ -1,4 +1,4 @@
-"""Reliability: how often answers are right against how sure they were said to be."""
+"""Reliability diagram: accuracy against stated confidence."""
 
 from __future__ import annotations
 

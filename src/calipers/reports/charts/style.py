@@ -13,7 +13,7 @@ __all__ = ["FAINT", "FONT", "GREY", "INK", "PALETTE", "PAPER", "finish_chart"]
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-_LINE_CHARS = 105  # of a subtitle, that it does not reach beyond a chart
+_LINE_CHARS = 105  # of a subtitle, so that it fits the width of a chart
 _TITLE = {
     "anchor": "start",
     "frame": "group",

@@ -1,4 +1,4 @@
-"""Where else a score goes: MLflow, Weights & Biases, OpenTelemetry, Every Eval Ever.
+"""Destinations of a score (`--to`): MLflow, Weights & Biases, OpenTelemetry, Every Eval Ever.
 
 A destination is named `NAME` or `NAME:WHERE`, such as `mlflow:sqlite:///mlflow.db`.
 """
@@ -16,7 +16,7 @@ from calipers.support.quick_dataclasses import dataclass
 if TYPE_CHECKING:
     from calipers.scores.results import Score
 
-_MODULES = {  # what it needs to be installed
+_MODULES = {  # that each destination needs
     "mlflow": ("mlflow",),
     "wandb": ("wandb",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter"),
@@ -79,7 +79,7 @@ def _send(score: Score, to: Destination) -> str:
         said: str = module.send(score, to.where)
     except UsageError:
         raise
-    except Exception as error:  # whatever a client raises, the score itself is safe
+    except Exception as error:  # clients raise anything; the score itself is computed
         raise UsageError(
             f"--to {to}: {type(error).__name__}: {error}",
             fix="the score itself is computed and printed; check the address and the credentials",

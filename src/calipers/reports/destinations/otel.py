@@ -49,7 +49,7 @@ def send(score: Score, where: str | None) -> str:
                 )
             )
             sent += 1
-    # The SDK would log each retry: what was not delivered is told once, in words.
+    # The SDK would log each retry; undelivered events are reported once instead.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
     provider.shutdown()
     if exporter.failed:

@@ -1,4 +1,4 @@
-"""The numbers of a group as trackers of experiments keep them: a flat list of names and values."""
+"""The numbers of a group as experiment trackers keep them: a flat list of names and values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def name_run(group: Group) -> str:
 
 
 def describe_score(score: Score) -> dict[str, Any]:
-    """Return what the numbers rest on: version, seed, inputs and settings."""
+    """Return the version, seed, inputs and settings behind the numbers."""
     from calipers.support.version import __version__  # noqa: PLC0415
 
     return {

@@ -1,4 +1,4 @@
-"""Metrics by family, those a person wants to see first at the top."""
+"""Metrics by family, the main ones first."""
 
 from __future__ import annotations
 

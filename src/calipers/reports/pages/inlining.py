@@ -16,7 +16,7 @@ def read_static(name: str) -> str:
 
 
 def make_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Return what a browser may do with the page: run these very texts, load and send nothing."""
+    """Return the content security policy: run exactly these texts, load and send nothing."""
     return "; ".join(
         (
             "default-src 'none'",

@@ -1,4 +1,4 @@
-"""Text from outside on a page: no control characters, and no more of it than is readable."""
+"""Untrusted text on a page: without control characters, and cut to a readable length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a picture go: columns by distance from the first node, folded into bands."""
+"""Layout of a picture's nodes: columns by distance from the first node, folded into bands."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is drawn: nodes and edges with their counts, tags above nodes, the nodes of the way."""
+    """What is drawn: nodes and edges with their counts, tags above nodes, the marked path."""
 
     title: str
     says: str
@@ -179,5 +179,5 @@ def shorten(text: str, room: int) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text from outside, as XML may contain it."""
+    """Return untrusted text, escaped for XML."""
     return escape(_NOT_XML.sub("\ufffd", text), {"'": "&apos;", '"': "&quot;"})

@@ -1,4 +1,4 @@
-"""What several runs of one test show, decided as a gate decides."""
+"""The verdict on several runs of one test, decided as a gate decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """Whether a test passes, and what is said about it."""
+    """Whether a test passes, and the message about it."""
 
     passed: bool
     line: str

@@ -1,4 +1,4 @@
-"""How each scenario of a run came out, and what to say of those that did not pass."""
+"""The outcome of each scenario of a run, and the messages for those that did not pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calipers.support.quick_dataclasses import dataclass
 Record = Mapping[str, Any]
 _MOST_SHOWN = 500  # characters of a text
 _METRICS = ("pass_rate", "accuracy")
-_SAY = ("passed", "correct")  # where nobody says whether a run passed: whether it is right
+_SAY = ("passed", "correct")  # `correct` where `passed` is unknown
 _UNDECIDED = "nothing decides whether it passed: no check, target, judge or `passed`"
 
 

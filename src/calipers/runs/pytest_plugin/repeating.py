@@ -76,7 +76,7 @@ def repeat_test(item: pytest.Item, nextitem: pytest.Item | None, asked: AskedRep
 
 
 def _forget_run(item: pytest.Item) -> None:
-    """Take away what the run before has left: its output, and the instance of its class."""
+    """Remove what the previous run has left: its output, and the instance of its class."""
     item._report_sections.clear()  # noqa: SLF001 (pytest keeps it for one run)
     if isinstance(item, pytest.Function) and item.cls is not None:
         for name in ("_instance", "_obj"):
@@ -84,7 +84,7 @@ def _forget_run(item: pytest.Item) -> None:
 
 
 def _is_broken(reports: Reports) -> bool:
-    """Say whether a run came to nothing that counts."""
+    """Say whether a run was skipped, or failed in setup or teardown."""
     return any(not report.passed for report in reports if report.when != "call") or any(
         _is_skipped(report) for report in reports
     )

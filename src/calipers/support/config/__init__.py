@@ -1,1 +1,1 @@
-"""Files that people write: read safely, checked strictly, every complaint with its line."""
+"""Configuration files: read safely, checked strictly, every error with its line."""

@@ -1,4 +1,4 @@
-"""A file that people write, as plain values that know their lines."""
+"""Configuration files as plain values, with the line of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 60  # characters of a name or a value in a message
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file holds, its name, and the line of each part of it, where that is known."""
+    """The content of a file, its name, and the line of each part, if known."""
 
     source: str
     value: Any
@@ -84,7 +84,7 @@ def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def shown(value: Any) -> str:
     """Return a value as messages show it: short, on one line, nested ones described in words."""
-    if isinstance(value, list | dict):  # written out, aliases can grow without end
+    if isinstance(value, list | dict):  # with aliases, the text could be endless
         return "a list" if isinstance(value, list) else "a mapping"
     text = "".join(each if each.isprintable() else "\ufffd" for each in str(value))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -40,7 +40,7 @@ def load_yaml(text: str) -> tuple[Any, Lines]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Stops before nesting or size can exhaust anything."""
+    """Refuses documents that are nested too deeply or too large."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -64,7 +64,7 @@ class StrictModel(BaseModel):
 
 
 def refuse(message: str, *, fix: str, at: tuple[Hashable, ...] = ()) -> NoReturn:
-    """Refuse a value from within a model; `at` leads from there to what is wrong."""
+    """Refuse a value from within a model; `at` is the path from the model to the value."""
     # The text is a template to pydantic: what users wrote goes in as a value.
     raise PydanticCustomError(_REFUSED, "{message}", {"message": message, "fix": fix, "at": at})
 

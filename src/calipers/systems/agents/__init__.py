@@ -1,1 +1,1 @@
-"""Agents of other libraries as systems: recognised by what they offer, and imported by nobody."""
+"""Agents of other libraries as systems: recognised by their methods, without importing them."""

@@ -16,13 +16,13 @@ _MESSAGES = "messages"
 
 
 def is_agent(found: Any) -> bool:
-    """Say whether something offers what compiled graphs do."""
+    """Say whether an object has the methods of a compiled graph."""
     offered = ("ainvoke", "get_graph", "get_state", "channels")
     return not isinstance(found, type) and all(hasattr(found, each) for each in offered)
 
 
 def is_not_compiled(found: Any) -> bool:
-    """Say whether something is a graph that cannot run yet."""
+    """Say whether an object is a graph that was not compiled."""
     return all(hasattr(found, each) for each in ("compile", "add_node", "add_edge"))
 
 
@@ -58,7 +58,7 @@ async def take_turn(graph: Any, call: Call, said: Sequence[Mapping[str, Any]]) -
 
 
 async def _run_graph(graph: Any, call: Call, fields: Mapping[str, Any]) -> AgentTurn:
-    """Run a graph of another state: it is given its fields, and has to give an answer."""
+    """Run a graph without messages: it gets the fields of its state, and has to set `answer`."""
     given = {name: call.record[name] for name in fields if name in call.record}
     result = await graph.ainvoke(given, _make_config(str(uuid4())))
     if not isinstance(result, Mapping) or result.get("answer") is None:

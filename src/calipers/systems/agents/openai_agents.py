@@ -19,7 +19,7 @@ _OUTPUTS = ("tool_call_output_item", "handoff_output_item")
 
 
 def is_agent(found: Any) -> bool:
-    """Say whether something offers what these agents do."""
+    """Say whether an object has the attributes of such an agent."""
     offered = ("instructions", "handoffs", "tools", "input_guardrails", "output_type")
     is_one = not isinstance(found, type) and all(hasattr(found, each) for each in offered)
     return is_one and _find_runner(found) is not None

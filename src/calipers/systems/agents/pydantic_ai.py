@@ -13,7 +13,7 @@ NAME = "a pydantic-ai Agent"
 
 
 def is_agent(found: Any) -> bool:
-    """Say whether something offers what these agents do."""
+    """Say whether an object has the methods of such an agent."""
     offered = ("run", "run_sync", "run_stream", "iter", "override")
     return not isinstance(found, type) and all(hasattr(found, each) for each in offered)
 
@@ -69,7 +69,7 @@ def _list_messages(message: Any) -> list[Message]:
 
 
 def _is_return(part: Any) -> bool:
-    """Say whether a tool came back, with a value or with a reason to try again."""
+    """Say whether a part is a tool's result: a value, or a request to retry."""
     is_retry = part.part_kind == "retry-prompt" and part.tool_name is not None
     return is_retry or part.part_kind == "tool-return"
 

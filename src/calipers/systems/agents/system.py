@@ -19,7 +19,7 @@ Said = Sequence[Mapping[str, Any]]
 
 
 class AgentKind(NamedTuple):
-    """A library's agents: what they are called, how one is told, and how it takes a turn."""
+    """A library's agents: their name, how one is recognized, and how it takes a turn."""
 
     name: str
     is_agent: Callable[[Any], bool]
@@ -90,7 +90,7 @@ def _open_messages(call: Call) -> Said:
 
 
 def _classify_fault(error: BaseException) -> Fault:
-    """Return what an agent raised; what its provider says of the status decides what it is."""
+    """Return the fault for an exception of an agent, by the provider's status if there is one."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:  # noqa: PLR2004 (an error of HTTP)
         said = getattr(error, "body", None) or str(error)

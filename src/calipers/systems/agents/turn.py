@@ -1,4 +1,4 @@
-"""What one turn of an agent came to, in the words of a record."""
+"""One turn of an agent, as fields of a record."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models asked by the batch: a provider answers within a day, at half its price."""
+"""Batch APIs of providers: replies within a day, at half the price."""

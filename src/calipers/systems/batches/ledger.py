@@ -23,9 +23,9 @@ NAME = ".batches.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Calls on their way to the provider; what it made of them is not known."""
+    """Calls that were sent to the provider, whose batch is not known yet."""
 
-    mark: str  # by which their batch is told from others
+    mark: str  # identifies their batch
     at: float  # seconds since 1970
     calls: tuple[str, ...]
 

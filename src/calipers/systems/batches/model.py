@@ -1,4 +1,4 @@
-"""A model that is asked by the batch: calls gather, go out together, and wait for their replies."""
+"""A model called through a batch API: calls are collected, sent together, and wait for replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calipers.systems.wire import as_json
 
 MOST = 10_000  # calls of a batch; providers take 50,000 and more
 _QUIET = 0.3  # seconds without a further call after which a batch goes out
-_FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 1.0, 60.0, 1.5  # seconds between two looks at a batch
+_FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 1.0, 60.0, 1.5  # seconds between two polls of a batch
 _IDENTITY = ("id", "model", "tier", "run")
 
 Outcome = Reply | Fault
@@ -198,7 +198,7 @@ class BatchModel:
 
 
 async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until it is so, looking ever less often; a fault that may pass is waited for too."""
+    """Wait until a condition holds, polling ever less often; temporary faults are waited out."""
     wait = _FIRST_WAIT
     while True:
         try:

@@ -15,6 +15,6 @@ _FILES = (
 
 @cache
 def load_kinds() -> dict[str, type[ReplyTest]]:
-    """Return what a check may test; a plug-in adds its own under a key of its own."""
+    """Return every built-in kind of check by its key."""
     modules = (import_module(f"{__name__}.{file}") for file in _FILES)
     return {kind.key: kind for module in modules for kind in module.KINDS}

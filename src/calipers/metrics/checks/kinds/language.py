@@ -1,9 +1,9 @@
 """A check of the language of a reply: by its script, then by frequent words and letters.
 
-A script that one language of the list has decides at once. Among the languages of the Latin and the
-Cyrillic script, each frequent word counts by how few languages share it, and so do letters that
-few languages have. Code blocks and addresses are left out. Without a clear winner it cannot be
-said: a reply of one number has no language.
+A script that only one of the languages uses decides at once. Among languages of the Latin and the
+Cyrillic script, frequent words and rare letters count, the more the fewer languages share them.
+Code blocks and addresses are left out. Without a clear winner the language is unknown: a reply of
+one number has none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from calipers.support.errors import nearest
 from calipers.support.quick_dataclasses import dataclass
 
 CODES = tuple(sorted({*WORDS, *(code for codes in SCRIPTS.values() for code in codes)}))
-_MOST = 4000  # characters that are looked at
+_MOST = 4000  # characters that are read
 _NO_LANGUAGE = re.compile(r"```.*?(?:```|\Z)|`[^`]*`|https?://\S+|\S+@\S+", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_LETTER = 0.5  # what a letter counts that few languages have
-_CLEAR = 1.05  # how many times the second best the best must be
-_DENSE = frozenset(("han", "kana", "hangul"))  # a sign says as much as several letters
+_LETTER = 0.5  # the weight of a letter that few languages have
+_CLEAR = 1.05  # least ratio of the best score to the second best
+_DENSE = frozenset(("han", "kana", "hangul"))  # one sign counts as several letters
 _PER_DENSE = 3
 _MOSTLY = 0.5  # share of the letters that a script must have
 

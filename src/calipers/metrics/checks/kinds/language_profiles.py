@@ -1,4 +1,4 @@
-"""What languages are told by: the script, frequent words, and letters that few of them have."""
+"""Profiles of languages: the script, frequent words, and letters that few of them have."""
 
 from __future__ import annotations
 

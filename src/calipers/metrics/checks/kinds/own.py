@@ -45,7 +45,7 @@ class Python(ReplyTest):
 
     reference: str
     folder: str
-    columns: tuple[str, ...] = ()  # fields of the data's own, once they are known
+    columns: tuple[str, ...] = ()  # further fields of the data, once they are known
 
     @classmethod
     def read(cls, value: Any, base: Path) -> Self:
@@ -74,7 +74,7 @@ class Python(ReplyTest):
 
     def hold(self, replies: Replies) -> pl.Series:
         if replies.get_column("trace").dtype == pl.Struct:
-            raise BadValue("a trace that must be read as text")  # the fast way leaves parts out
+            raise BadValue("a trace that must be read as text")  # the fast reader leaves parts out
         function = _load(self.reference, self.folder)
         held = [_call(function, row) for row in replies.frame.iter_rows(named=True)]
         return pl.Series(held, dtype=pl.Boolean)

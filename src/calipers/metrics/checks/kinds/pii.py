@@ -1,6 +1,6 @@
-"""A check of data that tells who somebody is: patterns first, then check digits and ranges.
+"""A check for personal data: patterns first, then check digits and ranges.
 
-Found are what these patterns say and nothing else: no names, no street addresses, no birthdays.
+Only what has such a pattern is found: no names, no street addresses, no birthdays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from calipers.support.quick_dataclasses import dataclass
 _NOT_DIGITS = re.compile(r"\D")
 _PHONE_DIGITS = range(8, 16)
 _CARD_DIGITS = range(13, 20)
-_MOST = 50  # candidates of a reply that are looked at
+_MOST = 50  # candidates of a reply that are checked
 
 # How long an IBAN is, by country, as the registry of SWIFT has it.
 _IBAN = (

@@ -1,4 +1,4 @@
-"""Checks of what a reply says word by word."""
+"""Checks of the exact text of a reply."""
 
 from __future__ import annotations
 

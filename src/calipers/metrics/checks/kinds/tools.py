@@ -34,7 +34,7 @@ def _read_calls(replies: Replies, *, with_args: bool = False) -> Iterator[Calls 
     traces = replies.get_column("trace")
     if traces.dtype == pl.Struct:
         if with_args:
-            raise BadValue("a trace that must be read as text")  # the fast way leaves args out
+            raise BadValue("a trace that must be read as text")  # the fast reader leaves args out
         for trace in traces:
             yield None if trace is None else trace["tool_calls"]
         return

@@ -1,4 +1,4 @@
-"""What tokens cost: by a file of the user's, else by the list of the genai-prices package."""
+"""Prices of tokens: from the user's file, or else from the list of the genai-prices package."""
 
 from calipers.metrics.cost.prices.costs import USED, price_calls
 from calipers.metrics.cost.prices.listed import PriceList, has_price_list, open_price_list

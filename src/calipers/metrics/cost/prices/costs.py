@@ -1,4 +1,4 @@
-"""Costs of many calls at once, each by the first of: its record, the user's file, the list.
+"""Costs of many calls at once, each from its record, else the user's prices, else the price list.
 
 A cost is additive: the tokens of prompt, completion, cache reads and cache writes, each at its own
 price (DEFINITIONS, T).

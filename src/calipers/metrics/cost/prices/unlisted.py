@@ -25,7 +25,7 @@ def is_unlisted(model: str) -> bool:
 
 
 def remember_unlisted(model: str) -> None:
-    """Keep in mind that the list does not have a model."""
+    """Remember that the list does not have a model."""
     place, of = _locate(), _find_version()
     known = _read(place, of)
     if model in known or len(known) >= _MOST or len(model) > _LONGEST:

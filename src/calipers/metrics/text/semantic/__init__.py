@@ -1,4 +1,4 @@
-"""BERTScore: how far each token of one text finds its like in the other (Zhang et al., 2020).
+"""BERTScore: how well the tokens of one text match those of the other (Zhang et al., 2020).
 
 Tokens are vectors of a language model's last layer. Precision is the mean, over the answer's
 tokens, of the highest cosine with a token of the reference; recall is the same the other way round.

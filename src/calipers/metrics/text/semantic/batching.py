@@ -1,4 +1,4 @@
-"""Batches of things of a size: by what they take together, not by their number."""
+"""Batches of items of different sizes, bounded by their total size and not by their number."""
 
 from __future__ import annotations
 

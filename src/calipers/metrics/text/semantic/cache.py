@@ -18,7 +18,7 @@ from numpy.lib.format import read_array
 
 from calipers.support.cache import DiskCache
 
-VERSION = 1  # of the way to the numbers; another one makes another folder
+VERSION = 1  # of the computation: another version has another folder
 
 _KEY_BYTES, _NAME_BYTES = 16, 16
 _ROW = np.dtype([("key", f"V{_KEY_BYTES}"), ("precision", "<f4"), ("recall", "<f4"), ("cut", "?")])
@@ -68,7 +68,7 @@ class ScoreCache:
         return {pair: self._scores[key] for pair, key in asked.items() if key in self._scores}
 
     def add(self, scores: Mapping[Pair, Match]) -> None:
-        """Keep these too; a full disk costs the saving, not the score."""
+        """Store further scores; on a full disk they are just not cached."""
         new = {_hash_pair(pair): match for pair, match in scores.items()}
         self._scores |= new
         self._write(new)

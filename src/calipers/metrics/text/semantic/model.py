@@ -16,7 +16,7 @@ from calipers.metrics.text.semantic.finding import find_model
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
-_UNLIMITED = 100_000  # tokenizers that know no limit name a number beyond all reason
+_UNLIMITED = 100_000  # tokenizers without a limit give a huge number
 _LIMIT_OTHERWISE = 512
 _CHARACTERS_AT_ONCE = 1 << 20
 _LONGEST_REASON = 200

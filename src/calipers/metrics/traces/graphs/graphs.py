@@ -1,8 +1,8 @@
 """Many small directed graphs at once, side by side in arrays.
 
-A loop over graphs spends its time on the way in and out of each. Here all graphs of a batch take
-every step together: a level of a breadth-first search is a few operations on arrays, and the 64
-bits of a word are 64 searches. Only betweenness is left to rustworkx, graph by graph.
+A loop over small graphs spends its time on overhead. Here all graphs of a batch take every step
+together: a level of a breadth-first search is a few operations on arrays, and the 64 bits of a word
+are 64 searches. Only betweenness is left to rustworkx, graph by graph.
 
 The numbers are those of networkx on a DiGraph.
 """

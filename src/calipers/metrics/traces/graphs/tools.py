@@ -1,4 +1,4 @@
-"""Which tool a call should have chosen, by a file of contexts and tools; the share of hits."""
+"""The share of calls that chose the optimal tool, which a file names for each context."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OptimalTools:
         tools = pl.Series([self.by_context.get(ANY_CONTEXT)], dtype=pl.String)
         tools = tools.new_from_index(0, len(contexts))
         keys = sorted(self.by_context.keys() - {ANY_CONTEXT}, reverse=True)
-        for key in sorted(keys, key=len):  # a later one takes over
+        for key in sorted(keys, key=len):  # longer keys override shorter ones
             contained = contexts.str.contains(key, literal=True)
             tools = tools.set(contained, self.by_context[key])
         exact = contexts.replace_strict(self.by_context, default=None, return_dtype=pl.String)
