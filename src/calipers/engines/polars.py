@@ -159,11 +159,20 @@ def _sum_first_pass(
     tallies = _start_tallies(counts)
     repeated = 0
     are_single = store.are_tasks_single
+    without_repeated: dict[Aggregate, list[pl.DataFrame]] = {}  # the same for every part
 
     def tables_of(part: pl.DataFrame) -> list[pl.DataFrame]:
         tasks = TaskCounts(part, are_single=are_single)
+
+        def sum_part(aggregate: Aggregate) -> list[pl.DataFrame]:
+            if tasks.have_any(aggregate):
+                return _sum_part(tasks, aggregate, plan=plan)
+            if aggregate not in without_repeated:
+                without_repeated[aggregate] = _sum_part(tasks, aggregate, plan=plan)
+            return without_repeated[aggregate]
+
         with ThreadPoolExecutor(2) as pool:
-            found = pool.map(partial(_sum_part, tasks, plan=plan), aggregates)
+            found = pool.map(sum_part, aggregates)
             rows = pl.DataFrame({_REPEATED: [tasks.repeated.height]})
             return [rows, *chain.from_iterable(found), *_count_part(part, counts)]
 
