@@ -62,11 +62,6 @@ def name_presence(name: str) -> str:
     return f"_has_{name_column(name)}"
 
 
-def name_coarse(feature: Feature) -> str:
-    """Return the column with the upper half of a number's sort key."""
-    return f"_coarse_{feature.name}"
-
-
 @dataclass(frozen=True)
 class Plan:
     """What to measure, by what, and how."""
@@ -274,7 +269,7 @@ class Plan:
                     pl.col(name).alias(name_kept(name))
                     for name in dict.fromkeys((*self.by, *self.kept))
                 ),
-                *(_key_text(name, records).alias(name_key(name)) for name in self.regrouped_by),
+                *(_write_key(name, records).alias(name_key(name)) for name in self.regrouped_by),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -407,7 +402,7 @@ def _write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
     return pl.lit(texts.gather(numbers))
 
 
-def _key_text(name: str, records: pl.DataFrame) -> pl.Expr:
+def _write_key(name: str, records: pl.DataFrame) -> pl.Expr:
     """Return the text of a group by one field, null where there is none."""
     if records[name].null_count() == records.height:
         return pl.lit(None, pl.String)
@@ -448,10 +443,3 @@ def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
         depth[feature] = 1 + max(inputs, default=0)
     for level in range(1, max(depth.values(), default=0) + 1):
         yield [feature for feature in features if depth[feature] == level]
-
-
-def sort_key(feature: Feature) -> pl.Expr:
-    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
-    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
-    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
-    return (key // 2**32).alias(name_coarse(feature))

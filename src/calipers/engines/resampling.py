@@ -167,7 +167,7 @@ class WeightedValues:
             elif each.keys and TASK not in each.keys:
                 self._parts.append(_make_keyed(used, each))
             elif each.keys:
-                self._parts += (_of_tasks(used, each, values, clusters) for values in each.tasks)
+                self._parts += (_sum_tasks(used, each, values, clusters) for values in each.tasks)
 
     def __call__(self, weighted: Floats) -> dict[str, Floats]:
         """Return each metric's value in each resample; NaN without one."""
@@ -244,7 +244,7 @@ def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate) -> _Keyed:
     return _Keyed(aggregate, keys, at, clusters, cells)
 
 
-def _of_tasks(
+def _sum_tasks(
     rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
 ) -> _Linear:
     table = _collect_sorted(sum_keys(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
@@ -347,7 +347,7 @@ def _measure_influences(
     }
     for aggregate in plan.aggregates:
         for values in aggregate.tasks:
-            linear = _of_tasks(rows.filter(~pl.col(FAILED)), aggregate, values, sums.height)
+            linear = _sum_tasks(rows.filter(~pl.col(FAILED)), aggregate, values, sums.height)
             tasks = linear.per_cluster[:, 0]
             for column, name in enumerate(values.values, start=2):
                 own = linear.per_cluster[:, column]
