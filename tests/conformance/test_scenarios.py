@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.engines.plan import Plan
-from calipers.engines.resampling import CODE, WeightedValues, add_codes
+from calipers.engines.weighted_values import CODE, WeightedValues, add_codes
 from calipers.metrics import catalogue, metrics_of
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.settings import Settings

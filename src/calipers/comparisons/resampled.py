@@ -20,7 +20,7 @@ from calipers.comparisons.sides import (
     list_clusters,
     make_null,
 )
-from calipers.engines.resampling import CODE, WeightedValues
+from calipers.engines.weighted_values import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options

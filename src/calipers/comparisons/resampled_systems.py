@@ -20,7 +20,7 @@ from calipers.comparisons.resampled import (
 )
 from calipers.comparisons.sides import Floats, count_resamples
 from calipers.comparisons.task_matrix import CommonTasks, find_common
-from calipers.engines.resampling import CODE, WeightedValues
+from calipers.engines.weighted_values import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.scores.options import Options

@@ -5,8 +5,9 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
+from calipers.engines.steps import collect_sorted
 from calipers.engines.totals import sum_keys
-from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Frame
+from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate
 
 
 def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
@@ -26,18 +27,6 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     types = sums.collect_schema()
     are_whole = all(types[name].is_integer() for name in aggregate.totals)
     return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)
-
-
-def collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
-    """Return the table in the order of its keys, so that sums over it are reproducible.
-
-    It is sorted once it is there: before that, Polars would sum its groups in no order at all.
-    """
-    native: pl.LazyFrame = frame.to_native()
-    columns = native.collect_schema()
-    first = TASK if TASK in columns else GROUP  # a task is of one group
-    order = [name for name in (first, *keys) if name in columns]
-    return native.collect(engine="in-memory").sort(order)
 
 
 def _is_constant(values: pl.Series) -> bool:

@@ -69,7 +69,7 @@ def declare_task_sums(plan: Plan, *, in_full: bool) -> TaskSums:
     """Return what is added up of each task's runs under a plan; in full for a row of each."""
     answered = answer_key in plan.features and correct in plan.features
     return TaskSums(
-        totals=_aggregate(plan.features, in_full=in_full),
+        totals=_declare_totals(plan.features, in_full=in_full),
         judged=tuple(each for each in _JUDGED if each in plan.features),
         answers=ANSWERS if answered else None,
     )
@@ -88,7 +88,7 @@ def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     )
 
 
-def _aggregate(features: Collection[Feature], *, in_full: bool) -> Aggregate:
+def _declare_totals(features: Collection[Feature], *, in_full: bool) -> Aggregate:
     totals = {ID: nw.col(ID).any_value()}  # it is the same in all
     for feature in _JUDGED:
         totals |= declare_sums(feature).totals if feature in features else {}
@@ -205,13 +205,13 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
     if passed.name in present:
         some = pl.col(_count(passed)) > 0
         yield pl.when(some).then(pl.col(_sum(passed)).cast(pl.Int64)).alias("passes")
-        yield _mean(passed).alias("pass_rate")
+        yield _average(passed).alias("pass_rate")
     if correct.name in present:
-        yield _mean(correct).alias("accuracy")
+        yield _average(correct).alias("accuracy")
     yield from _measure_agreement(present)
     for feature in _AVERAGED:
         if feature.name in present:
-            yield _mean(feature).alias(feature.name)
+            yield _average(feature).alias(feature.name)
             if feature is cost_usd:
                 yield pl.col("cost_usd__min").alias("cost_usd_min")
                 yield pl.col("cost_usd__max").alias("cost_usd_max")
@@ -235,7 +235,7 @@ def _find_present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
     return {name for name, count in found.items() if count}
 
 
-def _mean(feature: Feature) -> pl.Expr:
+def _average(feature: Feature) -> pl.Expr:
     count = pl.col(_count(feature))
     return pl.when(count > 0).then(pl.col(_sum(feature)) / count)
 

@@ -63,11 +63,6 @@ def name_presence(name: str) -> str:
     return f"_has_{name_column(name)}"
 
 
-def name_coarse(feature: Feature) -> str:
-    """Return the column with the upper half of a number's sort key."""
-    return f"_coarse_{feature.name}"
-
-
 @dataclass(frozen=True)
 class Plan:
     """What to measure, by what, and how."""
@@ -454,10 +449,3 @@ def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
         depth[feature] = 1 + max(inputs, default=0)
     for level in range(1, max(depth.values(), default=0) + 1):
         yield [feature for feature in features if depth[feature] == level]
-
-
-def sort_key(feature: Feature) -> pl.Expr:
-    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
-    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
-    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
-    return (key // 2**32).alias(name_coarse(feature))

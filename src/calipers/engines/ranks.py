@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import name_coarse
 from calipers.metrics.declare.declaration import GROUP, Feature, Frame
 
 KEY, BUCKET, COUNT = "_key", "_bucket", "_n"
@@ -32,6 +31,18 @@ JoinSmall = Callable[[Frame, pl.DataFrame], Frame]
 
 Position = tuple[str, str, int]
 """A place, from 1, among the values of a group: asked for by group and name."""
+
+
+def sort_key(feature: Feature) -> pl.Expr:
+    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
+    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
+    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
+    return (key // 2**32).alias(_name_coarse(feature))
+
+
+def _name_coarse(feature: Feature) -> str:
+    """Return the column with the upper half of a number's sort key."""
+    return f"_coarse_{feature.name}"
 
 
 class CountedRanks:
@@ -77,7 +88,7 @@ class _Search:
         schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
         self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
         self._value = nw.col(feature.name)
-        key = nw.col(name_coarse(feature))
+        key = nw.col(_name_coarse(feature))
         self._steps = [key // _DIGIT, key, self._value]  # those ahead
         self._before: nw.Expr | None = None
         self._skip_to_values(rows)

@@ -43,7 +43,7 @@ def split_finished(
     These are the tasks of the last table; where too many rows had to wait for them, none does.
     """
     *before, last = tables
-    tasks = last[task].drop_nulls().unique()
+    tasks = last[task].drop_nulls()
     going_on = [table[task].is_in(tasks.implode()).fill_null(value=False) for table in before]
     waiting = sum(int(each.sum()) for each in going_on)
     if not before or waiting > sum(table.height for table in before) // 2:

@@ -50,6 +50,10 @@ class TaskCounts:
             return self.part
         return self.repeated_calls if IDENTITY in aggregate.keys else self.repeated
 
+    def have_any(self, aggregate: Aggregate) -> bool:
+        """Say whether any row may count: none does where only repeated tasks do, and none is."""
+        return TASK not in aggregate.keys or aggregate.every_task or self.repeated.height > 0
+
 
 def has_repeated(numbers: pl.Series) -> bool:
     """Say whether any number is there twice."""

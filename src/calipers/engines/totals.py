@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
-from calipers.metrics.cost.tiers import TIER
-from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
-    RUNS,
     TASK,
     Aggregate,
-    Feature,
     Frame,
-    Rank,
-    Step,
-    TaskValues,
     name_kept_total,
 )
-from calipers.metrics.declare.description import list_positions
-from calipers.metrics.declare.intervals import SIZES, name_size_total, read_spread
-from calipers.statistics.intervals import effective_size, quantile_ranks
 
 RECORDS = "records"
 ERRORS = "errors"
@@ -211,148 +198,3 @@ def sum_tables(tables: Iterable[pl.DataFrame], keys: Sequence[str]) -> pl.DataFr
     for table in tables:
         sums.add(table)
     return sums.table
-
-
-def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
-    """Return tasks of equal totals counted, so that what follows is computed once.
-
-    For tasks that are clusters of their own, and totals per task alone.
-    """
-    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
-
-
-def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    """Return the same of rows that are tasks of their own: those of equal values are one task."""
-    values = [GROUP, *(feature.name for feature in aggregate.features)]
-    counted = rows.lazy().group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
-    alike = counted.collect(engine="streaming").sort(values)  # counts are the same in any order
-    alike = alike.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(TASK))
-    totals: pl.LazyFrame = sum_keys(nw.from_native(alike.lazy()), aggregate).to_native()
-    joined = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)
-    return joined.group_by(GROUP, *aggregate.totals).agg(pl.col(_ALIKE).sum()).collect()
-
-
-def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:
-    """Say whether `count_alike` may replace its tasks."""
-    return plan.cluster is None and aggregate.keys == (TASK,)
-
-
-def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
-    """Return the steps from a row per task to one per cluster, and on to totals per group.
-
-    Where the tasks carry no cluster, each is one of its own.
-    """
-    names = values.values
-
-    def sum_clusters(tasks: Frame) -> Frame:
-        columns = tasks.collect_schema().names()
-        tasks = tasks.with_columns(nw.lit(1.0).alias(_TASKS), nw.col(*names).cast(nw.Float64))
-        if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
-            return tasks.group_by(GROUP, CLUSTER).agg(nw.col(RUNS, _TASKS, *names).sum())
-        counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
-        return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
-
-    def sum_groups(clusters: Frame) -> Frame:
-        is_counted = _ALIKE in clusters.collect_schema().names()
-        return sum_by_group(clusters, partial(_express_task_totals, values, is_counted=is_counted))
-
-    return sum_clusters, sum_groups
-
-
-def _express_task_totals(values: TaskValues, library: Any, *, is_counted: bool) -> dict[str, Any]:
-    """Return what tasks or clusters of these add to the totals of their group."""
-    size, alike = library.col(_TASKS), library.col(_ALIKE) if is_counted else library.lit(1)
-    totals = {
-        f"{values.name}__rows": library.col(RUNS),
-        f"{values.name}__tasks": size,
-        **{name_size_total(values.name, power): size**power for power in SIZES},
-        f"{values.name}__clusters": library.lit(1),
-    }
-    for name in values.values:
-        value = library.col(name)
-        totals[f"{name}__sum"] = value
-        totals[f"{name}__squares"] = value * value
-        totals[f"{name}__cross"] = value * size
-    return {name: each * alike for name, each in totals.items()}
-
-
-def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
-    """Add the spread of task clusters around the mean of each value over the tasks."""
-    for values in (each for aggregate in plan.aggregates for each in aggregate.tasks):
-        for totals in groups.values():
-            tasks = totals.get(f"{values.name}__tasks", 0)
-            for name in values.values if tasks else ():
-                mean = totals[f"{name}__sum"] / tasks
-                squares = (
-                    totals[f"{name}__squares"]
-                    - 2 * mean * totals[f"{name}__cross"]
-                    + mean * mean * totals[name_size_total(values.name, 2)]
-                )
-                rounding = 1e-14 * totals[f"{name}__squares"]
-                totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
-                totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
-                totals[f"{name}__size"] = tasks
-                for power in SIZES:
-                    totals[name_size_total(name, power)] = totals[
-                        name_size_total(values.name, power)
-                    ]
-
-
-def locate_ranks(groups: GroupTotals, rank: Rank, confidence: float) -> list[tuple[str, str, int]]:
-    """Return each group's position of the rank, and of its bounds if rows are independent."""
-    found: list[tuple[str, str, int]] = []
-    for group, count in count_values(groups, rank.feature).items():
-        found.append((group, rank.value_name, rank.locate(count)))
-        found += _locate_bounds(group, rank, count, float(count), confidence)
-    return found
-
-
-def locate_clustered_ranks(
-    groups: GroupTotals, rank: Rank, confidence: float
-) -> list[tuple[str, str, int]]:
-    """Return the positions of the bounds in groups whose rows come in clusters."""
-    found: list[tuple[str, str, int]] = []
-    for group, count in count_values(groups, rank.feature).items():
-        spread, clusters = read_spread(rank.influence.name, groups[group])
-        if clusters.count < count:
-            for name in (rank.low_name, rank.high_name):
-                groups[group].pop(name, None)
-            size = effective_size(rank.percent / 100, count, spread, clusters)
-            found += _locate_bounds(group, rank, count, size, confidence)
-    return found
-
-
-def adjust_confidence(groups: Collection[str], confidence: float) -> float:
-    """Return the confidence of each interval for all tiers of a family to be covered at once.
-
-    Bonferroni's: the families are the groups that differ in nothing but their tier.
-    """
-    others = (
-        json.dumps({name: value for name, value in json.loads(text).items() if name != TIER})
-        for text in groups
-    )
-    largest = max(Counter(others).values(), default=1)
-    return 1 - (1 - confidence) / largest
-
-
-def _locate_bounds(
-    group: str, rank: Rank, count: int, size: float, confidence: float
-) -> list[tuple[str, str, int]]:
-    low, high = quantile_ranks(rank.percent / 100, count, size, confidence)
-    found = ((rank.low_name, low), (rank.high_name, high))
-    return [(group, name, position) for name, position in found if position is not None]
-
-
-def locate_described(groups: GroupTotals, feature: Feature) -> list[tuple[str, str, int]]:
-    """Return where in each group the statistics of a feature are among its sorted values."""
-    return [
-        (group, name, position)
-        for group, count in count_values(groups, feature).items()
-        for name, position in list_positions(feature.name, count).items()
-    ]
-
-
-def count_values(groups: GroupTotals, feature: Feature) -> dict[str, int]:
-    """Return how many values of a feature each group has, if any."""
-    counts = {group: int(totals.get(f"{feature.name}__n", 0)) for group, totals in groups.items()}
-    return {group: count for group, count in counts.items() if count}

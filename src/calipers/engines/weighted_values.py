@@ -1,0 +1,278 @@
+"""Every metric under weights, for the bootstrap and paired comparisons of any metric.
+
+The totals of a group are sums over its clusters, so a weighted group is a matrix product away, and
+the declared steps and formulas turn weighted totals into values, a resample in the place of a
+group. Only ranks are looked up in sorted rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import cast
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calipers.engines.plan import FAILED
+from calipers.engines.totals import merge_plain, sum_keys
+from calipers.metrics import Metric
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Feature,
+    Frame,
+    Rank,
+    TaskValues,
+    Totals,
+)
+from calipers.statistics.bootstrap import Seed, count_blocks, draw_block
+from calipers.support.quick_dataclasses import dataclass
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Columns = Mapping[str, Floats]
+
+CODE = "_code"  # a row's cluster, from 0
+_KEYED_CELLS = 1 << 21
+_RANKED_CELLS = 1 << 22
+_BAND = 8  # standard errors around a rank: no resample has it outside
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Totals that are sums over clusters."""
+
+    names: Sequence[str]
+    per_cluster: Floats
+
+    def __call__(self, weighted: Floats) -> Columns:
+        """Return the totals in each resample."""
+        sums = weighted @ self.per_cluster
+        return {name: sums[:, column] for column, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """Totals per key, and what the aggregate makes of them."""
+
+    aggregate: Aggregate
+    keys: pl.DataFrame
+    at: Ints  # of each cell: the number of its key
+    clusters: Ints
+    cells: Sequence[Floats]  # for each total
+
+    def __call__(self, weighted: Floats) -> Columns:
+        at_once = max(1, _KEYED_CELLS // max(1, self.keys.height))
+        pieces = [
+            self._evaluate_some(weighted[start : start + at_once])
+            for start in range(0, len(weighted), at_once)
+        ]
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _evaluate_some(self, weighted: Floats) -> Columns:
+        rows = len(weighted)
+        totals = [self._weigh(cells, weighted) for cells in self.cells]
+        present = totals[0] > 0  # the first total counts the rows
+        number, key = np.divmod(np.flatnonzero(present), self.keys.height)
+        columns = (each[present] for each in totals)
+        frame = self.keys[key].with_columns(
+            pl.Series(GROUP, number),
+            **dict(zip(self.aggregate.totals, map(pl.Series, columns), strict=True)),
+        )
+        every = pl.DataFrame({GROUP: np.arange(rows)})
+        finished_columns: dict[str, Floats] = {}
+        for step in self.aggregate.finish:
+            finished = collect_in_order(step(nw.from_native(frame.lazy())))
+            table = every.join(finished, on=GROUP, how="left", maintain_order="left")
+            finished_columns |= {
+                name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
+                for name in table.columns
+                if name != GROUP
+            }
+        return finished_columns
+
+    def _weigh(self, cells: Floats, weighted: Floats) -> Floats:
+        """Return the total of each key in each resample, one resample after the other."""
+        height = self.keys.height
+        found = [np.bincount(self.at, cells * each[self.clusters], height) for each in weighted]
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A rank among weighted values, the largest first."""
+
+    rank: Rank
+    values: Floats
+    codes: NDArray[np.int64]
+    band: slice  # of the values: where the rank lies in nearly all resamples
+
+    def __call__(self, weighted: Floats) -> Columns:
+        totals = self._count(weighted, slice(None))
+        above = totals + np.floor_divide(-self.rank.percent * totals, 100)  # n − ⌈percent·n/100⌉
+        found = self._find_beyond(weighted, above, self.band)
+        missing = np.isnan(found) & (totals > 0)
+        if missing.any():
+            everywhere = slice(0, len(self.values))
+            found[missing] = self._find_beyond(weighted[missing], above[missing], everywhere)
+        return {self.rank.value_name: found, self.rank.count_name: totals}
+
+    def _count(self, weighted: Floats, some: slice) -> Floats:
+        """Return how many of some values there are in each resample."""
+        per_cluster = np.bincount(self.codes[some], minlength=weighted.shape[1])
+        return weighted @ per_cluster.astype(np.float64)
+
+    def _find_beyond(self, weighted: Floats, above: Floats, band: slice) -> Floats:
+        """Return the first value, from the largest, that more than `above` values reach.
+
+        NaN where values before the band reach that far, or those within it do not.
+        """
+        found = np.full(len(weighted), np.nan)
+        size = band.stop - band.start
+        left = above - self._count(weighted, slice(0, band.start))
+        at_once = max(1, _RANKED_CELLS // max(1, size))  # rows may be many more than clusters
+        for start in range(0, len(weighted) if size else 0, at_once):
+            some = slice(start, start + at_once)
+            beyond = np.cumsum(weighted[some].T[self.codes[band]], axis=0) > left[some]
+            reached = self.values[band][beyond.argmax(axis=0)]
+            found[some] = np.where(beyond.any(axis=0) & (left[some] >= 0), reached, np.nan)
+        return found
+
+
+class WeightedValues:
+    """Some metrics of one group under weights of its clusters."""
+
+    def __init__(self, rows: pl.DataFrame, metrics: Sequence[Metric], clusters: int) -> None:
+        """Take rows of the compact table, each with the `CODE` of its cluster."""
+        self.metrics = metrics
+        self.clusters = clusters
+        used = rows.filter(~pl.col(FAILED))
+        aggregates = dict.fromkeys(each for metric in metrics for each in metric.measures)
+        plain = merge_plain(each for each in aggregates if isinstance(each, Aggregate))
+        self._parts: list[Callable[[Floats], Columns]] = [_make_linear(used, plain, clusters)]
+        for each in aggregates:
+            if isinstance(each, Rank):
+                self._parts.append(_make_ranked(used, each))
+            elif each.keys and TASK not in each.keys:
+                self._parts.append(_make_keyed(used, each))
+            elif each.keys:
+                self._parts += (sum_tasks(used, each, values, clusters) for values in each.tasks)
+
+    def __call__(self, weighted: Floats) -> dict[str, Floats]:
+        """Return each metric's value in each resample; NaN without one."""
+        totals: dict[str, Floats] = {}
+        found: dict[str, Floats] = {}
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for part in self._parts:
+                totals |= part(weighted)
+            for metric in self.metrics:
+                values = np.asarray(metric.value(cast("Totals", totals)), dtype=np.float64)
+                found[metric.name] = np.where(totals[metric.rows] > 0, values, np.nan)
+        return found
+
+    def totals(self) -> dict[str, float]:
+        """Return the totals with every cluster once."""
+        once = np.ones((1, self.clusters))
+        found = {name: each for part in self._parts for name, each in part(once).items()}
+        return {name: float(each[0]) for name, each in found.items()}
+
+    def resample(self, resamples: int, seed: Seed) -> dict[str, Floats]:
+        """Return each metric's values in that many resamples of the clusters."""
+
+        def of_block(number: int) -> dict[str, Floats]:
+            return self(draw_block(self.clusters, resamples, seed, number))
+
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            found = list(pool.map(of_block, range(count_blocks(self.clusters, resamples))))
+        return {
+            metric.name: np.concatenate([each[metric.name] for each in found])
+            for metric in self.metrics
+        }
+
+
+def _make_linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> Linear:
+    if not aggregate.totals:
+        return Linear((), np.zeros((clusters, 0)))
+    table = _sum_clusters(rows, aggregate)
+    return Linear(list(aggregate.totals), _make_dense(table, list(aggregate.totals), clusters))
+
+
+def _make_dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
+    matrix = np.zeros((clusters, len(names)))
+    if names:
+        values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
+        matrix[table[GROUP].to_numpy()] = values
+    return matrix
+
+
+def _sum_clusters(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """Return the aggregate's totals with a cluster in the place of a group."""
+    coded = rows.with_columns(pl.col(CODE).alias(GROUP))
+    if not aggregate.keys or TASK in aggregate.keys or coded[GROUP].n_unique() < coded.height:
+        return collect_in_order(sum_keys(nw.from_native(coded.lazy()), aggregate), *aggregate.keys)
+    if aggregate.where is not None:
+        coded = nw.from_native(coded).filter(aggregate.where()).to_native()
+    coded = coded.sort(GROUP)  # a row each, of one key: to group by clusters alone is quicker
+    alone = replace(aggregate, keys=(), where=None)
+    sums = collect_in_order(sum_keys(nw.from_native(coded.lazy()), alone))
+    return sums.with_columns(coded.select(aggregate.keys))
+
+
+def _make_keyed(rows: pl.DataFrame, aggregate: Aggregate) -> _Keyed:
+    table = _sum_clusters(rows, aggregate)
+    keys = table.select(aggregate.keys).unique().sort(aggregate.keys).with_row_index("_number")
+    places = table.join(keys, on=list(aggregate.keys), maintain_order="left")
+    cells = [places[name].cast(pl.Float64).to_numpy() for name in aggregate.totals]
+    at, clusters = (places[name].cast(pl.Int64).to_numpy() for name in ("_number", GROUP))
+    return _Keyed(aggregate, keys, at, clusters, cells)
+
+
+def sum_tasks(
+    rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
+) -> Linear:
+    """Return the number of tasks in each cluster, their rows, and the sum of each value."""
+    table = collect_in_order(sum_keys(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
+    tasks = collect_in_order(values.step(nw.from_native(table.lazy())), TASK)
+    codes = rows.group_by(TASK).agg(pl.col(CODE).min())
+    per_task = tasks.join(codes, on=TASK, maintain_order="left")
+    names = {
+        f"{values.name}__tasks": pl.len(),
+        f"{values.name}__rows": pl.col(RUNS).sum(),
+        **{f"{name}__sum": pl.col(name).sum() for name in values.values},
+    }
+    sums = per_task.group_by(pl.col(CODE).alias(GROUP), maintain_order=True).agg(**names)
+    return Linear(list(names), _make_dense(sums, list(names), clusters))
+
+
+def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
+    feature: Feature = rank.feature
+    known = rows.select(feature.name, CODE).drop_nulls(feature.name)
+    known = known.sort(feature.name, CODE, descending=True)
+    n = known.height
+    share = 1 - rank.percent / 100
+    reach = _BAND * (n * share * (1 - share)) ** 0.5
+    band = slice(max(0, int(n * share - reach)), min(n, round(n * share + reach) + 1))
+    codes = known[CODE].to_numpy().astype(np.int64)
+    return _Ranked(rank, known[feature.name].to_numpy(), codes, band)
+
+
+def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
+    """Return the rows with a number per cluster, from 0; a row without one gets its own."""
+    own = pl.int_range(pl.len(), dtype=pl.Int64)
+    known = pl.when(pl.col(cluster).is_null()).then(own)
+    return rows.with_columns(
+        (pl.struct(cluster, known.alias("_own")).rank("dense") - 1).cast(pl.Int64).alias(CODE)
+    )
+
+
+def collect_in_order(frame: Frame, *keys: str) -> pl.DataFrame:
+    """Return the table in order; the streaming engine would add numbers in any order."""
+    native: pl.LazyFrame = frame.to_native()
+    return native.sort(GROUP, *keys).collect(engine="in-memory")
