@@ -77,8 +77,8 @@ fn make_array(column: Column, rows: usize) -> Array {
     match &column.values {
         Values::Texts(texts) => {
             buffers.push(texts.views.as_ptr().cast());
-            buffers.push(texts.bytes.as_ptr().cast());
-            sizes.push(texts.bytes.len() as i64);
+            buffers.push(texts.long.bytes.as_ptr().cast());
+            sizes.push(texts.long.bytes.len() as i64);
         }
         Values::Numbers(numbers) => buffers.push(numbers.as_ptr().cast()),
         Values::Flags(flags) => buffers.push(flags.bytes.as_ptr().cast()),

@@ -1,5 +1,6 @@
 //! Columns that grow row by row, laid out as Arrow has them.
 
+use crate::spare::Bytes;
 use crate::views::View;
 
 #[derive(Default)]
@@ -23,24 +24,25 @@ impl Bits {
 #[derive(Default)]
 pub struct Texts {
     pub views: Vec<View>,
-    pub bytes: Vec<u8>, // of the texts that are too long for a view
+    pub long: Bytes, // of the texts that are too long for a view
 }
 
 impl Texts {
     #[inline(always)]
     pub fn add(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-        self.end_text(self.bytes.len() - text.len());
+        self.long.bytes.extend_from_slice(text);
+        self.end_text(self.long.bytes.len() - text.len());
     }
 
     /// Make a text of the bytes that were added from `first` on.
     #[inline(always)]
     pub fn end_text(&mut self, first: usize) {
-        let text = &self.bytes[first..];
+        let text = &self.long.bytes[first..];
         self.views.push(View::new(text, first));
         if View::is_short(text.len()) {
-            self.bytes.truncate(first);
+            self.long.bytes.truncate(first);
         }
+        self.long.make_room();
     }
 }
 

@@ -189,19 +189,19 @@ impl<'a> Reader<'a> {
 /// Add the string whose first character is here to a column; return where it ends.
 #[inline(always)]
 fn read_text(data: &[u8], start: usize, texts: &mut Texts) -> Result<usize, NotMine> {
-    let (first, mut at, mut all_ascii) = (texts.bytes.len(), start, true);
+    let (first, mut at, mut all_ascii) = (texts.long.bytes.len(), start, true);
     let end = loop {
         let (end, is_ascii) = skip_plain(data, at);
-        texts.bytes.extend_from_slice(&data[at..end]);
+        texts.long.bytes.extend_from_slice(&data[at..end]);
         all_ascii &= is_ascii;
         match data.get(end) {
             Some(b'"') => break end,
-            Some(b'\\') => at = read_escape(data, end, &mut texts.bytes)?,
+            Some(b'\\') => at = read_escape(data, end, &mut texts.long.bytes)?,
             _ => return Err(NotMine),
         }
     };
     // What an escape adds is whole characters: it mends nothing that is broken beside it.
-    check_text(&texts.bytes[first..], all_ascii)?;
+    check_text(&texts.long.bytes[first..], all_ascii)?;
     texts.end_text(first);
     Ok(end + 1)
 }
@@ -252,7 +252,7 @@ mod tests {
     fn escapes_are_read() {
         let line = r#"{"text":"a\n\u00e9\ud83d\ude00 and so on"}"#;
         match &read(line).unwrap().0[0].values {
-            Values::Texts(texts) => assert_eq!(texts.bytes, "a\né😀 and so on".as_bytes()),
+            Values::Texts(texts) => assert_eq!(texts.long.bytes, "a\né😀 and so on".as_bytes()),
             _ => panic!(),
         }
     }

@@ -23,6 +23,7 @@ mod regroup;
 mod shape;
 mod sides;
 mod sixteen;
+mod spare;
 mod tokens;
 mod units;
 mod values;

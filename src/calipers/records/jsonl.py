@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property, partial
+from io import BytesIO
+from itertools import islice
 from math import nan
 from pathlib import Path
 from threading import RLock
@@ -368,7 +370,7 @@ class JsonLines:
                 f"{self.name}: a JSON array, not JSON lines (one object per line)",
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
             )
-        head = b"\n".join(data.split(b"\n", _SNIFF_ROWS)[:_SNIFF_ROWS])
+        head = b"".join(islice(BytesIO(data), _SNIFF_ROWS))
         rows = (row for _, _, row in read_rows(head, 1))
         return [_outline(row) for row in rows if not isinstance(row, BadValue)]
 
