@@ -224,8 +224,6 @@ class Plan:
 
     def leave_out_absent(self, fields: Collection[str]) -> Plan:
         """Return the plan for rows that have no other fields; these are read, and so checked."""
-        if not self.only_present:
-            return self
         there = [name for name in self.fields if find_column(name, fields) is not None]
         needed = [name for name in self.watched if find_column(name, fields) is not None]
         return replace(self.restrict(needed), whole=(*self.whole, *there))
