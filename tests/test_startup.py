@@ -17,6 +17,9 @@ HEAVY = {
     *("aiohttp", "openai", "pydantic_ai", "genai_prices", "httpx", "httpx2", "rich.live"),
     *("calipers.records.logs.garak", "calipers.metrics.checks.kinds.pii"),
     *("torch", "transformers", "huggingface_hub", "calipers.metrics.text.semantic"),
+    *("calipers.judges.panels", "calipers.judges.rubrics", "calipers.runs.rejudging"),
+    *("calipers.runs.until_better", "calipers.runs.until_decided", "calipers.comparisons.better"),
+    *("urllib.request", "http.client"),
 }
 
 
@@ -90,8 +93,9 @@ def test_a_run_of_functions_loads_nothing_for_models_or_servers(tmp_path: Path) 
     assert not loaded & {
         *("altair", "vl_convert", "fastapi", "uvicorn", "pandas", "pyarrow", "pyspark", "scipy"),
         *("aiohttp", "openai", "pydantic_ai", "genai_prices", "httpx", "httpx2", "rustworkx"),
-        *("rich.live", "calipers.records.logs.garak", "torch"),
+        *("rich.live", "calipers.records.logs.garak", "torch", "urllib.request", "http.client"),
     }
+    assert {name for name in loaded if name.startswith("calipers.")} == set()  # for other suites
 
 
 def test_everything_public_can_be_had() -> None:

@@ -222,6 +222,12 @@ class Plan:
         )
         return replace(self, metrics=tuple(met))
 
+    def leave_out_absent(self, fields: Collection[str]) -> Plan:
+        """Return the plan for rows that have no other fields; these are read, and so checked."""
+        there = [name for name in self.fields if find_column(name, fields) is not None]
+        needed = [name for name in self.watched if find_column(name, fields) is not None]
+        return replace(self.restrict(needed), whole=(*self.whole, *there))
+
     def covers(self, other: Plan) -> bool:
         """Say whether this plan measures all that the other does, in the same groups and ways.
 

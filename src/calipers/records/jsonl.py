@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property, partial
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from math import nan
 from pathlib import Path
 from threading import RLock
@@ -43,6 +43,7 @@ from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
 
 _SNIFF_ROWS = 200
+_QUICKLY_READ = 1 << 18  # bytes of a file
 _MAYBE_NOT_TEXT = r"^(?:-?[0-9]+(?:\.[0-9]+)?$|[\[{])"  # as Polars would write it
 _BOM = b"\xef\xbb\xbf"
 _LONG_TEXTS = ("input", "cot")
@@ -324,7 +325,16 @@ class JsonLines:
 
     def columns(self) -> list[str]:
         """Return the keys in the first rows."""
-        return list(dict.fromkeys(key for row in self._head for key in row))
+        return list(dict.fromkeys(chain.from_iterable(self._head)))
+
+    @cached_property
+    def shows_all_columns(self) -> bool:
+        """Whether `columns` names the keys of all rows, as far as a quick look can tell."""
+        if self.path is None or Path(self.path).stat().st_size > _QUICKLY_READ:
+            return False
+        keys = {*self.columns()}
+        rows = (row for block, _ in self._blocks() for _, _, row in read_rows(block.data, 1))
+        return all(not isinstance(row, BadValue) and row.keys() <= keys for row in rows)
 
     def read_first_rows(self) -> list[Mapping[str, Any]]:
         """Return the first rows, without what is inside their lists."""
@@ -387,6 +397,11 @@ def _outline(row: Mapping[str, Any], depth: int = _DEEPEST) -> Mapping[str, Any]
 
 class MadeLines(JsonLines):
     """JSON lines that are made of a file which holds the records in another shape."""
+
+    @cached_property
+    def shows_all_columns(self) -> bool:
+        """Say no: all lines would have to be made for it."""
+        return False
 
     def as_lines(self, wanted: Wanted) -> Iterator[str]:
         """Yield the lines themselves, for workers elsewhere."""

@@ -1,9 +1,10 @@
-"""`dataclass` of the standard library, made in a third of the time where it is frozen.
+"""`dataclass` of the standard library, made in a small part of the time where it is frozen.
 
 Before 3.13 Python compiles each of the six methods of a frozen dataclass on its own: half a
-millisecond a class, and a command loads more than two hundred. Here `__init__` alone is compiled;
-the other methods find the fields by name. All else is left to the standard library: the fields,
-slots, `replace`, `asdict`, and every class that is not frozen or that inherits from a dataclass.
+millisecond a class, and a command loads more than two hundred. Here `__init__` alone is compiled,
+for the first instance; the other methods find the fields by name. All else is left to the standard
+library: the fields, slots, `replace`, `asdict`, and every class that is not frozen or that inherits
+from a dataclass. A frozen class has no `InitVar` here.
 
 >>> @dataclass(frozen=True)
 ... class Point:
@@ -44,11 +45,13 @@ else:
 
 
 def _make_frozen(cls: Any, **options: bool) -> Any:
-    own = {name for name, value in vars(cls).items() if value is not None}
+    own = {*vars(cls)}
+    if "__eq__" in own and cls.__hash__ is None:  # which Python has set, not the class
+        own.discard("__hash__")
     eq, shown = options.pop("eq", True), options.pop("repr", True)
     made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
     fields = dataclasses.fields(made)
-    methods = {"__init__": _make_init(made, fields), **_make_guards(made, fields)}
+    methods = {"__init__": _make_first_init(made, fields), **_make_guards(made, fields)}
     if shown:
         methods["__repr__"] = _make_repr(fields)
     if eq:
@@ -60,6 +63,16 @@ def _make_frozen(cls: Any, **options: bool) -> Any:
     parameters = made.__dataclass_params__
     parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, shown, eq, True
     return made
+
+
+def _make_first_init(cls: Any, fields: Fields) -> Callable[..., None]:
+    """Return what makes `__init__` when it is first called: many classes have no instance."""
+
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        cls.__init__ = _make_init(cls, fields)
+        cls.__init__(self, *values, **named)
+
+    return init
 
 
 def _make_init(cls: Any, fields: Fields) -> Callable[..., None]:

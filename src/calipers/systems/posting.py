@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from calipers.support.errors import MissingExtraError
 from calipers.support.quick_dataclasses import dataclass
@@ -52,6 +51,8 @@ async def open_session() -> AsyncIterator[Session]:
 
 def find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for a URL, or None."""
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 (only where one posts)
+
     parts = urlsplit(url)
     if parts.hostname is None or proxy_bypass(parts.hostname):
         return None
