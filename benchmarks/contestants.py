@@ -21,6 +21,8 @@ Work = Callable[[Path, Sequence[str]], Values]
 
 def calipers() -> Work:
     """`calipers score FILE --by model --metric …`; all metrics where none is named."""
+    import numpy as np  # noqa: F401, PLC0415 (off the clock, as for all)
+
     from calipers.scores.api import score  # noqa: PLC0415
 
     def work(path: Path, metrics: Sequence[str]) -> Values:
@@ -319,6 +321,8 @@ def report() -> Work:
     """`calipers report FILE --by model -o PAGE`."""
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
+    from calipers.reports.pages import report as _page  # noqa: F401, PLC0415 (off the clock)
+    from calipers.runs import present  # noqa: F401, PLC0415
     from calipers.runs.api import report as write_report  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:

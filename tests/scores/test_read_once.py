@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import calipers as cal
@@ -171,3 +172,18 @@ def test_calls_of_different_systems_are_not_repeated_in_whatever_groups(tmp_path
     made = cal.report(write_lines(tmp_path / "records.jsonl", rows))
     assert [group.by for group in made.score.groups] == [{}], "too many models to tell apart"
     assert made.score.repeated == 0
+
+
+def test_a_table_without_some_fields_is_reported_on_as_its_rows_are(
+    records: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "records.parquet"
+    pl.read_ndjson(records).write_parquet(table)
+    of_table, of_lines = (
+        cal.report(each, policy=POLICY, title="one").to_dict() for each in (table, records)
+    )
+    for each in (of_table, of_lines):
+        del each["facts"], each["score"]["inputs"], each["gate"]["inputs"]
+        for part in each["breakdowns"].values():
+            del part["inputs"]
+    assert of_table == of_lines

@@ -175,15 +175,19 @@ def read_once(
     no more than 1,000 values; soonest by all fields of `by` that they have, in whose groups they
     are kept. `watches` see every row.
     """
-    from calipers.engines.reading import read_rows  # noqa: PLC0415 (only when it is used)
+    from calipers.engines.reading import list_possible, read_rows  # noqa: PLC0415 (if used)
 
     sources = open_sources(data)
     together = watch_together(watches)
-    seen = list_seen(sources, asked[0])
-    plan = _keep_keys([make_plan(sources, options) for options in asked], by_if_few)
+    first = asked[0]
+    seen = list_seen(sources, first)
+    plans = [make_plan(sources, options) for options in asked]
+    plan = _keep_keys(plans, by_if_few)
     plan = replace(plan, by=tuple(name for name in by if name in seen))
     plan = replace(plan, kept=together.kept, sampled=together.columns)
-    first = asked[0]
+    watched = plan.watched
+    if (there := list_possible(sources, plan.list_wanted(first.map), plan)) is not None:
+        plan = _restrict(plan, [each.restrict(there) for each in plans])
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
@@ -193,8 +197,9 @@ def read_once(
             progress=progress,
             watch=together,
         ) as sinks,
-        read_rows(sources, wanted, plan, sinks, first.engine) as rows,
+        read_rows(sources, wanted, plan, sinks, first.engine) as found,
     ):
+        rows = replace(found, having={**dict.fromkeys(watched, 0), **found.having})
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
 
 
@@ -206,6 +211,13 @@ def _keep_keys(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
         regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
         regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
     )
+
+
+def _restrict(plan: Plan, possible: Sequence[Plan]) -> Plan:
+    """Return the plan with the metrics of those that are possible, and all that is watched."""
+    told = {*plan.sample_columns.values()}
+    seen = (feature for feature in plan.features if feature.name in told)
+    return replace(plan, metrics=_join(possible).metrics, of_tasks=(*plan.of_tasks, *seen))
 
 
 def _join(plans: Sequence[Plan]) -> Plan:
