@@ -17,7 +17,7 @@ from calipers.scores.signatures import declare_signature
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
-    from calipers.scores.keywords import AuditKeywords, CalibrateKeywords, JudgeKeywords
+    from calipers.support.keywords import AuditKeywords, CalibrateKeywords, JudgeKeywords
     from calipers.systems.tally import Watch
 
 
