@@ -41,28 +41,61 @@ print(cal.score(rows, policy=policy).settings["toy"], cal.gate(rows, policy=poli
 from calipers.cli import app
 app(["score", "--help"])
 """
+USE_OF_TOYS = """
+import calipers as cal
+from calipers.cli import app
+calls = {
+    "compare": (cal.compare, {}),
+    "judge": (cal.judge_records, {"files": "a", "output": "b", "model": "m"}),
+    "gate": (cal.gate, {"data": [], "policy": {}}),
+    "run": (cal.run, {"suite": "suite.yaml"}),
+}
+for name, (call, given) in calls.items():
+    try:
+        call(**given, toy=0)
+    except cal.UsageError as error:
+        print(error.message)
+    app([name, *(["files"] if name == "judge" else []), "--help"], standalone_mode=False)
+"""
 
 
-def test_one_line_makes_an_option(tmp_path: Path) -> None:
-    """A declaration is put into a copy of the package, and nothing else is touched."""
+def run_with(tmp_path: Path, toys: dict[str, str], code: str) -> str:
+    """Run code with a copy of the package, in whose files a toy stands before other options."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    path = tmp_path / "src/calipers/metrics/declare/settings.py"
-    text = path.read_text(encoding="utf-8")
-    place = text.index("    bins: int = option(")
-    path.write_text(text[:place] + TOY + text[place:], encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-c", USE_OF_TOY],
+    for file, before in toys.items():
+        path = tmp_path / "src/calipers" / file
+        text = path.read_text(encoding="utf-8")
+        place = text.index(f"    {before} = option(")
+        path.write_text(text[:place] + TOY + text[place:], encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
-    )
-    lines = result.stdout.splitlines()
+    ).stdout
+
+
+def test_one_line_makes_an_option_of_metrics(tmp_path: Path) -> None:
+    stdout = run_with(tmp_path, {"metrics/declare/settings.py": "bins: int"}, USE_OF_TOY)
+    lines = stdout.splitlines()
     assert lines[:3] == ["7 3", "--toy 0: must be at least 1", "5 pass"]
-    assert "--toy INTEGER" in result.stdout
-    assert "Number of toys to play with. [default: 7; x>=1]" in " ".join(result.stdout.split())
+    assert "--toy INTEGER" in stdout
+    assert "Number of toys to play with. [default: 7; x>=1]" in " ".join(stdout.split())
+
+
+def test_one_line_makes_an_option_of_any_command(tmp_path: Path) -> None:
+    toys = {
+        "comparisons/options.py": "between: str | None",
+        "judges/options.py": "name: str | None",
+        "gates/options.py": "release: str | None",
+        "runs/options.py": 'evidence: Literal["interval", "point"]',
+    }
+    stdout = run_with(tmp_path, toys, USE_OF_TOYS)
+    assert stdout.count("--toy 0: must be at least 1\n") == len(toys)
+    assert stdout.count("--toy INTEGER") == len(toys)
 
 
 def test_the_metrics_of_options_are_in_the_catalogue() -> None:
