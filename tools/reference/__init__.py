@@ -28,5 +28,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/policy-keys.md": write_policy_page,
     "docs/reference/specifications.md": partial(write_specifications_page, metrics_of(None)),
     "docs/reference/suite-keys.md": write_suite_page,
-    "src/calipers/scores/keywords.pyi": write_stub,
+    "src/calipers/support/keywords.pyi": write_stub,
 }

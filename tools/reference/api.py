@@ -62,7 +62,6 @@ def _show(parameter: inspect.Parameter) -> str:
 
 
 _COMMANDS = {function.__name__: command for command, function in FUNCTIONS.items()}
-_COMMANDS["convert"] = "convert"
 
 
 def _plain(default: Any) -> Any:

@@ -12,7 +12,6 @@ from typing import Any
 import calipers as cal
 from calipers.metrics.declare.settings import list_metric_options
 from calipers.runs.suite import Suite
-from calipers.scores.options import list_options
 from calipers.support.options import GROUPS, Option
 
 FUNCTIONS: Mapping[str, Any] = {
@@ -29,6 +28,8 @@ FUNCTIONS: Mapping[str, Any] = {
     "judge": cal.judge_records,
     "calibrate": cal.calibrate_judges,
     "doctor": cal.doctor,
+    "read": cal.read,
+    "convert": cal.convert,
 }
 _ARGUMENTS = ("data", "systems", "policy", "checks")  # of `run`, under these or other names
 _TYPES = {
@@ -75,9 +76,8 @@ def write_page() -> str:
 
 
 def _page() -> Iterator[str]:
-    known = [*(function.options for function in FUNCTIONS.values()), list_options("convert")]
     every: list[Option] = []
-    for each in chain.from_iterable(options.values() for options in known):
+    for each in chain.from_iterable(each.options.values() for each in FUNCTIONS.values()):
         every += [each] if each not in every else []
     yield _INTRO
     for group, title in GROUPS.items():
@@ -123,7 +123,7 @@ def _of(option: Option) -> str:
 
 
 def write_stub() -> str:
-    """Return src/calipers/scores/keywords.pyi, which declares the keywords for editors and mypy."""
+    """Return src/calipers/support/keywords.pyi: the types of keywords, for editors and mypy."""
     return "\n".join((_HEAD, *_write_classes()))
 
 

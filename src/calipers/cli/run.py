@@ -15,8 +15,8 @@ from calipers.cli.shared import open_console, say_notices
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.runs.options import RunOptions
-from calipers.scores.options import list_own_options
 from calipers.support.errors import EXIT_INCOMPLETE, UsageError
+from calipers.support.options import list_own_options
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult

@@ -18,7 +18,12 @@ from calipers.scores.results import require_figures
 from calipers.scores.signatures import declare_signature
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import AgreeKeywords, CompareKeywords, PowerKeywords, RankKeywords
+    from calipers.support.keywords import (
+        AgreeKeywords,
+        CompareKeywords,
+        PowerKeywords,
+        RankKeywords,
+    )
 
 
 @declare_signature("agree", AgreeOptions)

@@ -12,7 +12,7 @@ from calipers.support.arguments import ignore_progress
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
-    from calipers.scores.keywords import GateKeywords
+    from calipers.support.keywords import GateKeywords
 
 
 @declare_signature("gate", GateOptions)

@@ -18,7 +18,7 @@ from calipers.support.arguments import as_files
 
 if TYPE_CHECKING:
     from calipers.judges.judged import JudgedFiles
-    from calipers.scores.keywords import AuditKeywords, CalibrateKeywords, JudgeKeywords
+    from calipers.support.keywords import AuditKeywords, CalibrateKeywords, JudgeKeywords
     from calipers.systems.tally import Watch
 
 

@@ -13,8 +13,9 @@ from calipers.judges.options import JudgeOptions
 from calipers.judges.pairwise import PREFERENCE, PairWork
 from calipers.judges.spec import JudgeSpec
 from calipers.metrics.cost.prices import Prices, read_prices
-from calipers.scores.choices import check_options, take_own
-from calipers.support.arguments import as_files, as_path
+from calipers.records.options import ReadingOptions
+from calipers.scores.choices import take_own
+from calipers.support.arguments import as_files, as_path, read_keywords
 from calipers.support.config.files import ConfigFile
 from calipers.support.errors import UsageError
 
@@ -26,7 +27,7 @@ def make_work(
 ) -> Work:
     """Return what to judge, by whom, and where the output goes."""
     asked, others = take_own("judge", JudgeOptions, options)
-    reading = check_options("judge", others)
+    reading = read_keywords("judge", ReadingOptions, others)
     if asked.name is not None and len(asked.model) > 1:
         raise UsageError(
             "--name is for a single --model", fix="leave it out: judges are named as their models"
@@ -50,8 +51,8 @@ def make_work(
             concurrency=asked.concurrency, retries=asked.retries, timeout_seconds=asked.timeout
         ),
         cache=asked.cache,
-        map=reading.get("map", {}),
-        skip_bad=reading.get("on_bad") == "skip",
+        map=reading.map,
+        skip_bad=reading.on_bad == "skip",
         price_file=None if prices is None else Path(prices.source).name,
         budget_usd=asked.budget_usd,
         budget_calls=asked.budget_calls,

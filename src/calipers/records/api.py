@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Unpack
 
 import polars as pl
 
 from calipers.records.convert import Converted, Progress, convert_data, open_whole, read_batches
-from calipers.records.reading import take_reading
-from calipers.support.arguments import (
-    as_path,
-    as_path_if_any,
-    ignore_progress,
-    refuse_renamed,
-)
+from calipers.records.options import ReadingOptions
+from calipers.records.signatures import declare_keywords
+from calipers.support.arguments import as_path, ignore_progress, read_keywords
+from calipers.support.options import list_own_options
+
+if TYPE_CHECKING:
+    from calipers.support.keywords import ConvertKeywords, ReadKeywords
+
+_OF_READ, _OF_CONVERT = (list_own_options(name, ReadingOptions) for name in ("read", "convert"))
 
 
-@refuse_renamed
-@take_reading
-def read(
-    data: Any,
-    *,
-    map: Mapping[str, str] | None = None,  # noqa: A002
-    source: str | None = None,
-    join: str | Path | None = None,
-    on: str | None = None,
-) -> pl.DataFrame:
+@declare_keywords("read", _OF_READ, _OF_READ)
+def read(data: Any, **options: Unpack[ReadKeywords]) -> pl.DataFrame:
     """Read records as a Polars frame: checked, in the record's types, all fields kept.
 
     Args:
         data: Records, as `score` takes them.
-        map: The data's names of the record's fields.
-        source: The tool whose logs these are, whatever is in them; "records" if of none.
-        join: A file of tasks, whose fields are added to the records.
-        on: With `join`: the field that is the same in record and task; `id` by default.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         A row per record.
@@ -43,46 +33,31 @@ def read(
     >>> read([{"question": "2 + 2", "answer": 4}], map={"input": "question"}).row(0, named=True)
     {'input': '2 + 2', 'answer': '4'}
     """
-    del source, join, on  # applied by take_reading
+    asked = read_keywords("read", ReadingOptions, options)
     frames = []
     for opened in open_whole(data):
-        for batch, _ in read_batches(opened, map or {}):
+        for batch, _ in read_batches(opened, asked.map):
             if batch.bad:
                 raise batch.bad[0].make_error()
             frames.append(batch.frame)
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
-@refuse_renamed
-@take_reading
+@declare_keywords("convert", _OF_CONVERT, _OF_CONVERT)
 def convert(
     data: Any,
     output: str | Path,
     *,
-    map: Mapping[str, str] | None = None,  # noqa: A002
-    on_bad: Literal["stop", "skip"] = "stop",
-    bad_rows: str | Path | None = None,
-    source: str | None = None,
-    join: str | Path | None = None,
-    on: str | None = None,
-    engine: Literal["polars", "spark"] | None = None,
-    spark_master: str | None = None,
     progress: Progress = ignore_progress,
+    **options: Unpack[ConvertKeywords],
 ) -> Converted:
     """Write the records in `data`, any log that `score` reads, to a .parquet or .jsonl file.
 
     Args:
         data: Records, as `score` takes them.
         output: The file to write.
-        map: The data's names of the record's fields.
-        on_bad: Stop at the first bad row, or leave bad rows out and count them.
-        bad_rows: With `on_bad="skip"`: a .jsonl file for the bad rows and their reasons.
-        source: The tool whose logs these are, whatever is in them; "records" if of none.
-        join: A file of tasks, whose fields are added to the records.
-        on: With `join`: the field that is the same in record and task; `id` by default.
-        engine: Read on this machine, or by a Spark cluster.
-        spark_master: Start Spark on a cluster, by its address.
         progress: Is given the share of the work that is done, from 0 to 1.
+        options: Listed below, and on docs/options.md.
 
     Returns:
         Where the records are, how many there are, and their columns.
@@ -92,17 +67,5 @@ def convert(
     ...     convert([{"id": "a", "answer": "4"}], f"{folder}/records.parquet").columns
     ('id', 'answer')
     """
-    del source, join, on  # applied by take_reading
-    if spark_master is not None:
-        from calipers.records.spark.master import choose_master  # noqa: PLC0415 (an extra)
-
-        choose_master(spark_master)
-    return convert_data(
-        data,
-        as_path("output", output),
-        field_map=map or {},
-        skip_bad=on_bad == "skip",
-        bad_rows=as_path_if_any("bad_rows", bad_rows),
-        engine=engine,
-        progress=progress,
-    )
+    asked = read_keywords("convert", ReadingOptions, options)
+    return convert_data(data, as_path("output", output), asked, progress)

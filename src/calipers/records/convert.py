@@ -13,10 +13,10 @@ from calipers.records.fields import FIELDS, PROB_CORRECT, BadValue, find_field
 from calipers.records.jsonl import JsonLines
 from calipers.records.kinds import list_confidences, list_kinds
 from calipers.records.logs import log_notices
+from calipers.records.options import ReadingOptions
 from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
-from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.tabular import Tabular
 
@@ -52,32 +52,26 @@ class Converted(Tabular):
 
 
 def convert_data(
-    data: Any,
-    output: Path,
-    *,
-    field_map: Mapping[str, str],
-    skip_bad: bool = False,
-    bad_rows: Path | None = None,
-    engine: str | None = None,
-    progress: Progress = lambda _: None,
+    data: Any, output: Path, asked: ReadingOptions, progress: Progress = lambda _: None
 ) -> Converted:
     """Write the records in `data` to a .parquet or .jsonl file, all their fields kept."""
     check_table_place(output, "-o")
-    if bad_rows is not None and not skip_bad:
-        raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
     sources = open_whole(data)
     notices = tuple(log_notices(sources))
-    if engine == "spark":
+    if asked.engine == "spark":
         from calipers.records.spark.table import move_to_spark  # noqa: PLC0415 (an extra)
 
         sources = [move_to_spark(source) for source in sources]
-    columns = list(dict.fromkeys(name for each in sources for name in list_fields(each, field_map)))
+    columns = list(dict.fromkeys(name for each in sources for name in list_fields(each, asked.map)))
     records = skipped = 0
     with open_sinks(
-        samples=output, bad_rows=bad_rows, skip_bad=skip_bad, progress=progress
+        samples=output,
+        bad_rows=asked.bad_rows,
+        skip_bad=asked.on_bad == "skip",
+        progress=progress,
     ) as sinks:
         for place, source in enumerate(sources):
-            for batch, done in read_batches(source, field_map):
+            for batch, done in read_batches(source, asked.map):
                 sinks.take_bad_rows(batch.bad)
                 missing = [name for name in columns if name not in batch.frame.columns]
                 sinks.take_samples(

@@ -9,7 +9,9 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from calipers.records.options import ReadingOptions
 from calipers.support.errors import UsageError
+from calipers.support.options import read_options
 from calipers.support.quick_dataclasses import dataclass
 
 P = ParamSpec("P")
@@ -67,7 +69,8 @@ def take_reading(function: Callable[P, R]) -> Callable[P, R]:
         given = {name: options[name] for name in KEYWORDS if options.get(name) is not None}
         if not given:
             return function(*args, **options)
-        with read_with(**given):  # type: ignore[arg-type]
+        known = read_options(ReadingOptions, "input")
+        with read_with(**{name: known[name].check(value) for name, value in given.items()}):
             return function(*args, **options)
 
     return call

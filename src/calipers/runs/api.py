@@ -19,7 +19,7 @@ from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
-    from calipers.scores.keywords import ReportKeywords, RunKeywords
+    from calipers.support.keywords import ReportKeywords, RunKeywords
     from calipers.systems.tally import Watch
 
 

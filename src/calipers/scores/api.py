@@ -13,7 +13,7 @@ from calipers.support.arguments import as_names, ignore_progress
 
 if TYPE_CHECKING:
     from calipers.scores.explain import Explanation
-    from calipers.scores.keywords import ExplainKeywords, ScoreKeywords
+    from calipers.support.keywords import ExplainKeywords, ScoreKeywords
 
 
 @declare_signature("score")

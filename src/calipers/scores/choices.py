@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
-from calipers.scores.options import Options, list_options, list_own_options
+from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
-from calipers.support.arguments import RENAMED
+from calipers.support.arguments import (
+    check_keywords,
+    read_files,
+    read_keywords,
+    refuse_unknown,
+)
 from calipers.support.config.files import shown
-from calipers.support.errors import ArgumentTypeError, UsageError, nearest
-from calipers.support.options import Option, find_option
+from calipers.support.errors import UsageError, nearest
+from calipers.support.options import Option, find_option, list_own_options
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -64,7 +69,8 @@ def read_options(
         UsageError: A value is refused, or a file cannot be read.
     """
     known = list_options(command)
-    checked = check_options(command, given)
+    refuse_unknown(command, given, known)
+    checked = check_keywords(command, given, known)
     own = list_metric_options()
     explicit = {name: value for name, value in checked.items() if name in own}
     plain = {name: value for name, value in checked.items() if name not in own}
@@ -73,7 +79,7 @@ def read_options(
     if asked is not None:
         layers = [each for each in layers if each.source != _name_source(POLICY)]
         layers.append(read_policy_layer(asked))
-    found = merge_layers([*layers, Layer(None, explicit)], **_read_files(plain, known), **more)
+    found = merge_layers([*layers, Layer(None, explicit)], **read_files(plain, known), **more)
     if command in _SHOWS_ITS_RUN:
         return found
     return replace(found, notices=(*found.notices, *_note_run(layers)))
@@ -95,29 +101,11 @@ def take_own(
         UsageError: A value is refused, a file cannot be read, or values do not go together.
     """
     if strict:
-        _refuse_unknown(command, given, list_options(command, own))
+        refuse_unknown(command, given, list_options(command, own))
     known = list_own_options(command, own)
     mine = {keyword: value for keyword, value in given.items() if keyword in known}
     rest = {keyword: value for keyword, value in given.items() if keyword not in known}
-    return own(**_read_files(_check_keywords(command, mine, known), known)), rest
-
-
-def check_options(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given of the options that commands share, by the names of fields, checked.
-
-    Raises:
-        ArgumentTypeError: A keyword is not known, or a value is of another type.
-        UsageError: A value is refused.
-    """
-    known = list_options(command)
-    _refuse_unknown(command, given, known)
-    return _check_keywords(command, given, known)
-
-
-def _read_files(checked: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
-    """Return values by the names of fields, with what their files hold in place of paths."""
-    reads = {option.name: option.read for option in known.values() if option.read is not None}
-    return {name: reads[name](v) if name in reads else v for name, v in checked.items()}
+    return read_keywords(command, own, mine), rest
 
 
 def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
@@ -126,35 +114,6 @@ def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
         if layer.values and layer.source in (_name_source(SUITE), _name_source(POLICY)):
             said = (f"{list_metric_options()[k].key}: {shown(v)}" for k, v in layer.values.items())
             yield f"measured by the metric settings of {layer.source}: {', '.join(said)}"
-
-
-def _refuse_unknown(command: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
-    for keyword in given:
-        if keyword not in known:
-            now = RENAMED.get(keyword)
-            fix = f"use {now} instead" if now in known else nearest(keyword, known)
-            raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
-
-
-def _check_keywords(
-    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
-) -> dict[str, Any]:
-    """Return what was given, checked and by the names of fields, with the command's own defaults.
-
-    Raises:
-        ArgumentTypeError: A value is of another type, or is missing.
-        UsageError: A value is refused.
-    """
-    for option in known.values():
-        if option.required and option.keyword not in given:
-            raise ArgumentTypeError(
-                f"{command}(): {option.keyword} is missing", fix=f"{option.flag}: {option.help}"
-            )
-    found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
-    preset = {
-        option.name: option.get_default(command) for option in known.values() if option.defaults
-    }
-    return {**preset, **found}
 
 
 def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:

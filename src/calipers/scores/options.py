@@ -1,8 +1,8 @@
 """The options of `score` that are not those of metrics; each is declared here, and only here.
 
 A field's type, default, help and bounds make it an option of the commands it names and a keyword
-in Python (`support/options.py`). Those of metrics are in `metrics/declare/settings.py`, those that
-a single other command has in the `options.py` of its room.
+in Python (`support/options.py`). How records are read is in `records/options.py`, how metrics are
+computed in `metrics/declare/settings.py`, what one other command has alone in its own room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.metrics import PROFILES
-from calipers.metrics.declare.settings import MEASURING, Settings, list_metric_options
+from calipers.metrics.declare.settings import Settings, list_metric_options
+from calipers.records.options import MEASURING, ReadingOptions
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, flag, option, read_options
+from calipers.support.options import Option, flag, list_own_options, option, read_options
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from calipers.scores.calibration import Calibration
 
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
-_READING = (*MEASURING, "convert", "doctor", "read", "judge", "view")
-_ON_SPARK = ("score", "gate", "compare", "rank", "report", "explain", "convert")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
 
 
@@ -33,26 +32,8 @@ def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
     return read_all(paths)
 
 
-def _parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, theirs = pair.partition("=")
-        if not (name and equals and theirs):
-            raise UsageError(f"--map {pair}: not FIELD=NAME", fix="for example --map answer=output")
-        found[name.strip()] = theirs.strip()
-    return found
-
-
-def _choose_master(address: str | None) -> str | None:
-    if address is None:
-        return None
-    from calipers.records.spark.master import choose_master  # noqa: PLC0415 (an extra)
-
-    return choose_master(address)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ReadingOptions):
     """Everything a user can ask of a score."""
 
     by: tuple[str, ...] = option(
@@ -69,36 +50,6 @@ class Options:
         flag="--metric",
         metavar="NAME",
         commands=("score", "compare", "rank", "power"),
-    )
-    map: Mapping[str, str] = option(
-        {},
-        "Read the record's FIELD from the data's NAME (repeatable).",
-        group="input",
-        metavar="FIELD=NAME",
-        parse=_parse_pairs,
-        commands=(*_READING, "audit"),
-    )
-    source: str | None = option(
-        None,
-        "Read the files as logs of NAME, whatever is in them; `records` reads none as a log.",
-        group="input",
-        metavar="NAME",
-        commands=_READING,
-    )
-    join: Path | None = option(
-        None,
-        "Add the fields of the tasks in FILE, such as targets, to the records.",
-        group="input",
-        metavar="FILE",
-        commands=_READING,
-    )
-    on: str | None = option(
-        None,
-        "With --join: the field that is the same in record and task [id]; "
-        "RECORD=TASK if they call it differently.",
-        group="input",
-        metavar="FIELD",
-        commands=_READING,
     )
     profile: str | None = option(
         None,
@@ -117,35 +68,6 @@ class Options:
         metavar="FILE",
         python="PolicyLike | None",
         commands=("score", "compare", "rank", "explain", "power"),
-    )
-    on_bad: Literal["stop", "skip"] = option(
-        "stop",
-        "Stop at the first bad row, or leave bad rows out and count them.",
-        group="input",
-        commands=(*MEASURING, "audit", "convert", "judge"),
-    )
-    bad_rows: Path | None = option(
-        None,
-        "With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
-        group="input",
-        commands=("score", "convert"),
-    )
-    engine: str | None = option(
-        None,  # Spark for its own tables
-        "Run on this machine, or on a Spark cluster: the same numbers; Spark's tables stay there.",
-        group="input",
-        kind="choice",
-        choices=("polars", "spark"),
-        python="str | None",
-        commands=_ON_SPARK,
-    )
-    spark_master: str | None = option(
-        None,
-        "Start Spark on a cluster: spark://HOST:PORT, yarn, k8s://URL, local[N], or sc://HOST.",
-        group="input",
-        metavar="URL",
-        read=_choose_master,
-        commands=_ON_SPARK,
     )
     hash_inputs: bool = flag(
         "Hash inputs larger than 64 MiB too.", group="input", flag="--hash", commands=("score",)
@@ -248,7 +170,8 @@ class Options:
     who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
-        for each in _read_own_options().values():
+        super().__post_init__()
+        for each in read_options(Options, "selection").values():
             if each.kind in ("whole", "number", "choice"):
                 each.check(getattr(self, each.name))
         if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
@@ -261,8 +184,6 @@ class Options:
                 "--weight task: a judge is corrected over rows, not over tasks",
                 fix="leave --weight or --calibration out",
             )
-        if self.bad_rows is not None and self.on_bad != "skip":
-            raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
         check_map(self.map)
 
     def plan(self, sources: "Sequence[Source]" = ()) -> "Plan":
@@ -286,20 +207,11 @@ def check_map(given: Mapping[str, str]) -> None:
             )
 
 
-def _read_own_options() -> Mapping[str, Option]:
-    return read_options(Options, "selection")
-
-
 def list_options(command: str, own: type | None = None) -> dict[str, Option]:
     """Return the declared options of a command, by their Python keywords.
 
     Those that only this command has come first: the fields of the dataclass `own`.
     """
     first = {} if own is None else list_own_options(command, own)
-    every = (*_read_own_options().values(), *list_metric_options().values())
-    return first | {each.keyword: each for each in every if command in each.commands}
-
-
-def list_own_options(command: str, own: type) -> dict[str, Option]:
-    """Return the options that a dataclass declares for one command, by their Python keywords."""
-    return {each.keyword: each for each in read_options(own, "statistics", (command,)).values()}
+    shared = (*read_options(Options, "selection").values(), *list_metric_options().values())
+    return first | {each.keyword: each for each in shared if command in each.commands}

@@ -1,35 +1,67 @@
-"""Arguments of public functions: their types, and the shorthand they may be written in."""
+"""Arguments of public functions: checked as they are declared, and shorthand put in full."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-from calipers.support.errors import ArgumentTypeError
+from calipers.support.errors import ArgumentTypeError, nearest
+from calipers.support.options import Option, list_own_options
 
-P = ParamSpec("P")
-R = TypeVar("R")
+T = TypeVar("T")
 
 RENAMED = {"rename": "map", "renames": "map"}  # keywords of earlier versions
 
 
-def refuse_renamed(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function name the present keyword when it is given one of an earlier version."""
+def read_keywords(command: str, own: type[T], given: Mapping[str, Any]) -> T:
+    """Return the options of a command that a dataclass declares, from what a user gave.
 
-    @wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> R:
-        for keyword in RENAMED.keys() & options.keys():
+    Raises:
+        ArgumentTypeError: A keyword is not known or is missing, or a value is of another type.
+        UsageError: A value is refused, a file cannot be read, or values do not go together.
+    """
+    known = list_own_options(command, own)
+    refuse_unknown(command, given, known)
+    return own(**read_files(check_keywords(command, given, known), known))
+
+
+def read_files(checked: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
+    """Return values by the names of fields, with what their files hold in place of paths."""
+    reads = {option.name: option.read for option in known.values() if option.read is not None}
+    return {name: reads[name](v) if name in reads else v for name, v in checked.items()}
+
+
+def refuse_unknown(command: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
+    """Raise ArgumentTypeError for a keyword that no option has."""
+    for keyword in given:
+        if keyword not in known:
+            now = RENAMED.get(keyword)
+            fix = f"use {now} instead" if now in known else nearest(keyword, known)
+            raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
+
+
+def check_keywords(
+    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return what was given, checked and by the names of fields, with the command's own defaults.
+
+    Raises:
+        ArgumentTypeError: A value is of another type, or is missing.
+        UsageError: A value is refused.
+    """
+    for option in known.values():
+        if option.required and option.keyword not in given:
             raise ArgumentTypeError(
-                f"{function.__name__}() has no option {keyword}",
-                fix=f"use {RENAMED[keyword]} instead",
+                f"{command}(): {option.keyword} is missing", fix=f"{option.flag}: {option.help}"
             )
-        return function(*args, **options)
-
-    return call
+    found = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
+    preset = {
+        option.name: option.get_default(command) for option in known.values() if option.defaults
+    }
+    return {**preset, **found}
 
 
 def require_type(
@@ -75,11 +107,6 @@ def as_files(what: str, given: str | Path | Sequence[str | Path]) -> list[str | 
         expected, fix = "a path or a list of paths", f'for example "{what}.jsonl"'
         require_type(what, each, str | Path, expected=expected, fix=fix)
     return found
-
-
-def as_path_if_any(what: str, path: str | PathLike[str] | None) -> Path | None:
-    """Return a path as `as_path` does; None stays None."""
-    return None if path is None else as_path(what, path)
 
 
 def ignore_progress(share: float) -> None:

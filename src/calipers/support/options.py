@@ -183,6 +183,12 @@ def read_options(holder: type, group: Group, commands: tuple[str, ...] = ()) -> 
     return {each.name: _read_option(each, group, commands) for each in of}
 
 
+def list_own_options(command: str, own: type) -> dict[str, Option]:
+    """Return those options of a command that a dataclass declares, by their Python keywords."""
+    every = read_options(own, "statistics", (command,)).values()
+    return {each.keyword: each for each in every if command in each.commands}
+
+
 def _read_option(declared: Field[Any], group: Group, commands: tuple[str, ...]) -> Option:
     more: dict[str, Any] = {
         "keyword": declared.name,

@@ -11,7 +11,7 @@ from calipers.scores.choices import read_options, take_own
 from calipers.scores.signatures import declare_signature
 
 if TYPE_CHECKING:
-    from calipers.scores.keywords import DoctorKeywords
+    from calipers.support.keywords import DoctorKeywords
 
 
 @declare_signature("doctor", DoctorOptions)

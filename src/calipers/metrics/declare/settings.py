@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from calipers.records.options import MEASURING
 from calipers.support.errors import UsageError
 from calipers.support.options import Option, option, read_options
 from calipers.support.quick_dataclasses import dataclass
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from calipers.metrics.cost.prices import Prices
     from calipers.metrics.scenarios.case_weights import CaseWeights
     from calipers.metrics.traces.graphs.tools import OptimalTools
-
-MEASURING = ("score", "gate", "compare", "rank", "report", "explain", "power")
 
 _ANSWERS = ("accuracy", "mode_accuracy", "answer_entropy", "stability")
 _COMPOSITE = ("composite_score",)

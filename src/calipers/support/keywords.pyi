@@ -36,18 +36,18 @@ class MetricKeywords(TypedDict, total=False):
     checks: Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None
 
 class ScoreKeywords(MetricKeywords, total=False):
-    by: str | Sequence[str]
-    metrics: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    profile: str | None
-    policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     bad_rows: str | Path | None
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    profile: str | None
+    policy: PolicyLike | None
     hash_inputs: bool
     baseline: str
     confidence: float
@@ -100,7 +100,6 @@ class GateKeywords(MetricKeywords, total=False):
     against: str | Path | None
     save_baseline: str | Path | None
     ratchet: bool
-    by: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
@@ -108,6 +107,7 @@ class GateKeywords(MetricKeywords, total=False):
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
     confidence: float
     cluster: str | None
     resamples: int
@@ -120,17 +120,17 @@ class CompareKeywords(MetricKeywords, total=False):
     base_normalize: Literal["numeric", "text"] | None
     flips: str | Path | None
     margin: float | str | None
-    by: str | Sequence[str]
-    metrics: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    profile: str | None
-    policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    profile: str | None
+    policy: PolicyLike | None
     confidence: float
     cluster: str | None
     resamples: int
@@ -143,16 +143,16 @@ class RankKeywords(MetricKeywords, total=False):
     tasks: str | bool
     bradley_terry: bool
     unpaired: bool
-    by: str | Sequence[str]
-    metrics: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    policy: PolicyLike | None
     confidence: float
     cluster: str | None
     resamples: int
@@ -164,7 +164,6 @@ class ReportKeywords(MetricKeywords, total=False):
     title: str | None
     bundle: str | Path | None
     samples: int
-    by: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
@@ -172,6 +171,7 @@ class ReportKeywords(MetricKeywords, total=False):
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
     baseline: str
     confidence: float
     cluster: str | None
@@ -180,15 +180,15 @@ class ReportKeywords(MetricKeywords, total=False):
     figures: str | Path | None
 
 class ExplainKeywords(MetricKeywords, total=False):
-    by: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
     engine: str | None
     spark_master: str | None
+    by: str | Sequence[str]
+    policy: PolicyLike | None
     rows: int
 
 class PowerKeywords(MetricKeywords, total=False):
@@ -198,14 +198,14 @@ class PowerKeywords(MetricKeywords, total=False):
     correlation: float
     runs: Sequence[int]
     width: float | None
-    by: str | Sequence[str]
-    metrics: str | Sequence[str]
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    policy: PolicyLike | None
     on_bad: Literal["stop", "skip"]
+    by: str | Sequence[str]
+    metrics: str | Sequence[str]
+    policy: PolicyLike | None
 
 class AgreeKeywords(TypedDict, total=False):
     raters: str | Sequence[str]
@@ -221,9 +221,9 @@ class AuditKeywords(TypedDict, total=False):
     weights: str | Path | Mapping[str, Any] | None
     worst: int
     before: Any | None
-    by: str | Sequence[str]
     map: Mapping[str, str] | None
     on_bad: Literal["stop", "skip"]
+    by: str | Sequence[str]
     confidence: float
     cluster: str | None
     seed: int
@@ -263,3 +263,19 @@ class DoctorKeywords(TypedDict, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
+
+class ReadKeywords(TypedDict, total=False):
+    map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
+
+class ConvertKeywords(TypedDict, total=False):
+    map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
+    on_bad: Literal["stop", "skip"]
+    bad_rows: str | Path | None
+    engine: str | None
+    spark_master: str | None
