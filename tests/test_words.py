@@ -39,17 +39,17 @@ VERBS = frozenset(
     strip subtract suggest sum summarize support suppress tabulate take tear tell test time toggle tokenize touch
     trace track translate treat trim try turn gather pack unpack update upload use validate verify view wait
     walk warn watch weigh widen work wrap write yield
-    allot embed feed index relativize unescape unite unwrap
+    allot compile derive digest embed feed index outline peek relativize respell scan unescape unify
+    unite unquote unwrap
     """.split()
 )
-QUESTIONS = frozenset("are asks can has is may must needs takes".split())  # and conversions:
+QUESTIONS = frozenset(
+    "are asks can fits has holds is matches may must needs takes".split()
+)  # and conversions:
 CONVERSIONS = frozenset("as from to with".split())
 NOUN_FOLDERS = ("cli/", "statistics/")  # commands, and functions named after their statistic
 # Where private functions may be nouns still: this list only shrinks.
-PRIVATE_NOUNS = (
-    "engines/",
-    "records/",
-)
+PRIVATE_NOUNS = ("engines/",)
 NOUNS = frozenset(
     """
     at_least at_most calipers catalogue category centre centre_column concat constant cosine doctor

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @add_option(
     "--evidence",
-    help="With --until-better: better on tasks like these, or on these very tasks.",
+    help="With --until-better: better on tasks like these, or on exactly these tasks.",
     type=click.Choice(["interval", "point"]),
     default="interval",
 )
