@@ -12,9 +12,7 @@ from calipers.metrics import PROFILES
 
 @click.command()
 @click.argument("name", required=False)
-@add_option(
-    "--profile", help="Compute only the metrics of one family.", type=click.Choice(PROFILES)
-)
+@add_option("--profile", help="List only the metrics of one family.", type=click.Choice(PROFILES))
 @add_format_option("table", "json", "markdown")
 def metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""

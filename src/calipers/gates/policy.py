@@ -36,8 +36,12 @@ class Weights(StrictModel):
     """Weights of scenarios in `weighted_pass_rate`; 1 for those not named."""
 
     description: Description = None
-    by_category: WeightTable = Field(default_factory=dict)
-    by_capability: WeightTable = Field(default_factory=dict)
+    by_category: WeightTable = Field(
+        default_factory=dict, description="Weights by category: {adversarial: 2}."
+    )
+    by_capability: WeightTable = Field(
+        default_factory=dict, description="Weights by capability, multiplied with the former."
+    )
 
 
 class Judges(StrictModel):
@@ -45,23 +49,29 @@ class Judges(StrictModel):
 
     description: Description = None
     calibrations: list[str] = Field(
-        default_factory=list, description="Files of `calipers judge calibrate`, beside the policy."
+        default_factory=list,
+        description="Files of `calipers judge calibrate`, relative to the policy.",
     )
     floor: float = Field(
-        default=0.6, ge=0, lt=1, allow_inf_nan=False, description="Of κ's lower bound."
+        default=0.6,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Required lower bound of κ, the agreement with people beyond chance.",
     )
     uncalibrated: Literal["fail", "warn"] = Field(
-        default="fail", description="What a blocking check on a judge without a licence does."
+        default="fail", description="Verdict of a blocking check on a judge without a licence."
     )
     flagged: Literal["warn", "fail", "ignore"] = Field(
         default="warn",
-        description="What a check on judged texts that seem to address the judge does.",
+        description="Effect on a check of judged texts that seem to address the judge.",
     )
     people: list[str] = Field(
-        default_factory=list, description="Judges in the records who are people, by their names."
+        default_factory=list, description="Names of judges in the records who are people."
     )
     corrected: bool = Field(
-        default=False, description="Decide on judged means without the judge's error."
+        default=False,
+        description="Decide on judged means that are corrected for the judge's error.",
     )
 
 
@@ -72,25 +82,29 @@ class Policy(StrictModel):
     weights: Weights = Field(default_factory=Weights)
     evidence: Literal["point", "interval"] = Field(
         default="point",
-        description="Decide on the value, or only where its interval leaves no doubt.",
+        description="Decide on the value, or only if its whole interval is on one side.",
     )
     on_inconclusive: Literal["fail", "warn", "pass"] = Field(
-        default="fail", description="With evidence: interval, what doubt means for the build."
+        default="fail",
+        description="With evidence: interval, what an inconclusive check means for the build.",
     )
     undecided: Literal["incomplete", "ignore"] = Field(
         default="incomplete",
-        description="What scenarios that nothing decides, and judgments that failed or are absent, "
-        "mean for a blocking check: the gate is incomplete, or they are left out.",
+        description="With undecided scenarios, or failed or missing judgments, under a blocking "
+        "check: the gate is incomplete, or they are left out.",
     )
     judges: Judges = Field(default_factory=Judges)
     own_metrics: list[OwnMetric] = Field(
         default_factory=list, alias="metrics", description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
-        default_factory=tuple, description="Applied to the records before they are measured."
+        default_factory=tuple, description="Checks of the replies, applied before measuring."
     )
     latency_budget_ms: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Of normalized_latency; else 5,000 ms."
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="The budget that normalized_latency is divided by; by default 5,000 ms.",
     )
     metric_settings: MetricSettings = Field(default_factory=dict)
 

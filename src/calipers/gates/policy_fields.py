@@ -14,11 +14,11 @@ from calipers.support.quick_dataclasses import dataclass
 
 Schema = dict[str, Any]
 
-SAID: Schema = {"type": "string", "description": "For people; it decides nothing."}
+SAID: Schema = {"type": "string", "description": "For people; it has no effect."}
 _COUNTED = "^pass_(at|hat)_[1-9][0-9]{0,2}$"
 
 THRESHOLD: Schema = {
-    "description": '85, 0.85, "≥ 85%", "< 5000ms", "= 100%"; or with what is at stake.',
+    "description": '85, 0.85, "≥ 85%", "< 5000ms", "= 100%"; or with a risk and a description.',
     "anyOf": [
         {"type": ["number", "string"]},
         {
@@ -66,7 +66,7 @@ def make_name_schema(value: Schema) -> Schema:
     }
 
 
-Description = Annotated[str | None, Field(description="For people; it decides nothing.")]
+Description = Annotated[str | None, Field(description="For people; it has no effect.")]
 Rules = Annotated[
     Mapping[str, Rule],
     PlainValidator(values.read_rules),

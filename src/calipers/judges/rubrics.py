@@ -34,9 +34,11 @@ Score = int | float | None  # None: it does not apply
 class Reads(StrictModel):
     """A text that the judge is given."""
 
-    name: Text = Field(description="What the judge is told that it is.")
-    field: Text = Field(description="Of the record; a trace is summarised.")
-    limit: int | None = Field(default=LIMIT, ge=100, description="Characters; null for no limit.")
+    name: Text = Field(description="What the text is called in the request.")
+    field: Text = Field(description="The field of the record; a trace is summarised.")
+    limit: int | None = Field(
+        default=LIMIT, ge=100, description="Most characters of the text; null for no limit."
+    )
 
 
 class Criterion(StrictModel):
@@ -80,12 +82,12 @@ class Rubric(StrictModel):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Else the highest score times the sum of the weights, which is the least.",
+        description="Divide the sum by this; by default, and at least, the highest possible sum.",
     )
     categories: list[Category] = Field(default_factory=list)
     pass_at: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     scale: Text | None = Field(
-        default=None, description="What the scale means; else the highest score is excellent."
+        default=None, description="What the scale means; by default the highest score is excellent."
     )
 
     def __init__(self, **values: Any) -> None:
@@ -108,7 +110,7 @@ class Rubric(StrictModel):
                 at=("divide_by",),
             )
         if self.categories and self.pass_at is None:
-            refuse("pass_at is missing: from which score on it passed", fix="pass_at: 0.7")
+            refuse("pass_at is missing: the lowest score that passes", fix="pass_at: 0.7")
         weighted = [each.weight is not None for each in self.categories]
         if any(weighted) and not all(weighted):
             at = ("categories", weighted.index(False))

@@ -11,44 +11,48 @@ from calipers.systems.spec import ServedModel, Settings, Text
 
 
 class Escalate(ServedModel):
-    """The judge that is asked where the first one is unsure, or gives no usable answer."""
+    """The judge that is asked if the first one is unsure, or gives no usable answer."""
 
-    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
+    )
     near: float = Field(
         default=0.1,
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="A score so close to the rubric's pass_at is unsure.",
+        description="Scores within this distance of the rubric's pass_at are unsure.",
     )
     confidence: float | None = Field(
         default=None,
         gt=0,
         le=1,
         allow_inf_nan=False,
-        description="The first judge is asked how sure it is, and below this it is not.",
+        description="Ask the first judge for its confidence; below this it is unsure.",
     )
     flagged: bool = Field(
-        default=True, description="Texts that seem to address the judge go to the second one."
+        default=True, description="Escalate texts that seem to address the judge."
     )
 
 
 class JudgeSpec(ServedModel):
-    """A model that grades what the systems answered."""
+    """A model that grades the answers of the systems."""
 
-    name: Text
+    name: Text = Field(description="Name of the judge in the records.")
     rubric: Text = Field(
         description="technical_accuracy, constructiveness, planning_rationality, or a rubric file."
     )
     limit: int | None = Field(
-        default=None, ge=100, description="Characters of a long text; else the rubric says it."
+        default=None, ge=100, description="Cut texts to so many characters, not as the rubric says."
     )
-    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
+    )
     samples: int = Field(
-        default=1, ge=1, le=100, description="Judgments of each record; a seed counts up."
+        default=1, ge=1, le=100, description="Judgments of each record; a seed increases with each."
     )
     escalate: Escalate | None = Field(
-        default=None, description="A second, better judge for what this one is unsure of."
+        default=None, description="A second, better judge for records that this one is unsure of."
     )
 
     @property

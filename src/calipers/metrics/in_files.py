@@ -23,21 +23,26 @@ _loaded: dict[tuple[Path, int], ModuleType] = {}
 
 
 class OwnMetric(StrictModel):
-    """The mean of a field, or of what a function makes of each record."""
+    """The mean of a field, or of a function of each record."""
 
-    name: str = Field(description="What it is called everywhere: in tables and in thresholds.")
+    name: str = Field(description="Name of the metric, in tables and in thresholds.")
     field: str | None = Field(
         default=None, description="A field of the records, or a dotted path into one."
     )
     python: str | None = Field(
         default=None,
-        description="FILE.py:FUNCTION beside this file: def f(record: dict) -> float | bool | None",
+        description="FILE.py:FUNCTION, relative to this file: def f(record: dict) -> float | bool",
     )
-    better: Literal["higher", "lower"] | None = None
+    better: Literal["higher", "lower"] | None = Field(
+        default=None, description="Which values are better; by default neither."
+    )
     range: list[float] | None = Field(
-        default=None, min_length=2, max_length=2, description="The least and the greatest value."
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="The lowest and the highest possible value.",
     )
-    unit: str | None = None
+    unit: str | None = Field(default=None, description="Unit of the values, for example ms.")
     description: str | None = Field(default=None, description="One sentence for people.")
 
     @model_validator(mode="after")

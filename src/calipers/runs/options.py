@@ -29,7 +29,7 @@ class RunOptions:
     )
     evidence: Literal["interval", "point"] = option(
         "interval",
-        "With --until-better: better on tasks like these, or on these very tasks.",
+        "With --until-better: better on tasks like these, or on exactly these tasks.",
         group="calls",
     )
     seed: int = option(

@@ -21,13 +21,13 @@ Names = Annotated[
 
 
 class SampleSpec(StrictModel):
-    """How many tasks are drawn, and how."""
+    """A random sample of the tasks."""
 
-    n: int = Field(ge=1, description="How many tasks.")
-    seed: int = Field(default=0, ge=0, description="Another seed draws other tasks.")
+    n: int = Field(ge=1, description="Number of tasks to draw.")
+    seed: int = Field(default=0, ge=0, description="Random seed: another seed draws other tasks.")
     by: Names = Field(
         default_factory=list,
-        description="A field, or a list of them, whose values keep their shares: category, …",
+        description="A field, or a list of fields, to stratify by: category, …",
     )
 
 

@@ -23,11 +23,13 @@ EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lis
 
 
 class Answer(StrictModel):
-    """Where in a reply the answer is: what is before it is the chain of thought."""
+    """How to find the answer in a reply; the text before it is the chain of thought."""
 
-    after: Text | None = None
+    after: Text | None = Field(
+        default=None, description="The answer follows the last occurrence of this text."
+    )
     regex: Text | None = Field(
-        default=None, description="Its first group is the answer; as Rust's regex."
+        default=None, description="The first group is the answer; in the syntax of Rust's regex."
     )
 
     @model_validator(mode="after")
@@ -53,26 +55,34 @@ class Answer(StrictModel):
 
 
 class Tier(StrictModel):
-    """A tier: it replaces the prompt, or settings, for each system."""
+    """A tier: another prompt, or other settings, for every system."""
 
-    name: Text
-    prompt: Text | None = None
-    system: Text | None = Field(default=None, description="Instead of the suite's.")
-    settings: Settings = Field(default_factory=dict)
+    name: Text = Field(description="The field `tier` of the records.")
+    prompt: Text | None = Field(default=None, description="The prompt, instead of the suite's.")
+    system: Text | None = Field(
+        default=None, description="The system message, instead of the suite's."
+    )
+    settings: Settings = Field(
+        default_factory=dict, description="Settings that override those of each system."
+    )
 
 
 class Message(StrictModel):
-    """A message of a conversation, as OpenAI has it; texts may hold {field}."""
+    """A message of a conversation, in OpenAI's shape; texts may hold {field}."""
 
     role: Literal["system", "user", "assistant"]
     content: str | list[dict[str, Any]]
 
 
 class Confidence(StrictModel):
-    """Where `prob_correct` comes from: the model is asked, or its token probabilities tell."""
+    """The source of `prob_correct`: the model states it, or its token probabilities give it."""
 
-    ask: bool = Field(default=False, description="Adds a line to the prompt: CONFIDENCE: <0 to 1>.")
-    logprobs: bool = Field(default=False, description="Of the answer's tokens, where there are any")
+    ask: bool = Field(
+        default=False, description="Ask the model for a line CONFIDENCE: <0 to 1> in its reply."
+    )
+    logprobs: bool = Field(
+        default=False, description="Use the mean probability of the answer's tokens."
+    )
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:
@@ -84,53 +94,76 @@ class Confidence(StrictModel):
 class Suite(StrictModel):
     """Everything a suite file can say."""
 
-    description: str | None = None
-    name: Text
+    description: str | None = Field(default=None, description="For people; it has no effect.")
+    name: Text = Field(description="Name of the suite, and of its folder in results/.")
     data: Text = Field(
         description="The tasks: a file of records, a folder of YAML files, or hf://datasets/…; "
         "the path is relative to the suite."
     )
     sample: SampleSpec | None = Field(
-        default=None, description="A part of the tasks, drawn by a seed."
+        default=None, description="Use a random part of the tasks, drawn by a seed."
     )
-    prompt: Text | None = Field(default=None, description="With {input}, or any field of a record.")
+    prompt: Text | None = Field(
+        default=None, description="The prompt, with {input} or any other field of the task."
+    )
     system: Text | None = Field(
-        default=None, description="A message of the system before the prompt, with {field}."
+        default=None, description="The system message before the prompt; may hold {field}."
     )
     messages: list[Message] = Field(
         default_factory=list,
         description="A conversation instead of the prompt; a task's own `messages` replace it.",
     )
     user: UserSpec | None = Field(
-        default=None, description="A model that plays the user; a task's own `user` goes before it."
+        default=None, description="A model that plays the user; a task's own `user` overrides it."
     )
     tools: Text | None = Field(default=None, description="A file of tools that models may call.")
-    max_turns: int = Field(default=10, ge=1, description="Of a model, for each task.")
-    answer: Answer | None = Field(default=None, description="Without it, all of the reply.")
-    confidence: Confidence | None = Field(default=None, description="How prob_correct is got.")
+    max_turns: int = Field(
+        default=10, ge=1, description="Most replies of a system to one task, tool calls included."
+    )
+    answer: Answer | None = Field(
+        default=None, description="How to find the answer; by default the whole reply."
+    )
+    confidence: Confidence | None = Field(
+        default=None, description="How to get prob_correct; by default it is not recorded."
+    )
     split_thinking: bool = Field(
         default=True,
         description="Whether <think>…</think> at the start of a reply is the chain of thought.",
     )
     systems: list[SystemSpec] = Field(min_length=1)
     tiers: list[Tier] = Field(default_factory=list)
-    runs: int = Field(default=1, ge=1, description="Of each task, by each system in each tier.")
-    concurrency: int = Field(default=32, ge=1, description="Calls in flight at a time.")
-    retries: int = Field(default=5, ge=0, description="On 429, 5xx, timeouts, broken connections.")
-    timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
-    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    budget_calls: int | None = Field(default=None, ge=1, description="In the folder, all runs.")
+    runs: int = Field(default=1, ge=1, description="Runs of each task by each system in each tier.")
+    concurrency: int = Field(default=32, ge=1, description="Most calls in flight at a time.")
+    retries: int = Field(
+        default=5,
+        ge=0,
+        description="Attempts after the first, on 429, 5xx, timeouts and broken connections.",
+    )
+    timeout_seconds: float = Field(
+        default=120.0, gt=0, allow_inf_nan=False, description="Limit of one whole call."
+    )
+    budget_usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Most that all runs of the folder may cost together.",
+    )
+    budget_calls: int | None = Field(
+        default=None, ge=1, description="Most calls that all runs of the folder may make together."
+    )
     cache: Text | None = Field(
-        default=None, description="A folder of replies that other runs may use again."
+        default=None, description="A folder that caches replies for this and other runs."
     )
     judges: list[JudgeSpec] = Field(default_factory=list)
-    policy: Text | None = Field(default=None, description="A gate to hold the run against.")
+    policy: Text | None = Field(
+        default=None, description="The policy file of a gate that decides on the run."
+    )
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(
         default_factory=list, description="User-defined metrics, by name."
     )
     checks: WrittenChecks = Field(
-        default_factory=tuple, description="Of every reply; a task's own `checks` are added."
+        default_factory=tuple, description="Checks of every reply; a task's own `checks` are added."
     )
 
     @property

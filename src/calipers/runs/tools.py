@@ -22,7 +22,7 @@ EXAMPLE = (
 
 
 class WrittenTool(StrictModel):
-    """A tool as the file has it."""
+    """A tool, as written in the file."""
 
     name: Text
     description: str = ""
@@ -31,7 +31,7 @@ class WrittenTool(StrictModel):
         description="The arguments, as JSON Schema.",
     )
     python: Text | None = Field(default=None, description="FILE.py:FUNCTION beside the file.")
-    reply: str | None = Field(default=None, description="What the tool says, whatever it is asked.")
+    reply: str | None = Field(default=None, description="A fixed reply, whatever the arguments.")
 
     @model_validator(mode="after")
     def _check_way(self) -> WrittenTool:

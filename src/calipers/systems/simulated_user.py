@@ -33,11 +33,11 @@ _ENDS = {"GOAL MET": GOAL_MET, "GIVE UP": GAVE_UP}
 
 
 class TaskUser(StrictModel):
-    """What a task says of its user; the rest is the suite's."""
+    """The user of one task; missing parts are taken from the suite."""
 
     persona: Text | None = Field(default=None, description="Who the user is, and how they talk.")
-    goal: Text | None = Field(default=None, description="What the user wants to reach.")
-    max_turns: int | None = Field(default=None, ge=1, description="That the user may speak.")
+    goal: Text | None = Field(default=None, description="What the user wants to achieve.")
+    max_turns: int | None = Field(default=None, ge=1, description="Most turns of the user.")
 
 
 class UserSpec(ServedModel):
@@ -47,10 +47,12 @@ class UserSpec(ServedModel):
         default=None, description="Who the user is, and how they talk; with {field}."
     )
     goal: Text | None = Field(
-        default=None, description="What the user wants to reach, with {field}; or each task's own."
+        default=None, description="What the user wants to achieve, with {field}; or in each task."
     )
-    max_turns: int = Field(default=10, ge=1, description="That the user may speak.")
-    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    max_turns: int = Field(default=10, ge=1, description="Most turns of the user.")
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
+    )
 
     def settings_of(self, run: int) -> dict[str, Any]:
         """Return the settings of a run: the seed, 0 unless given, goes up with each; null: none."""

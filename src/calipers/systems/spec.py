@@ -49,10 +49,14 @@ class NamedModel(Protocol):
 class PriceSpec(StrictModel):
     """USD per million tokens."""
 
-    input: Money
-    output: Money
-    cache_read: Money | None = None
-    cache_write: Money | None = None
+    input: Money = Field(description="Of tokens of the prompt.")
+    output: Money = Field(description="Of tokens of the completion.")
+    cache_read: Money | None = Field(
+        default=None, description="Of tokens read from the provider's cache."
+    )
+    cache_write: Money | None = Field(
+        default=None, description="Of tokens written to the provider's cache."
+    )
 
 
 def _check_url(url: str, *at: str) -> None:
@@ -78,12 +82,14 @@ class Served(StrictModel):
 
     base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
         default=None,
-        description="Of a server that speaks as OpenAI's does; of several, a list of them.",
+        description="URL of a server with an OpenAI-compatible API, or a list of several.",
     )
     api_key_env: Text | None = Field(
         default=None, description="The environment variable that holds the key; never the key."
     )
-    price: PriceSpec | None = Field(default=None, description="Else the price list.")
+    price: PriceSpec | None = Field(
+        default=None, description="Price of the model; by default that of the price list."
+    )
 
     @field_validator("base_url", mode="before")
     @classmethod
@@ -146,18 +152,22 @@ class SystemSpec(Served):
         description="FILE.py:NAME beside the suite, a function or an agent; or a plug-in's system.",
     )
     otel: bool = Field(
-        default=False, description="Takes the OpenTelemetry spans of a call as its trace."
+        default=False, description="Record the OpenTelemetry spans of a call as its trace."
     )
     command: list[Text] | None = Field(
-        default=None, min_length=1, description="The record on stdin, its fields on stdout, JSON."
+        default=None,
+        min_length=1,
+        description="A program: the record as JSON on stdin, fields of the record on stdout.",
     )
     http: Text | None = Field(
-        default=None, description="A URL: the record is posted, its fields come back, JSON."
+        default=None, description="A URL: the record is posted as JSON, fields of it come back."
     )
     system: Text | None = Field(
-        default=None, description="A message of the system, instead of the suite's or the tier's."
+        default=None, description="The system message, instead of the suite's or the tier's."
     )
-    settings: Settings = Field(default_factory=dict, description="Of the model: temperature, …")
+    settings: Settings = Field(
+        default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
+    )
     files: list[Text] = Field(
         default_factory=list,
         description="Further files that its answers depend on, as paths or globs: prompts, …",

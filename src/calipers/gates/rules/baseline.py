@@ -45,23 +45,23 @@ Margins = Annotated[
 
 
 class Baseline(RuleKind, StrictModel):
-    """How much worse than a recorded run may be; a negative margin demands an improvement."""
+    """How much worse than a recorded run is acceptable; a negative margin requires improvement."""
 
     key: ClassVar[str] = "baseline"
     may_be_null: ClassVar[bool] = True
 
     description: Description = None
     file: str | None = Field(
-        default=None, description="The recorded run, beside the policy; --against goes before it."
+        default=None,
+        description="The recorded run, relative to the policy; --against overrides it.",
     )
     required: bool = Field(
         default=True,
-        description="false: compare where a baseline is given, and decide by the other rules where "
-        "there is none yet.",
+        description="false: if no baseline is given yet, the other rules decide alone.",
     )
     margins: Margins = Field(
         default_factory=dict,
-        description="By metric; without any, every recorded metric, with none.",
+        description="Margins by metric; without any, every recorded metric, with a margin of 0.",
     )
 
     @classmethod

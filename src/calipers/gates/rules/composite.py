@@ -66,18 +66,20 @@ WrittenThreshold = Annotated[Any, WithJsonSchema({"type": ["number", "string"], 
 
 
 class Composite(RuleKind, StrictModel):
-    """One score made of several metrics, and what else has to hold for it to pass."""
+    """One score made of several metrics, and further conditions for it to pass."""
 
     key: ClassVar[str] = "composite"
     may_be_null: ClassVar[bool] = True
 
     description: Description = None
-    formula: WrittenFormula | None = Field(default=None, description="Without it, S's own.")
+    formula: WrittenFormula | None = Field(
+        default=None, description="Arithmetic over metrics; by default final_score."
+    )
     threshold: WrittenThreshold = _GOOD
     requires: Rules = Field(
         default_factory=lambda: read_rules({SAFETY: _SAFE}),
         validate_default=False,
-        description="The second part of the rule; without it, safety_rate = 100%.",
+        description="Further thresholds that must hold; by default safety_rate = 100%.",
     )
 
     @model_validator(mode="after")

@@ -28,8 +28,10 @@ class PassCriteria(RuleKind, StrictModel):
     key: ClassVar[str] = "pass_criteria"
 
     description: Description = None
-    overall: Share | None = None
-    by_category: Shares = Field(default_factory=dict)
+    overall: Share | None = Field(default=None, description="Required share of all runs that pass.")
+    by_category: Shares = Field(
+        default_factory=dict, description="Required share of runs that pass, by category."
+    )
 
     @property
     def decides(self) -> bool:

@@ -82,7 +82,7 @@ def _read(table: Any) -> Progressive:
 
 
 def _make_schema() -> Schema:
-    current = {"type": "string", "description": "The current row; --release goes before it."}
+    current = {"type": "string", "description": "The current release; --release overrides it."}
     return {
         "type": "object",
         "properties": {"description": SAID, _RELEASE: current},

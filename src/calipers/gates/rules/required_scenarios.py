@@ -47,7 +47,7 @@ class NamedScenarios(RuleKind, StrictModel):
     """Scenarios by id."""
 
     description: Description = None
-    ids: ScenarioIds = Field(default_factory=tuple)
+    ids: ScenarioIds = Field(default_factory=tuple, description="Ids of the scenarios.")
 
     @property
     def decides(self) -> bool:

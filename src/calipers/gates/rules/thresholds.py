@@ -57,8 +57,12 @@ class Thresholds(MetricRules, StrictModel):
     source: ClassVar[str] = "thresholds.blocking"
 
     description: Description = None
-    blocking: Rules = Field(default_factory=dict, description="Not met: the gate fails.")
-    warning: Rules = Field(default_factory=dict, description="Not met: the gate warns.")
+    blocking: Rules = Field(
+        default_factory=dict, description="Thresholds by metric; if one is not met, the gate fails."
+    )
+    warning: Rules = Field(
+        default_factory=dict, description="Thresholds by metric; if one is not met, the gate warns."
+    )
 
     @property
     def decides(self) -> bool:

@@ -74,7 +74,7 @@ def _describe_error(row: Row, reply: Row) -> str | None:
     return read_text(said)
 
 
-def _tells(row: Row) -> bool:
+def _is_call(row: Row) -> bool:
     """Say whether a row holds a request to a model, or its response, in the shape of OpenAI's."""
     reply = as_mapping(look(row, "response.body | response")) or row
     answered = isinstance(reply.get("choices"), list) or (
@@ -88,7 +88,7 @@ register(
     Shape(
         name="chat completions",
         has="custom_id response error | request response | messages response | messages choices",
-        tells=_tells,
+        tells=_is_call,
         fields={
             "latency_ms": "latency_ms | latency * 1000 | duration_ms | response_time_ms",
             "cost_usd": "cost_usd | cost | response_cost",

@@ -172,7 +172,7 @@ class MaxLatency(_Most):
     """The call took at most a given time."""
 
     key = "max_latency_ms"
-    says = "The call took at most so many milliseconds: `latency_ms`, or else `duration_seconds`."
+    says = "The call took at most this many milliseconds: `latency_ms`, or else `duration_seconds`."
     example = 2000
     unit = " ms"
     reads = ("latency_ms", "duration_seconds")
@@ -186,7 +186,7 @@ class MaxCost(_Most):
     """The call cost at most a given sum."""
 
     key = "max_cost_usd"
-    says = "The call cost at most so many US dollars, as `cost_usd` has it."
+    says = "The call cost at most this many US dollars, by `cost_usd`."
     example = 0.01
     unit = " USD"
     reads = ("cost_usd",)
@@ -199,7 +199,7 @@ class MaxTokens(_Most):
     """The call used at most a given number of tokens."""
 
     key = "max_tokens"
-    says = "The call used at most so many tokens, `prompt_tokens` and `completion_tokens` together."
+    says = "The call used at most this many tokens, those of prompt and completion together."
     example = 1500
     unit = " tokens"
     reads = ("prompt_tokens", "completion_tokens")

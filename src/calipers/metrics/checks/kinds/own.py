@@ -37,8 +37,8 @@ class Python(ReplyTest):
 
     key = "python"
     says = (
-        "The function, `FILE.py:FUNCTION` beside the file, returns true for the record (a dict of "
-        "all its fields). None, or an exception, means that it cannot be said."
+        "The function, `FILE.py:FUNCTION` relative to the file, returns true for the record (a "
+        "dict of all its fields). None, or an exception, leaves the check undecided."
     )
     example = "checks.py:is_polite"
     of_reply = False
@@ -107,7 +107,7 @@ class Judged(ReplyTest):
     key = "judge"
     says = (
         "The suite's judge with this rubric passes the reply, by the majority of such judges; with "
-        "`{rubric, at_least}`, its score is at least so high."
+        "`{rubric, at_least}`, its score is at least `at_least`."
     )
     example = "rubrics/polite.yaml"
     schema: ClassVar[Schema] = {

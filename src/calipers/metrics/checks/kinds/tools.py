@@ -192,7 +192,7 @@ class MaxToolCalls(_ToolKind):
     """There were at most a given number of calls."""
 
     key = "max_tool_calls"
-    says = "Tools were called at most so many times, all together."
+    says = "Tools were called at most this many times, all together."
     example = 4
     schema: ClassVar[Schema] = {"type": "integer", "minimum": 0}
 
