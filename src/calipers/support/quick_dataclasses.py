@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 __all__ = ["dataclass"]
 
@@ -60,6 +60,8 @@ def _make_frozen(cls: Any, **options: bool) -> Any:
         methods |= _make_copying(fields)
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
+    if "__init__" not in own:
+        made.__signature__ = _NotYet(made, fields)
     parameters = made.__dataclass_params__
     parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, shown, eq, True
     return made
@@ -73,6 +75,19 @@ def _make_first_init(cls: Any, fields: Fields) -> Callable[..., None]:
         cls.__init__(self, *values, **named)
 
     return init
+
+
+class _NotYet:
+    """Makes `__init__` when its signature is asked for, which `inspect` then finds there."""
+
+    def __init__(self, cls: Any, fields: Fields) -> None:
+        self._cls, self._fields = cls, fields
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        if owner == self._cls:
+            del self._cls.__signature__
+            self._cls.__init__ = _make_init(self._cls, self._fields)
+        raise AttributeError("__signature__")
 
 
 def _make_init(cls: Any, fields: Fields) -> Callable[..., None]:
