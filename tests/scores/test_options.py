@@ -88,7 +88,7 @@ def test_one_line_makes_an_option_of_metrics(tmp_path: Path) -> None:
 
 def test_one_line_makes_an_option_of_any_command(tmp_path: Path) -> None:
     toys = {
-        "comparisons/options.py": "between: str | None",
+        "comparisons/options/compare.py": "between: str | None",
         "judges/options.py": "name: str | None",
         "gates/options.py": "release: str | None",
         "runs/options.py": 'evidence: Literal["interval", "point"]',

@@ -76,9 +76,8 @@ def write_page() -> str:
 
 
 def _page() -> Iterator[str]:
-    every: list[Option] = []
-    for each in chain.from_iterable(each.options.values() for each in FUNCTIONS.values()):
-        every += [each] if each not in every else []
+    known = chain.from_iterable(function.options.values() for function in FUNCTIONS.values())
+    every = {(each.keyword, each.help, each.commands): each for each in known}
     yield _INTRO
     for group, title in GROUPS.items():
         yield f"## {title}\n"
@@ -86,7 +85,7 @@ def _page() -> Iterator[str]:
             yield _SETTINGS
         yield "| option | Python | default | what it does | of |"
         yield "|---|---|---|---|---|"
-        yield from (_make_row(each) for each in every if each.group == group)
+        yield from (_make_row(each) for each in every.values() if each.group == group)
         yield ""
 
 

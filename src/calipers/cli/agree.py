@@ -10,7 +10,7 @@ import click
 from calipers.cli.options import add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
-from calipers.comparisons.options import AgreeOptions
+from calipers.comparisons.options.agree import AgreeOptions
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.comparisons.options import CompareOptions
+from calipers.comparisons.options.compare import CompareOptions
 
 
 @click.command(

@@ -10,7 +10,7 @@ import click
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
-from calipers.comparisons.options import DoctorOptions
+from calipers.comparisons.options.doctor import DoctorOptions
 
 
 @click.command(cls=GroupedCommand, first=("map", "strict", "output_format", "output"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +41,9 @@ def files(
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgments are missing: run again to go on.
     """
+    from shutil import copyfileobj  # noqa: PLC0415 (not for --help)
+    from tempfile import TemporaryDirectory  # noqa: PLC0415
+
     with TemporaryDirectory() as folder:
         path = output or Path(folder, "judged.jsonl")
         if dry_run:

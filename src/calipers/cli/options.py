@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,18 +135,25 @@ def add_declared_options(command: str, own: type | None = None) -> Callable[[F],
 
         decorated: Any = add_limits(call)
         for option in reversed(known.values()):
-            decorated = _make_option(option, command)(decorated)
+            decorated = _add_made(_make_option(option, command if option.defaults else ""))(
+                decorated
+            )
         return decorated  # type: ignore[no-any-return]
 
     return decorate
 
 
-def _make_option(option: Option, command: str) -> Callable[[F], F]:
-    make = partial(add_option, option.switch, option.keyword, help=option.help, group=option.group)
-    if option.kind == "flag":
-        return make(is_flag=True, default=option.default or None)
+def _add_made(made: click.Option) -> Callable[[F], F]:
+    return click.option(cls=lambda *_: made)  # type: ignore[arg-type]
+
+
+@cache
+def _make_option(option: Option, command: str) -> click.Option:
+    """Return an option of the command line; commands share those that are the same for all."""
     more: dict[str, Any] = {"required": True} if option.required else {}
-    if option.parse is not None:
+    if option.kind == "flag":
+        more |= {"is_flag": True, "default": option.default or None}
+    elif option.parse is not None:
         more |= {"multiple": True, "callback": _make_callback(option.parse)}
         if default := option.get_default(command):
             more["default"] = (",".join(map(str, default)),)
@@ -156,7 +163,15 @@ def _make_option(option: Option, command: str) -> Callable[[F], F]:
         more |= {"is_flag": False, "flag_value": option.bare}
     elif (default := option.get_default(command)) is not None and not option.required:
         more |= {"default": str(default) if option.kind == "any" else default}
-    return make(type=_find_type(option), metavar=option.metavar, **more)
+    return GroupedOption(
+        (option.switch, option.keyword),
+        group=option.group,
+        help=option.help,
+        show_default=more.get("default") is not None,
+        type=_find_type(option),
+        metavar=option.metavar,
+        **more,
+    )
 
 
 def _find_type(option: Option) -> Any:

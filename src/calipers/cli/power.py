@@ -10,7 +10,7 @@ import click
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
 from calipers.cli.shared import say_empty
-from calipers.comparisons.options import PowerOptions
+from calipers.comparisons.options.power import PowerOptions
 
 
 @click.command(cls=GroupedCommand, first=("delta", "runs", "metrics", "output_format", "output"))

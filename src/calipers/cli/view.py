@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +63,9 @@ def view(
         click.echo(address)
         click.echo(f"looking at {folder}; Ctrl-C ends it", err=True)
         if not no_open:
+            import threading  # noqa: PLC0415 (only where a browser is opened)
+            import webbrowser  # noqa: PLC0415
+
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     serve(

@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_args
 
 import numpy as np
 
-from calipers.comparisons.options import AgreeOptions
+from calipers.comparisons.options.agree import AgreeOptions
 from calipers.comparisons.ratings import Ratings, read_ratings
 from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level

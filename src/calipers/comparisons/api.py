@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.comparisons.agree import Agreement, agree_data
-from calipers.comparisons.options import AgreeOptions, CompareOptions, PowerOptions, RankOptions
+from calipers.comparisons.options.agree import AgreeOptions
+from calipers.comparisons.options.compare import CompareOptions
+from calipers.comparisons.options.power import PowerOptions
+from calipers.comparisons.options.rank import RankOptions
 from calipers.comparisons.power import PowerAnalysis, power_data
 from calipers.comparisons.ranking import rank_data
 from calipers.comparisons.rankings import Ranking

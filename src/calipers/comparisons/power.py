@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from calipers.comparisons.metric_power import MetricPower
-from calipers.comparisons.options import PowerOptions
+from calipers.comparisons.options.power import PowerOptions
 from calipers.comparisons.sizing import measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named

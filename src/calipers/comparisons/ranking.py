@@ -9,7 +9,7 @@ from typing import Any
 
 from calipers.comparisons.independent_systems import rank_independent
 from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
-from calipers.comparisons.options import RankOptions
+from calipers.comparisons.options.rank import RankOptions
 from calipers.comparisons.ranked_estimates import (
     Estimates,
     estimate_mean,

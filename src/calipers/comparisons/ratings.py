@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.options import AgreeOptions
+from calipers.comparisons.options.agree import AgreeOptions
 from calipers.records.sources import Source, Wanted, open_sources
 from calipers.statistics.arrays import Floats, Whole
 from calipers.support.errors import DataError, UsageError, nearest

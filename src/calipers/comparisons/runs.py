@@ -14,7 +14,7 @@ import polars as pl
 from calipers.comparisons.attributing import Sides, attribute_changes
 from calipers.comparisons.flips import count_flips, find_flips, write_flips
 from calipers.comparisons.independent import compare_across, compare_independent
-from calipers.comparisons.options import CompareOptions
+from calipers.comparisons.options.compare import CompareOptions
 from calipers.comparisons.paired import compare_pairs
 from calipers.comparisons.results import Compared, Margin, Pair
 from calipers.metrics import Metric, metric_named

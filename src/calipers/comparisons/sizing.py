@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calipers.comparisons.metric_power import NULLABLE, MetricPower
-from calipers.comparisons.options import PowerOptions
+from calipers.comparisons.options.power import PowerOptions
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
 from calipers.metrics.declare.intervals import Wilson

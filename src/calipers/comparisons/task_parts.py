@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calipers.comparisons.options import AUTO
+from calipers.comparisons.options.rank import AUTO
 from calipers.comparisons.ranked_estimates import estimate_mean
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import TaskPart

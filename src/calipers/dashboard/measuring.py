@@ -12,7 +12,8 @@ import polars as pl
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
 from calipers.comparisons.flips import format_run
-from calipers.comparisons.options import CompareOptions, RankOptions
+from calipers.comparisons.options.compare import CompareOptions
+from calipers.comparisons.options.rank import RankOptions
 from calipers.comparisons.ranked_systems import FILE
 from calipers.comparisons.ranking import rank_data
 from calipers.comparisons.rankings import Ranking

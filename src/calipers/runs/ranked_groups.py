@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calipers.comparisons.options import RankOptions
+from calipers.comparisons.options.rank import RankOptions
 from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
 from calipers.comparisons.ranking import rank_systems
 from calipers.comparisons.rankings import Ranking

@@ -64,9 +64,9 @@ _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Option:
-    """One declared option; `commands` names those that take it."""
+    """One declared option, the same object wherever it is asked for; `commands` take it."""
 
     name: str  # of the field
     keyword: str  # in Python

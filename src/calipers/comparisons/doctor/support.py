@@ -10,7 +10,7 @@ import polars as pl
 
 from calipers.comparisons.doctor.facts import OUTCOME, SYSTEM, TASK, Facts, Outcomes
 from calipers.comparisons.doctor.results import Detectable, Support
-from calipers.comparisons.options import PowerOptions
+from calipers.comparisons.options.power import PowerOptions
 from calipers.comparisons.sizing import measure_power
 from calipers.metrics import catalogue, metric_named
 from calipers.metrics.declare.declaration import RUNS, Aggregate, is_met
