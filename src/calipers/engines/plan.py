@@ -6,13 +6,21 @@ task, and a narrow column per feature. No text of the input is left in it, excep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import polars as pl
 
-from calipers.engines.codes import number_values
+from calipers.engines.feature_values import FeatureValues
+from calipers.engines.row_keys import (
+    hash_in_all,
+    hash_in_group,
+    hash_texts,
+    name_key,
+    write_groups,
+    write_key,
+)
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -260,7 +268,7 @@ class Plan:
             self._with_functions(records)
             .lazy()
             .with_columns(
-                _write_groups(records, self.by).alias(GROUP),
+                write_groups(records, self.by).alias(GROUP),
                 self._tell_calls_apart().alias(IDENTITY),
                 *self._mark_failed(),
                 (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
@@ -269,7 +277,7 @@ class Plan:
                     pl.col(name).alias(name_kept(name))
                     for name in dict.fromkeys((*self.by, *self.kept))
                 ),
-                *(_write_key(name, records).alias(name_key(name)) for name in self.regrouped_by),
+                *(write_key(name, records).alias(name_key(name)) for name in self.regrouped_by),
             )
         )
         frame = frame.with_columns(hash_in_group("id").alias(TASK))
@@ -284,10 +292,17 @@ class Plan:
             read -= _KEPT_OF_FAILURES if self.counts_failures else set()
             failed = pl.col(FAILURE if self.counts_failures else FAILED)
             frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        values = {**self._expressions, **self._evaluate_constant(records)}
-        for layer in self._layers:
+        values = self._values.express(records)
+        for layer in self._values.layers:
             frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
         return frame
+
+    @cached_property
+    def _values(self) -> FeatureValues:
+        """The values of all features but those of the user's functions, for every chunk."""
+        features = [each for each in self.features if each.of_record is None]
+        of_failures = _AS_FAILURES if self.counts_failures else {}
+        return FeatureValues(features, self.settings, failure=FAILURE, of_failures=of_failures)
 
     def _with_functions(self, records: pl.DataFrame) -> pl.DataFrame:
         """Return the records with what the user's functions make of each."""
@@ -304,125 +319,13 @@ class Plan:
         if not told:
             return pl.lit(None, dtype=pl.Int64)
         is_told = pl.any_horizontal(pl.col(told).is_not_null())
-        return pl.when(is_told).then(_hash(*told))
+        return pl.when(is_told).then(hash_texts(*told))
 
     def _mark_failed(self) -> Iterator[pl.Expr]:
         """Yield whether a call failed, as a record to leave out or as a failure to count."""
         if self.counts_failures:
             yield _FAILED_CALL.alias(FAILURE)
         yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
-
-    @cached_property
-    def _layers(self) -> list[list[Feature]]:
-        """The features that can be computed at once, those that others depend on first."""
-        return list(_sort_layers([each for each in self.features if each.of_record is None]))
-
-    @cached_property
-    def _expressions(self) -> dict[str, pl.Expr]:
-        """The value of each feature, the same for every chunk."""
-        return {each.name: self._express(each) for layer in self._layers for each in layer}
-
-    def _express(self, feature: Feature) -> pl.Expr:
-        value = _express(feature, self.settings)
-        if not self._is_failed_outcome(feature):
-            return value
-        return pl.when(FAILURE).then(pl.lit(_AS_FAILURES[feature.name])).otherwise(value)
-
-    def _is_failed_outcome(self, feature: Feature) -> bool:
-        return self.counts_failures and feature.name in _AS_FAILURES
-
-    def _evaluate_constant(self, records: pl.DataFrame) -> dict[str, pl.Expr]:
-        """Return the constant values of features whose fields no record has, evaluated once."""
-        if not records.height:
-            return {}
-        nulls = zip(records.columns, records.null_count().row(0), strict=True)
-        empty = frozenset(name for name, count in nulls if count == records.height)
-        if empty not in self._constants:
-            without = {
-                feature.name: pl.lit(None, dtype=feature.dtype)
-                for feature in self.features
-                if not empty.isdisjoint(feature.null_without)
-            }
-            self._constants[empty] = self._evaluate_nulls(records, empty) | without
-        return self._constants[empty]
-
-    @cached_property
-    def _constants(self) -> dict[frozenset[str], dict[str, pl.Expr]]:
-        """The constants of chunks that lack the same fields, for those that follow."""
-        return {}
-
-    def _evaluate_nulls(self, records: pl.DataFrame, empty: frozenset[str]) -> dict[str, pl.Expr]:
-        features = tuple(
-            feature
-            for layer in self._layers
-            for feature in layer
-            if feature.fields
-            and empty.issuperset(feature.fields)
-            and not any(map(self._is_failed_outcome, feature.inputs))
-        )
-        fields = tuple((name, records.schema[name]) for name in sorted(empty))
-        return _evaluate_nulls(features, fields, self.settings)
-
-
-@lru_cache(maxsize=4096)
-def _express(feature: Feature, settings: Settings) -> pl.Expr:
-    """Return a feature's value; for few rows it takes as long to build as to compute."""
-    return feature.expression(settings).cast(feature.dtype)
-
-
-@lru_cache(maxsize=64)
-def _evaluate_nulls(
-    features: tuple[Feature, ...], fields: tuple[tuple[str, pl.DataType], ...], settings: Settings
-) -> dict[str, pl.Expr]:
-    """Return the values of features, in the order of their layers, where all they read is null."""
-    row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in fields}).lazy()
-    for layer in _sort_layers(features):
-        row = row.with_columns(_express(each, settings).alias(each.name) for each in layer)
-    found = row.select(each.name for each in features).collect(engine="in-memory")
-    return {each.name: pl.lit(each[0], dtype=each.dtype) for each in found}
-
-
-def _hash(*columns: str) -> pl.Expr:
-    """Return 64 bits of the columns' texts; signed, because Spark has no unsigned integers."""
-    return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
-
-
-def group_text(by: Sequence[str]) -> pl.Expr:
-    """Return the text that stands for a row's group: its fields as JSON."""
-    return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
-
-
-def _write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-    """Return the text of each row's group, written once for each group."""
-    if not by:
-        return group_text(by)
-    keys = records.select(by)
-    numbers, first = number_values(keys.to_series() if len(by) == 1 else keys.to_struct())
-    texts = keys[first].select(group_text(by)).to_series()
-    return pl.lit(texts.gather(numbers))
-
-
-def _write_key(name: str, records: pl.DataFrame) -> pl.Expr:
-    """Return the text of a group by one field, null where there is none."""
-    if records[name].null_count() == records.height:
-        return pl.lit(None, pl.String)
-    return pl.when(pl.col(name).is_not_null()).then(group_text([name]))
-
-
-def name_key(name: str) -> str:
-    """Return the column with a field's text, where rows are grouped by it after reading."""
-    return f"_key_{name}"
-
-
-def hash_in_group(field: str) -> pl.Expr:
-    """Return a number for the field's value within the row's group, null where there is none."""
-    return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
-
-
-def hash_in_all(field: str) -> pl.Expr:
-    """Return a number for the field's value whatever the row's group, null where there is none."""
-    whole = pl.struct(group_text(()).alias(GROUP), pl.col(field).cast(pl.String))
-    return pl.when(pl.col(field).is_not_null()).then(whole.hash().reinterpret(signed=True))
 
 
 def name_column(field: str) -> str:
@@ -433,13 +336,3 @@ def name_column(field: str) -> str:
 def name_kept(name: str) -> str:
     """Return a kept field's own column, since a feature may have its name."""
     return f"_by_{name_column(name)}"
-
-
-def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
-    """Yield features that can be computed at once, those that others depend on first."""
-    depth: dict[Feature, int] = {}
-    for feature in features:
-        inputs = [depth[source] for source in feature.reads if isinstance(source, Feature)]
-        depth[feature] = 1 + max(inputs, default=0)
-    for level in range(1, max(depth.values(), default=0) + 1):
-        yield [feature for feature in features if depth[feature] == level]
