@@ -1,26 +1,14 @@
-"""From records to features: the one batch function that every engine runs.
-
-A plan says which fields to read and turns a batch of records into a compact table: the group, the
-task, and a narrow column per feature. No text of the input is left in it, except short answers.
-"""
+"""What is measured, by what groups, and how: the fields to read, the features, the totals."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import polars as pl
 
 from calipers.engines.feature_values import FeatureValues
-from calipers.engines.row_keys import (
-    hash_in_all,
-    hash_in_group,
-    hash_texts,
-    name_key,
-    write_groups,
-    write_key,
-)
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -42,9 +30,7 @@ from calipers.metrics.declare.histogram import (
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import flag_counts, flagged
-from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
-from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.paths import find_column
 
 FAILED = "_failed"  # a failed call that is in no metric
@@ -55,12 +41,9 @@ SAME_ID = "_same_id"  # a task in all groups, where rows are grouped afterwards
 IDENTITY = "_identity"  # what tells the calls of a task apart: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
-_CALL_FIELDS = ("model", "tier", "run")
-_IDENTITY_FIELDS = ("id", *_CALL_FIELDS)
-_NOT_AN_ERROR = ("", "false")
-_FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
+CALL_FIELDS = ("model", "tier", "run")
+IDENTITY_FIELDS = ("id", *CALL_FIELDS)
 _AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
-_KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
 _MEASURED = ("metrics", "described", "medians", "binned", "widely_binned", "of_tasks")
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
@@ -103,7 +86,7 @@ class Plan:
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields)
-        named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
+        named = (*IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
         checked = self.settings.checks.fields if self.settings.checks else ()
         return tuple(dict.fromkeys((*named, *read, *checked)))
@@ -256,76 +239,12 @@ class Plan:
             return True
         return any(find_column(name, self.seen) is not None for name in feature.fields)
 
-    def measure(self, records: pl.DataFrame) -> pl.LazyFrame:
-        """Return the records with every feature; `schema` names the compact columns."""
-        if self.settings.checks:
-            details = "checks" in self.kept
-            records = self.settings.checks.apply(records, self.settings, details=details)
-        cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
-        if records["finish_reason"].null_count() == records.height:
-            cut_off = pl.lit(value=False)
-        frame = (
-            self._with_functions(records)
-            .lazy()
-            .with_columns(
-                write_groups(records, self.by).alias(GROUP),
-                self._tell_calls_apart().alias(IDENTITY),
-                *self._mark_failed(),
-                (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
-                *(pl.col(name).is_not_null().alias(name_presence(name)) for name in self.watched),
-                *(
-                    pl.col(name).alias(name_kept(name))
-                    for name in dict.fromkeys((*self.by, *self.kept))
-                ),
-                *(write_key(name, records).alias(name_key(name)) for name in self.regrouped_by),
-            )
-        )
-        frame = frame.with_columns(hash_in_group("id").alias(TASK))
-        if self.regrouped_by:
-            frame = frame.with_columns(hash_in_all("id").alias(SAME_ID))
-        if self.cluster is not None:
-            text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
-            frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
-        if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.fields}
-            read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
-            read -= _KEPT_OF_FAILURES if self.counts_failures else set()
-            failed = pl.col(FAILURE if self.counts_failures else FAILED)
-            frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        values = self._values.express(records)
-        for layer in self._values.layers:
-            frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
-        return frame
-
     @cached_property
-    def _values(self) -> FeatureValues:
+    def feature_values(self) -> FeatureValues:
         """The values of all features but those of the user's functions, for every chunk."""
         features = [each for each in self.features if each.of_record is None]
         of_failures = _AS_FAILURES if self.counts_failures else {}
         return FeatureValues(features, self.settings, failure=FAILURE, of_failures=of_failures)
-
-    def _with_functions(self, records: pl.DataFrame) -> pl.DataFrame:
-        """Return the records with what the user's functions make of each."""
-        functions = [each for each in self.features if each.of_record is not None]
-        if not functions:
-            return records
-        failed = records.select(_FAILED_CALL.alias(FAILED)).to_series()
-        return records.with_columns(apply_function(each, records, failed) for each in functions)
-
-    def _tell_calls_apart(self) -> pl.Expr:
-        """Return what tells a task's calls apart: nothing, where all are of its group's system."""
-        own = () if self.regrouped_by else self.by  # in other groups it may be another's
-        told = [name for name in _CALL_FIELDS if name not in own]
-        if not told:
-            return pl.lit(None, dtype=pl.Int64)
-        is_told = pl.any_horizontal(pl.col(told).is_not_null())
-        return pl.when(is_told).then(hash_texts(*told))
-
-    def _mark_failed(self) -> Iterator[pl.Expr]:
-        """Yield whether a call failed, as a record to leave out or as a failure to count."""
-        if self.counts_failures:
-            yield _FAILED_CALL.alias(FAILURE)
-        yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
 
 
 def name_column(field: str) -> str:
