@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
+from calipers.engines.measuring import measure_records
 from calipers.engines.plan import Plan
 from calipers.engines.weighted_values import CODE, WeightedValues, add_codes
 from calipers.metrics import catalogue, metrics_of
@@ -227,7 +228,7 @@ def test_weights_of_a_bootstrap_count_as_copies(data: st.DataObject, rows: list[
     metrics = tuple(metrics_of("scenarios"))
     plan = Plan(metrics, (), Settings(case_weights=cal.CaseWeights(by_category={"x": 2})))
     [chunk] = Rows(rows, "<rows>").chunks(Wanted(plan.fields))
-    measured = plan.measure(chunk.exact().frame).select(*plan.schema).collect()
+    measured = measure_records(plan, chunk.exact().frame).select(*plan.schema).collect()
     coded = add_codes(measured, TASK)
     codes = coded[CODE].to_list()
     clusters = max(codes) + 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from calipers.engines.measuring import measure_records
 from calipers.engines.plan import Plan
 from calipers.records.fields import BadValue
 from calipers.records.sources import CHECK, BadRow, Chunk, UnusualRows
@@ -37,7 +38,7 @@ def measure_chunk(chunk: Chunk, plan: Plan, columns: Sequence[str]) -> MeasuredB
 
 def _measure(records: pl.DataFrame, plan: Plan, columns: Sequence[str]) -> pl.DataFrame:
     # The in-memory engine: a batch function sees the whole batch once, not in many small pieces.
-    return plan.measure(records).select(*columns).collect(engine="in-memory")
+    return measure_records(plan, records).select(*columns).collect(engine="in-memory")
 
 
 def number_rows(rows: pl.DataFrame, last: int) -> pl.DataFrame:

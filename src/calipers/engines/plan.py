@@ -1,18 +1,14 @@
-"""From records to features: the one batch function that every engine runs.
-
-A plan says which fields to read and turns a batch of records into a compact table: the group, the
-task, and a narrow column per feature. No text of the input is left in it, except short answers.
-"""
+"""What is measured, by what groups, and how: the fields to read, the features, the totals."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import polars as pl
 
-from calipers.engines.codes import number_values
+from calipers.engines.feature_values import FeatureValues
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -34,9 +30,7 @@ from calipers.metrics.declare.histogram import (
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import flag_counts, flagged
-from calipers.metrics.own.functions import apply_function
 from calipers.records.batch import Wanted
-from calipers.records.fields import TRUNCATED_REASONS
 from calipers.records.paths import find_column
 from calipers.support.quick_dataclasses import dataclass
 
@@ -48,12 +42,9 @@ SAME_ID = "_same_id"  # a task in all groups, where rows are grouped afterwards
 IDENTITY = "_identity"  # what tells the calls of a task apart: the same twice is worth a warning
 
 JUDGMENTS = "judgments"
-_CALL_FIELDS = ("model", "tier", "run")
-_IDENTITY_FIELDS = ("id", *_CALL_FIELDS)
-_NOT_AN_ERROR = ("", "false")
-_FAILED_CALL = pl.col("error").is_not_null() & ~pl.col("error").is_in(_NOT_AN_ERROR)
+CALL_FIELDS = ("model", "tier", "run")
+IDENTITY_FIELDS = ("id", *CALL_FIELDS)
 _AS_FAILURES = {"passed": False, "correct": False, "impl_rate": 0.0}
-_KEPT_OF_FAILURES = {"cost_usd", "category", "capability"}  # what was spent, and on what
 _MEASURED = ("metrics", "described", "medians", "binned", "widely_binned", "of_tasks")
 _SAMPLE_TEXTS = ("cot",)  # Z 7.2 keeps it beside the per-task values
 
@@ -96,7 +87,7 @@ class Plan:
     def fields(self) -> tuple[str, ...]:
         """The record's fields to read."""
         read = (name for feature in self.features for name in feature.fields)
-        named = (*_IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
+        named = (*IDENTITY_FIELDS, "error", "finish_reason", *self.keys, *self.kept)
         named = (*named, *self.whole)
         checked = self.settings.checks.fields if self.settings.checks else ()
         return tuple(dict.fromkeys((*named, *read, *checked)))
@@ -260,181 +251,12 @@ class Plan:
             return True
         return any(find_column(name, self.seen) is not None for name in feature.fields)
 
-    def measure(self, records: pl.DataFrame) -> pl.LazyFrame:
-        """Return the records with every feature; `schema` names the compact columns."""
-        if self.settings.checks:
-            details = "checks" in self.kept
-            records = self.settings.checks.apply(records, self.settings, details=details)
-        cut_off = pl.col("finish_reason").str.to_lowercase().is_in(TRUNCATED_REASONS)
-        if records["finish_reason"].null_count() == records.height:
-            cut_off = pl.lit(value=False)
-        frame = (
-            self._with_functions(records)
-            .lazy()
-            .with_columns(
-                _write_groups(records, self.by).alias(GROUP),
-                self._tell_calls_apart().alias(IDENTITY),
-                *self._mark_failed(),
-                (cut_off.fill_null(value=False) & ~_FAILED_CALL).alias(TRUNCATED),
-                *(pl.col(name).is_not_null().alias(name_presence(name)) for name in self.watched),
-                *(
-                    pl.col(name).alias(name_kept(name))
-                    for name in dict.fromkeys((*self.by, *self.kept))
-                ),
-                *(_write_key(name, records).alias(name_key(name)) for name in self.key_fields),
-            )
-        )
-        frame = frame.with_columns(hash_in_group("id").alias(TASK))
-        if self.regrouped_by:
-            frame = frame.with_columns(hash_in_all("id").alias(SAME_ID))
-        if self.cluster is not None:
-            text = pl.col(self.cluster).cast(pl.String).alias(CLUSTER_TEXT)
-            frame = frame.with_columns(hash_in_group(self.cluster).alias(CLUSTER), text)
-        if records["error"].null_count() < records.height:
-            read = {name for feature in self.features for name in feature.fields}
-            read -= set(_IDENTITY_FIELDS)  # a failed call is still one of its system's
-            read -= _KEPT_OF_FAILURES if self.counts_failures else set()
-            failed = pl.col(FAILURE if self.counts_failures else FAILED)
-            frame = frame.with_columns(pl.when(~failed).then(pl.col(name)) for name in sorted(read))
-        values = {**self._expressions, **self._evaluate_constant(records)}
-        for layer in self._layers:
-            frame = frame.with_columns(values[each.name].alias(each.name) for each in layer)
-        return frame
-
-    def _with_functions(self, records: pl.DataFrame) -> pl.DataFrame:
-        """Return the records with what the user's functions make of each."""
-        functions = [each for each in self.features if each.of_record is not None]
-        if not functions:
-            return records
-        failed = records.select(_FAILED_CALL.alias(FAILED)).to_series()
-        return records.with_columns(apply_function(each, records, failed) for each in functions)
-
-    def _tell_calls_apart(self) -> pl.Expr:
-        """Return what tells a task's calls apart: nothing, where all are of its group's system."""
-        own = () if self.regrouped_by else self.by  # in other groups it may be another's
-        told = [name for name in _CALL_FIELDS if name not in own]
-        if not told:
-            return pl.lit(None, dtype=pl.Int64)
-        is_told = pl.any_horizontal(pl.col(told).is_not_null())
-        return pl.when(is_told).then(_hash(*told))
-
-    def _mark_failed(self) -> Iterator[pl.Expr]:
-        """Yield whether a call failed, as a record to leave out or as a failure to count."""
-        if self.counts_failures:
-            yield _FAILED_CALL.alias(FAILURE)
-        yield (pl.lit(value=False) if self.counts_failures else _FAILED_CALL).alias(FAILED)
-
     @cached_property
-    def _layers(self) -> list[list[Feature]]:
-        """The features that can be computed at once, those that others depend on first."""
-        return list(_sort_layers([each for each in self.features if each.of_record is None]))
-
-    @cached_property
-    def _expressions(self) -> dict[str, pl.Expr]:
-        """The value of each feature, the same for every chunk."""
-        return {each.name: self._express(each) for layer in self._layers for each in layer}
-
-    def _express(self, feature: Feature) -> pl.Expr:
-        value = _express(feature, self.settings)
-        if not self._is_failed_outcome(feature):
-            return value
-        return pl.when(FAILURE).then(pl.lit(_AS_FAILURES[feature.name])).otherwise(value)
-
-    def _is_failed_outcome(self, feature: Feature) -> bool:
-        return self.counts_failures and feature.name in _AS_FAILURES
-
-    def _evaluate_constant(self, records: pl.DataFrame) -> dict[str, pl.Expr]:
-        """Return the constant values of features whose fields no record has, evaluated once."""
-        if not records.height:
-            return {}
-        nulls = zip(records.columns, records.null_count().row(0), strict=True)
-        empty = frozenset(name for name, count in nulls if count == records.height)
-        if empty not in self._constants:
-            without = {
-                feature.name: pl.lit(None, dtype=feature.dtype)
-                for feature in self.features
-                if not empty.isdisjoint(feature.null_without)
-            }
-            self._constants[empty] = self._evaluate_nulls(records, empty) | without
-        return self._constants[empty]
-
-    @cached_property
-    def _constants(self) -> dict[frozenset[str], dict[str, pl.Expr]]:
-        """The constants of chunks that lack the same fields, for those that follow."""
-        return {}
-
-    def _evaluate_nulls(self, records: pl.DataFrame, empty: frozenset[str]) -> dict[str, pl.Expr]:
-        features = tuple(
-            feature
-            for layer in self._layers
-            for feature in layer
-            if feature.fields
-            and empty.issuperset(feature.fields)
-            and not any(map(self._is_failed_outcome, feature.inputs))
-        )
-        fields = tuple((name, records.schema[name]) for name in sorted(empty))
-        return _evaluate_nulls(features, fields, self.settings)
-
-
-@lru_cache(maxsize=4096)
-def _express(feature: Feature, settings: Settings) -> pl.Expr:
-    """Return a feature's value; for few rows it takes as long to build as to compute."""
-    return feature.expression(settings).cast(feature.dtype)
-
-
-@lru_cache(maxsize=64)
-def _evaluate_nulls(
-    features: tuple[Feature, ...], fields: tuple[tuple[str, pl.DataType], ...], settings: Settings
-) -> dict[str, pl.Expr]:
-    """Return the values of features, in the order of their layers, where all they read is null."""
-    row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in fields}).lazy()
-    for layer in _sort_layers(features):
-        row = row.with_columns(_express(each, settings).alias(each.name) for each in layer)
-    found = row.select(each.name for each in features).collect(engine="in-memory")
-    return {each.name: pl.lit(each[0], dtype=each.dtype) for each in found}
-
-
-def _hash(*columns: str) -> pl.Expr:
-    """Return 64 bits of the columns' texts; signed, because Spark has no unsigned integers."""
-    return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
-
-
-def group_text(by: Sequence[str]) -> pl.Expr:
-    """Return the text that stands for a row's group: its fields as JSON."""
-    return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
-
-
-def _write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-    """Return the text of each row's group, written once for each group."""
-    if not by:
-        return group_text(by)
-    keys = records.select(by)
-    numbers, first = number_values(keys.to_series() if len(by) == 1 else keys.to_struct())
-    texts = keys[first].select(group_text(by)).to_series()
-    return pl.lit(texts.gather(numbers))
-
-
-def _write_key(name: str, records: pl.DataFrame) -> pl.Expr:
-    """Return the text of a group by one field, null where there is none."""
-    if records[name].null_count() == records.height:
-        return pl.lit(None, pl.String)
-    return pl.when(pl.col(name).is_not_null()).then(_write_groups(records, [name]))
-
-
-def name_key(name: str) -> str:
-    """Return the column with a field's text, where rows are grouped by it after reading."""
-    return f"_key_{name}"
-
-
-def hash_in_group(field: str) -> pl.Expr:
-    """Return a number for the field's value within the row's group, null where there is none."""
-    return pl.when(pl.col(field).is_not_null()).then(_hash(GROUP, field))
-
-
-def hash_in_all(field: str) -> pl.Expr:
-    """Return a number for the field's value whatever the row's group, null where there is none."""
-    whole = pl.struct(group_text(()).alias(GROUP), pl.col(field).cast(pl.String))
-    return pl.when(pl.col(field).is_not_null()).then(whole.hash().reinterpret(signed=True))
+    def feature_values(self) -> FeatureValues:
+        """The values of all features but those of the user's functions, for every chunk."""
+        features = [each for each in self.features if each.of_record is None]
+        of_failures = _AS_FAILURES if self.counts_failures else {}
+        return FeatureValues(features, self.settings, failure=FAILURE, of_failures=of_failures)
 
 
 def name_column(field: str) -> str:
@@ -445,13 +267,3 @@ def name_column(field: str) -> str:
 def name_kept(name: str) -> str:
     """Return a kept field's own column, since a feature may have its name."""
     return f"_by_{name_column(name)}"
-
-
-def _sort_layers(features: Sequence[Feature]) -> Iterator[list[Feature]]:
-    """Yield features that can be computed at once, those that others depend on first."""
-    depth: dict[Feature, int] = {}
-    for feature in features:
-        inputs = [depth[source] for source in feature.reads if isinstance(source, Feature)]
-        depth[feature] = 1 + max(inputs, default=0)
-    for level in range(1, max(depth.values(), default=0) + 1):
-        yield [feature for feature in features if depth[feature] == level]

@@ -17,6 +17,7 @@ import polars as pl
 from calipers.comparisons.doctor.judging import judge_scores
 from calipers.comparisons.doctor.leaks import mark_leaks
 from calipers.comparisons.doctor.results import Finding, Severity
+from calipers.engines.measuring import measure_records
 from calipers.engines.plan import FAILED as PLAN_FAILED
 from calipers.engines.plan import TRUNCATED as PLAN_TRUNCATED
 from calipers.engines.plan import Plan
@@ -58,7 +59,7 @@ def narrow(
     records: pl.DataFrame, plan: Plan, *, file: int, first_row: int, name: str
 ) -> pl.DataFrame:
     """Return the facts of each record of a batch, which has the columns that the plan wants."""
-    measured = plan.measure(records).with_columns(
+    measured = measure_records(plan, records).with_columns(
         normalized_answer.expression(plan.settings).alias("_answer"),
         normalized_target.expression(plan.settings).alias("_target"),
     )
