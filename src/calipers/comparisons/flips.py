@@ -29,15 +29,17 @@ def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
         return None
     sides = [_select_known(side.rows, feature) for side in (base, candidate)]
     by_run = all(side[_RUN].null_count() == 0 for side in sides)
-    keys = (TASK, _RUN) if by_run else (TASK,)
-    # A run may occur twice, as of two models: the first is paired with the first.
-    ours, theirs = (
-        side.with_columns(pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)) for side in sides
-    )
+    keys: tuple[str, ...] = (TASK, _RUN) if by_run else (TASK,)
+    if not (base.is_one_per_task and candidate.is_one_per_task):
+        # A run may occur twice, as of two models: the first is paired with the first.
+        occurrence = pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)
+        sides = [side.with_columns(occurrence) for side in sides]
+        keys = (*keys, _OCCURRENCE)
+    ours, theirs = sides
     return (
-        ours.join(theirs, on=[*keys, _OCCURRENCE], suffix="_candidate")
+        ours.join(theirs, on=keys, suffix="_candidate")
         .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
-        .sort("id", *keys, _OCCURRENCE)
+        .sort("id", *keys)
         .select(
             "id",
             "run",

@@ -32,6 +32,7 @@ from calipers.statistics.power import Spread, find_detectable
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 300_000_000  # resamples × tasks: bounds the time
 _THREADS = 4  # metrics compared at once
+_OTHER = "_candidate"  # after the names of the second side's columns
 
 
 def compare_pairs(
@@ -114,17 +115,26 @@ def _compare_metric(
 
 def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, PairedTasks]:
     """Return the tasks that both sides have a value of, in order, as a table and as numbers."""
-    both = values.join(others, on=TASK, suffix="_candidate").sort(TASK)
+    both = _join_tasks(values, others)
     squares = None
     if SQUARES in values.columns and SQUARES in others.columns:
-        squares = (both[SQUARES] + both[f"{SQUARES}_candidate"]).to_numpy()
+        squares = (both[SQUARES] + both[f"{SQUARES}{_OTHER}"]).to_numpy()
     return both, PairedTasks(
         base=both[VALUE].to_numpy(),
-        candidate=both[f"{VALUE}_candidate"].to_numpy(),
+        candidate=both[f"{VALUE}{_OTHER}"].to_numpy(),
         base_runs=both[RUNS].cast(pl.Float64).to_numpy(),
-        candidate_runs=both[f"{RUNS}_candidate"].cast(pl.Float64).to_numpy(),
+        candidate_runs=both[f"{RUNS}{_OTHER}"].cast(pl.Float64).to_numpy(),
         squares=squares,
     )
+
+
+def _join_tasks(values: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Return the tasks of both, in order; most often both sides have the same tasks."""
+    if values[TASK].is_sorted() and values[TASK].equals(others[TASK]):
+        return pl.concat(
+            [values, others.drop(TASK).select(pl.all().name.suffix(_OTHER))], how="horizontal"
+        )
+    return values.join(others, on=TASK, suffix=_OTHER).sort(TASK)
 
 
 def _weigh_tasks(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
