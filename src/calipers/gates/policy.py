@@ -197,7 +197,9 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
         return policy
     if isinstance(policy, Mapping):
         return _read_policy(ConfigFile("policy", policy), Path())
-    require_type("policy", policy, str | Path, expected="a file or a mapping", fix=EXAMPLE)
+    require_type(
+        f"policy={policy!r}", policy, str | Path, expected="a file or a mapping", fix=EXAMPLE
+    )
     folder = Path(policy).parent
     with resolve_from(folder):
         found = _read_policy(read_config(policy, example=EXAMPLE), folder)

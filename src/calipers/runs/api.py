@@ -131,7 +131,7 @@ def _refuse_for_merging(**others: Any) -> None:
 def _refuse_for_files(suite: Any, **of_functions: Any) -> None:
     """Refuse what is not a suite file, and arguments that belong into the file."""
     require_type(
-        "suite",
+        f"run({suite!r})",
         suite,
         str | Path,
         expected="a suite file or a function",

@@ -90,7 +90,7 @@ def _write_policy(policy: Any, base: Path) -> str:
     if isinstance(policy, str | Path):
         return str(Path(policy).resolve())
     require_type(
-        "policy",
+        f"policy={policy!r}",
         policy,
         Mapping,
         expected="a file or a mapping",
