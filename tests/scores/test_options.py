@@ -160,7 +160,7 @@ def test_the_help_of_every_option_is_a_whole_phrase() -> None:
         ({"join": 3}, "join=3: expected a path, not int"),
         ({"per_sample": 5}, "per_sample=5: expected a path, not int"),
         ({"hash_inputs": "yes"}, "hash_inputs='yes': expected True or False, not str"),
-        ({"policy": 7}, "policy: expected a file or a mapping, not int"),
+        ({"policy": 7}, "policy=7: expected a file or a mapping, not int"),
         ({"nonsense": 1}, "score() has no option nonsense"),
     ],
 )
