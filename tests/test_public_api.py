@@ -180,7 +180,7 @@ def test_a_function_runs_on_a_file_and_knows_the_keys_of_a_suite(tmp_path: Path)
     assert result.score is not None
     assert result.score["accuracy"].value == 1
     with pytest.raises(cal.UsageError, match="did you mean runs"):
-        cal.run(answer, tasks=["x"], rnus=3)
+        cal.run(answer, tasks=["x"], rnus=3)  # type: ignore[call-arg]
 
 
 def test_several_tables_in_a_dict_are_told_from_a_record() -> None:
