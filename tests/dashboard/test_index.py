@@ -22,7 +22,7 @@ from calipers.dashboard.indexing import build
 from calipers.dashboard.measuring import Measuring
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import read_checks
-from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.sources import Wanted, open_sources
 from calipers.support.errors import DataError
 from tests.dashboard.dashboards import records, two_models

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from hypothesis import strategies as st
 
-from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.sources import CHECK, UnusualRows
 
 FIELDS = (

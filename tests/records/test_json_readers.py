@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.bytestream import Block
-from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.sources import Wanted
 from tests.examples import examples
 from tests.records.lines_at_hand import _VALUES, FIELDS, draw_lines, read_fast

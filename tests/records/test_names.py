@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.bytestream import Block
-from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.sources import CHECK, Wanted
 from tests.examples import examples
 from tests.files import write_lines

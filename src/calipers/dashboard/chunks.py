@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from calipers.records.jsonl import JsonLinesChunk
+from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.sources import Batch, Chunk, UnusualRows
 from calipers.support.quick_dataclasses import dataclass
 

@@ -11,7 +11,8 @@ import polars as pl
 from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
 from calipers.records.fields import BadValue, Number
-from calipers.records.jsonl import JsonLines, read_rows
+from calipers.records.json_rows import read_rows
+from calipers.records.jsonl import JsonLines
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import DataError
 

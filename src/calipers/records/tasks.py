@@ -11,7 +11,8 @@ from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 from calipers.records.files import has_records
-from calipers.records.jsonl import JsonLines, load_row, read_rows
+from calipers.records.json_rows import load_row, read_rows
+from calipers.records.jsonl import JsonLines
 from calipers.records.logs import log_notices
 from calipers.records.parquet_folder import list_parts
 from calipers.records.rows import check_field

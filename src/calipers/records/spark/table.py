@@ -17,7 +17,9 @@ from calipers.records.columns import conform_columns
 from calipers.records.completing import list_inputs
 from calipers.records.csv_file import Csv
 from calipers.records.fields import BadValue
-from calipers.records.jsonl import JsonLines, JsonLinesChunk, MadeLines, PipedJsonLines, load_row
+from calipers.records.json_chunk import JsonLinesChunk
+from calipers.records.json_rows import load_row
+from calipers.records.jsonl import JsonLines, MadeLines, PipedJsonLines
 from calipers.records.lakehouse import DeltaTable
 from calipers.records.parquet_folder import ParquetFolder
 from calipers.records.rows import find_scalar_types
