@@ -135,6 +135,20 @@ def test_values_are_the_same_every_time() -> None:
             assert np.array_equal(values, again[name], equal_nan=True), name
 
 
+@pytest.mark.long
+def test_many_tasks_are_compared_the_same_every_time() -> None:
+    """With several threads Polars adds up a group's rows in the order of time, unless told not to."""
+    n, rng = 50_000, np.random.default_rng(0)
+    probability = rng.random(n)
+    ids = [f"t{number}" for number in range(n)]
+    runs = [
+        pl.DataFrame({"id": ids, "prob_correct": probability, "correct": rng.random(n) < chance})
+        for chance in (0.8 * probability, 0.8 * probability + 0.05)
+    ]
+    found = {cal.compare(*runs, metrics=["auroc", "ece"]).to_json() for _ in range(6)}
+    assert len(found) == 1
+
+
 def test_a_rank_outside_its_band_is_still_found() -> None:
     """A band around the rank is searched first; few large clusters move it far away."""
     rows = [

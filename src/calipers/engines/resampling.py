@@ -134,4 +134,4 @@ def _sum_effects(
     }
     native: pl.LazyFrame = add_effects(frame, influences, groups, beside, join_table).to_native()
     by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
-    return by_cluster.sort(CLUSTER).collect(engine="in-memory")
+    return by_cluster.collect(engine="in-memory").sort(CLUSTER)

@@ -83,7 +83,7 @@ class _Keyed:
         number, key = np.divmod(np.flatnonzero(present), self.keys.height)
         columns = (each[present] for each in totals)
         frame = self.keys[key].with_columns(
-            pl.Series(GROUP, number),
+            pl.Series(GROUP, number).set_sorted(),  # so that groups are added up in this order
             **dict(zip(self.aggregate.totals, map(pl.Series, columns), strict=True)),
         )
         every = pl.DataFrame({GROUP: np.arange(rows)})
@@ -273,6 +273,6 @@ def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
 
 
 def collect_in_order(frame: Frame, *keys: str) -> pl.DataFrame:
-    """Return the table in order; the streaming engine would add numbers in any order."""
+    """Return the table in order; sorted any earlier, Polars would add numbers in no order."""
     native: pl.LazyFrame = frame.to_native()
-    return native.sort(GROUP, *keys).collect(engine="in-memory")
+    return native.collect(engine="in-memory").sort(GROUP, *keys)
