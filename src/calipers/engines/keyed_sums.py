@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.steps import collect_sorted
@@ -15,7 +14,7 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
 
     Whole numbers give the same sum in any order, and so may be summed as rows stream by.
     """
-    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
+    frame, keys = rows.lazy(), aggregate.keys
     if len(keys) != 1 or TASK in keys:
         return collect_sorted(sum_keys(frame, aggregate), *keys)
     [key] = keys
@@ -23,7 +22,7 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
         only = pl.lit(rows[key][0], dtype=rows.schema[key]).alias(key)
         found = collect_sorted(sum_keys(frame, aggregate, [GROUP])).with_columns(only)
         return found.select(GROUP, key, *aggregate.totals)  # parts are put below one another
-    sums: pl.LazyFrame = sum_keys(frame, aggregate).to_native()
+    sums = sum_keys(frame, aggregate)
     types = sums.collect_schema()
     are_whole = all(types[name].is_integer() for name in aggregate.totals)
     return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)
