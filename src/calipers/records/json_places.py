@@ -6,12 +6,11 @@ A place is the path of keys to a value; `[]` stands for the elements of a list.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from calipers.records.bytestream import decompress, refuse_bomb
-from calipers.records.json_values import Text
+from calipers.records.bytestream import OpenFile
+from calipers.records.json_values import Text, open_text
 from calipers.records.limits import get_limits
 
 ELEMENT = "[]"
@@ -45,11 +44,10 @@ def stream_places(
         DataError: The text is not JSON, or a value is too large.
     """
     find = _make_finder(tuple(places))
-    total = max(path.stat().st_size, 1)
-    with _open_text(path) as (text, file):
+    with open_text(path) as (text, opened):
         while True:
             for at, value in _walk(text, (), find, large=large):
-                yield at, value, min(1.0, file.tell() / total)
+                yield at, value, opened.share
             if not text.peek():
                 return
 
@@ -62,21 +60,13 @@ def read_outline(path: Path) -> Any:
     """
     limits = get_limits()
 
-    def take(text: Text, file: IO[bytes]) -> Any:
-        if file.tell() > limits.document_bytes:
+    def take(text: Text, opened: OpenFile) -> Any:
+        if opened.file.tell() > limits.document_bytes:
             raise limits.make_document_error(str(path))
         return text.take_value(large=True)
 
-    with _open_text(path) as (text, file):
-        return _outline(text, _DEEPEST, lambda: take(text, file))
-
-
-@contextmanager
-def _open_text(path: Path) -> Iterator[tuple[Text, IO[bytes]]]:
-    limits = get_limits()
-    refuse_bomb(path, limits)
-    with path.open("rb") as file:
-        yield Text(decompress(file, str(path), limits), str(path), limits, "JSON"), file
+    with open_text(path) as (text, opened):
+        return _outline(text, _DEEPEST, lambda: take(text, opened))
 
 
 _HERE, _ABOVE, _BESIDE = range(3)

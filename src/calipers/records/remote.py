@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import polars as pl
 
 from calipers.records.batch import Batch, Decoded, Source, Wanted
-from calipers.records.bytestream import Block, shorten_error, stream_blocks
+from calipers.records.bytestream import Block, Pieces, shorten_error, stream_blocks
 from calipers.records.columns import conform_columns
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import get_limits
@@ -94,38 +94,16 @@ class RemoteLines(MadeLines):
         self.limits = get_limits()
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
-        stream = cast("IO[bytes]", io.BufferedReader(_Lines(self.name)))
+        stream = cast("IO[bytes]", io.BufferedReader(Pieces(_read_lines(self.name))))
         for block in stream_blocks(stream, self.name, self.limits):
             yield block, 0.0
 
 
-class _Lines(io.RawIOBase):
-    """The bytes of lines elsewhere, which come in tables."""
-
-    def __init__(self, uri: str) -> None:
-        self._tables = _read_tables(uri)
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            table = next(self._tables, None)
-            if table is None:
-                return 0
-            lines = table.to_series().to_list()
-            self._rest = memoryview("".join(f"{line}\n" for line in lines).encode())
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
-def _read_tables(uri: str) -> Iterator[pl.DataFrame]:
+def _read_lines(uri: str) -> Iterator[bytes]:
     with _explain(uri):
         lines = pl.scan_lines(uri, storage_options=_OPTIONS)
-        yield from lines.collect_batches(chunk_size=_AT_ONCE, maintain_order=True)
+        for table in lines.collect_batches(chunk_size=_AT_ONCE, maintain_order=True):
+            yield "".join(f"{line}\n" for line in table.to_series().to_list()).encode()
 
 
 @contextmanager
