@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,9 +9,9 @@ import polars as pl
 
 from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
-from calipers.records.fields import BadValue, Number
-from calipers.records.json_rows import read_rows
+from calipers.records.fields import BadValue, is_text, load_json
 from calipers.records.jsonl import JsonLines
+from calipers.records.rows import read_rows
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import DataError
 
@@ -64,12 +63,7 @@ def parse_cell(value: Any) -> Any:
     >>> parse_cell('{"a": [1]}'), parse_cell("[not JSON]"), parse_cell("4")
     ({'a': [1]}, '[not JSON]', '4')
     """
-    if not isinstance(value, str) or isinstance(value, Number) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    return load_json(value, value) if is_text(value) and value[:1] in ("{", "[") else value
 
 
 def read_columns(source: Source) -> list[str]:

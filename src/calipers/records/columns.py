@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted
-from calipers.records.completing import SYNONYMS, list_derived
-from calipers.records.completing_columns import complete_column
+from calipers.records.completing import SYNONYMS, complete_column, list_derived
 from calipers.records.fields import (
     FIELDS,
     PROB_CORRECT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -11,8 +11,8 @@ from typing import IO, Any
 from calipers.records.any_rows import read_columns
 from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
+from calipers.records.fields import FIELDS
 from calipers.records.heads import Head, find_suffix, read_head, refuse_no_text
-from calipers.records.json_document import find_list
 from calipers.records.json_values import JsonArray, JsonObjects, WrappedRecords
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.lakehouse import find_lakehouse_table, refuse_part
@@ -42,6 +42,9 @@ _READERS: dict[str, Callable[[Path], Source]] = {
     ".parquet": Parquet,
     ".pq": Parquet,
 }
+# Fields of a record that a wrapper may have too, for all its records.
+_ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error", "usage"))
+_USUAL = ("records", "results", "samples", "examples", "rows", "data", "items", "test_cases")
 
 
 def is_readable(path: Path) -> bool:
@@ -213,3 +216,16 @@ def open_stream(stream: IO[bytes], name: str, *, is_ours: bool = False) -> Sourc
 
     with stream if is_ours else nullcontext():
         return PipedLog(stream, name, forced)
+
+
+def find_list(document: Any) -> str | None:
+    """Return the key of the list of records in a wrapper; None for a record, or if unclear."""
+    if not isinstance(document, Mapping) or (FIELDS.keys() - _ABOUT_ALL) & document.keys():
+        return None
+    lists = [name for name, each in document.items() if _is_list_of_objects(each)]
+    usual = [name for name in _USUAL if name in lists]
+    return lists[0] if len(lists) == 1 else usual[0] if len(usual) == 1 else None
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)

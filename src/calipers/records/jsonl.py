@@ -16,9 +16,8 @@ from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
 from calipers.records.fields import BadValue, Kind, find_field
 from calipers.records.json_chunk import LONG_TEXTS, JsonLinesChunk
-from calipers.records.json_rows import BOM, read_objects, read_rows
 from calipers.records.limits import Limits, get_limits
-from calipers.records.rows import find_scalar_types, select_telling
+from calipers.records.rows import BOM, find_scalar_types, read_objects, read_rows, select_telling
 from calipers.support.errors import DataError
 
 _SNIFF_ROWS = 200

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import reduce
 from typing import Any
 
 import polars as pl
+
+from calipers.records.fields import load_json
 
 
 def look_up(row: Mapping[str, Any], name: str) -> Any:
@@ -22,8 +23,7 @@ def look_up(row: Mapping[str, Any], name: str) -> Any:
     found: Any = row
     for part in name.split("."):
         if isinstance(found, str) and found[:1] == "{":  # tables hold objects as JSON text
-            with suppress(ValueError, RecursionError):
-                found = json.loads(found)
+            found = load_json(found, found)
         if not isinstance(found, Mapping):
             return None
         found = found.get(part)

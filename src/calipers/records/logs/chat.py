@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from calipers.records.logs.conversations import ASSISTANT, USER, list_calls, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
-from calipers.records.logs.tools import list_calls
 from calipers.support.registry import register
 
 _REPLY = "response.body | response | completion | output"

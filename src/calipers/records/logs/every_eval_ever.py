@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from calipers.records.logs.conversations import ASSISTANT, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_mapping, list_objects, read_text
 from calipers.records.logs.shape import Row, Shape
-from calipers.records.logs.texts import ASSISTANT, read_said
 from calipers.support.registry import register
 
 

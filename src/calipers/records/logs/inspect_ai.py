@@ -14,10 +14,9 @@ from calipers.records.bytestream import shorten_error
 from calipers.records.json_values import stream_list
 from calipers.records.limits import get_limits
 from calipers.records.logs.inspect_samples import SampleReader
-from calipers.records.logs.inspect_zip import DAMAGE, read_members
 from calipers.records.logs.log import Found, LogReader
 from calipers.records.logs.parts import as_mapping
-from calipers.records.logs.zip_directory import read_directory
+from calipers.records.logs.zip_directory import DAMAGE, read_directory, read_members
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 

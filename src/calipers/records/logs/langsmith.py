@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number, tell_seconds
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
 _SPREAD = {"input": ("inputs.", USER), "answer": ("outputs.", ASSISTANT)}

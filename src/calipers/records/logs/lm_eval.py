@@ -13,6 +13,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from calipers.records.logs.conversations import USER, read_said
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_list,
@@ -24,7 +25,6 @@ from calipers.records.logs.parts import (
     read_text,
     read_whole,
 )
-from calipers.records.logs.texts import USER, read_said
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 

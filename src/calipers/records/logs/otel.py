@@ -14,6 +14,7 @@ from typing import Any
 from calipers.records.heads import read_head
 from calipers.records.json_places import parse_places, stream_places
 from calipers.records.json_values import stream_list, stream_objects
+from calipers.records.logs.conversations import ASSISTANT, USER
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_mapping,
@@ -45,9 +46,7 @@ from calipers.records.logs.span_attributes import (
     read_first_of,
     read_own_fields,
 )
-from calipers.records.logs.spans import Span, is_spans, list_spans
-from calipers.records.logs.texts import ASSISTANT, USER
-from calipers.records.logs.trace_store import TraceStore
+from calipers.records.logs.spans import Span, TraceStore, is_spans, list_spans
 from calipers.support.registry import register
 
 _EVALUATION = "gen_ai.evaluation.result"

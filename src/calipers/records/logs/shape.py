@@ -16,6 +16,7 @@ from typing import Any
 
 from calipers.records.any_rows import parse_cell
 from calipers.records.fields import FIELDS, Kind, find_field, name_finish_reason
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.documents import find_rows, read_rows
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
@@ -27,7 +28,6 @@ from calipers.records.logs.parts import (
     read_text,
     spell,
 )
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.quick_dataclasses import dataclass
 
 Row = Mapping[str, Any]

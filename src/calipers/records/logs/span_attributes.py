@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from calipers.records.fields import name_finish_reason
+from calipers.records.fields import load_json, name_finish_reason
+from calipers.records.logs.conversations import read_said
 from calipers.records.logs.parts import as_mapping, keep_extra, parse_number, read_text
 from calipers.records.logs.spans import Span
-from calipers.records.logs.texts import read_said
 
 OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"
@@ -75,8 +73,7 @@ def find_finish_reason(calls: Sequence[Span]) -> str | None:
     found = [read_first_of(span, _FINISHED) for span in calls]
     last = next((each for each in reversed(found) if each is not None), None)
     if isinstance(last, str) and last.startswith("["):
-        with contextlib.suppress(ValueError, RecursionError):
-            last = json.loads(last)
+        last = load_json(last, last)
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
 
 
@@ -128,10 +125,7 @@ def is_workflow(span: Span) -> bool:
 
 def parse_arguments(value: Any) -> Any:
     """Return the arguments of a tool, which are JSON in a text."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value
+    return load_json(value, value) if isinstance(value, str) else value
 
 
 def name_agent(span: Span) -> str | None:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.json_places import Place, parse_places, stream_places
+from calipers.records.logs.conversations import USER, drop_texts, list_calls, read_said
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import as_mapping, read_text
 from calipers.records.logs.shape import look, read_number
-from calipers.records.logs.texts import USER, read_said
-from calipers.records.logs.tools import drop_texts, list_calls
 from calipers.support.registry import register
 
 _DONE = "submitted"

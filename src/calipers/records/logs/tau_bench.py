@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from calipers.records.logs.conversations import ASSISTANT, USER, list_calls, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import list_objects
 from calipers.records.logs.shape import Row, Shape, look, name_scores, read_number
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
-from calipers.records.logs.tools import list_calls
 from calipers.support.registry import register
 
 _ALL = 1.0  # a reward within rounding of this is a pass

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_mapping, read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number, sum_numbers
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
 _SCORED = "predict_and_score"
