@@ -31,11 +31,7 @@ class Content(IntEnum):
 
 
 class _Key(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("kind", ctypes.c_size_t),
-    )
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_size_t), ("kind", ctypes.c_size_t))
 
 
 class _Columns:
