@@ -18,7 +18,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.records.batch import Batch, Decoded, Wanted
+from calipers.records.batch import Decoded, Wanted
 from calipers.records.bytestream import UNREADABLE, cut_short, open_bytes, shorten_error
 from calipers.records.columns import conform_columns
 from calipers.records.limits import BLOCK_BYTES, get_limits
@@ -47,7 +47,7 @@ class Csv:
         """Yield the rows in slices, blank ones left out."""
         row = 1
         for part, done in self.frames():
-            yield Decoded(partial(self._decode, part, row, wanted), done)
+            yield Decoded(partial(conform_columns, part, wanted, self.name, row, parse=True), done)
             row += part.height
 
     def frames(self) -> Iterator[tuple[pl.DataFrame, float]]:
@@ -59,11 +59,6 @@ class Csv:
             for part in _drop_blank_rows(self._parse(data, row)).iter_slices(_CHUNK_ROWS):
                 yield part, done
                 row += part.height
-
-    def _decode(
-        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
-    ) -> Batch:
-        return conform_columns(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
 
     @cached_property
     def _header(self) -> bytes:

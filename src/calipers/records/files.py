@@ -26,10 +26,9 @@ from calipers.records.logs import (
     open_own_log,
     open_table_log,
 )
-from calipers.records.parquet_folder import ParquetFolder, list_parts
 from calipers.records.reading import get_reading
 from calipers.records.result_folder import RECORDS, find_folder
-from calipers.records.tables import Parquet
+from calipers.records.tables import Parquet, ParquetFolder, list_parts
 from calipers.support.errors import DataError, UsageError
 
 _RECORDS = "records"  # the --source for plain records

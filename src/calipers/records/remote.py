@@ -15,9 +15,8 @@ from typing import IO, cast
 
 import polars as pl
 
-from calipers.records.batch import Batch, Decoded, Source, Wanted
+from calipers.records.batch import Decoded, Source, Wanted
 from calipers.records.bytestream import Block, Pieces, shorten_error, stream_blocks
-from calipers.records.columns import conform_columns
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import get_limits
 from calipers.records.tables import SourceTable
@@ -77,10 +76,7 @@ class RemoteTable(SourceTable):
 class RemoteCsv(RemoteTable):
     """A CSV file elsewhere: all its cells are text, so that 007 stays what it is."""
 
-    def _decode(
-        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
-    ) -> Batch:
-        return conform_columns(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
+    _is_text = True
 
 
 class RemoteLines(MadeLines):

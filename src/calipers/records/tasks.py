@@ -13,10 +13,9 @@ from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 from calipers.records.files import has_records
 from calipers.records.jsonl import JsonLines
 from calipers.records.logs import log_notices
-from calipers.records.parquet_folder import list_parts
 from calipers.records.rows import check_field, load_row, read_rows
 from calipers.records.sources import BadRow, Source, Wanted, open_sources
-from calipers.records.tables import SourceTable
+from calipers.records.tables import SourceTable, list_parts
 from calipers.support.config.files import read_config
 from calipers.support.errors import DataError, EmptyError
 from calipers.support.quick_dataclasses import dataclass

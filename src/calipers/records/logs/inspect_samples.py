@@ -173,8 +173,9 @@ def _read_end(sample: Sample) -> Record:
 
 
 def _measure(sample: Sample) -> Record:
+    seconds = as_number(sample.get("working_time", sample.get("total_time")))
     return {
-        "latency_ms": _to_milliseconds(sample.get("working_time", sample.get("total_time"))),
+        "latency_ms": None if seconds is None else seconds * 1000,
         "duration_seconds": as_number(sample.get("total_time")),
     }
 
@@ -220,14 +221,8 @@ def _resolve(value: Any, attached: Mapping[str, Any]) -> str | None:
 
 
 def _read_target(target: Any) -> str | None:
-    return (
-        read_text(target[0]) if isinstance(target, list) and target else read_text(target) or None
-    )
-
-
-def _to_milliseconds(seconds: Any) -> float | None:
-    found = as_number(seconds)
-    return None if found is None else found * 1000
+    several = isinstance(target, list) and bool(target)
+    return read_text(target[0]) if several else read_text(target) or None
 
 
 def _read_counts(used: Any) -> dict[str, float | None]:

@@ -25,9 +25,10 @@ from calipers.records.logs.parts import (
     as_list,
     as_mapping,
     as_number,
+    has_keys,
     keep_extra,
     list_objects,
-    read_numbered_lines,
+    read_json_lines,
     read_text,
     spell,
     spread_scores,
@@ -39,7 +40,7 @@ _Same = tuple[bytes, str | None, str | None]
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier
-_LINE = {"prompt", "vars", "testCase", "testIdx", "promptIdx", "provider"}
+_is_line = has_keys("prompt", "vars", "testCase", "testIdx", "promptIdx", "provider")
 _PROMPT = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
 _REPEATED = re.compile(r"_duplicated_\d+$")  # what a second column of the same name is called
 _PARTS = ("Status", "Score", "Named Scores", "Grader Reason", "Comment")
@@ -55,10 +56,6 @@ def _fits(document: Any) -> bool:
         or ({"prompt", "vars"} <= first.keys() and ("success" in first or "gradingResult" in first))
         or ("results" in found and not rows and ("prompts" in found or "evalId" in found))
     )
-
-
-def _is_line(found: Mapping[str, Any]) -> bool:
-    return found.keys() >= _LINE
 
 
 def _list_rows(document: Mapping[str, Any]) -> list[Any]:
@@ -95,7 +92,7 @@ def _find_place(row: Mapping[str, Any], place: int) -> float:
 def _read(path: Path) -> Iterator[tuple[Mapping[str, Any], float]]:
     head = read_head(path)
     if head.on_one_line and _is_line(as_mapping(head.first)):
-        yield from ((line, done) for _, line, done in read_numbered_lines(path))
+        yield from read_json_lines(path)
         return
     is_flat = isinstance(as_mapping(head.first).get("results"), list)
     keys = ("results",) if is_flat else ("results", "results")

@@ -13,12 +13,7 @@ from calipers.records.logs.spans import Span
 OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"
 NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool", "invoke_workflow")
-MODELS = (
-    "gen_ai.response.model",
-    "gen_ai.request.model",
-    "llm.model_name",
-    "ai.model.id",
-)
+MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id")
 _INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",
@@ -47,10 +42,7 @@ _REASONING = (
 )
 _FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
-ARGUMENTS = (
-    *("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args"),
-    "input.value",
-)
+ARGUMENTS = ("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args", "input.value")
 _CONVENTIONS = (
     *("gen_ai.", "llm.", "input.", "output.", "openinference.", "calipers.", "ai.", "tool."),
     *("tag.", "session.", "agent.", "graph.", "http.", "server.", "telemetry.", "mlflow."),
@@ -89,18 +81,13 @@ def keep_attributes(root: Span) -> dict[str, Any]:
 
 def read_own_fields(root: Span) -> dict[str, Any]:
     """Return what `calipers run` records about a call in the span that it writes."""
-    names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
-    found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
-    scores = {
+    own = {
         name.removeprefix("calipers."): value
         for name, value in root.attributes.items()
-        if name.startswith("calipers.score_")
+        if name.startswith("calipers.") and isinstance(value, str | int | float)
     }
-    return {
-        name: value
-        for name, value in {**found, **scores}.items()
-        if isinstance(value, str | int | float)
-    }
+    known = ("id", "model", "tier", "run", *(name for name in own if name.startswith("score_")))
+    return {name: own[name] for name in known if name in own}
 
 
 def is_tool(span: Span) -> bool:
@@ -130,9 +117,8 @@ def parse_arguments(value: Any) -> Any:
 
 def name_agent(span: Span) -> str | None:
     """Return the agent's name, if the span is an agent's work."""
-    if span.attributes.get(OPERATION) == "invoke_agent":
-        return read_text(read_first_of(span, _AGENTS)) or span.name
-    if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
+    kind = str(span.attributes.get(_KIND) or "").upper()
+    if span.attributes.get(OPERATION) == "invoke_agent" or kind == "AGENT":
         return read_text(read_first_of(span, _AGENTS)) or span.name
     # LangChain puts the agent's name on every span; the agent's own span is named after it.
     named = as_mapping(parse_arguments(span.attributes.get("metadata"))).get("lc_agent_name")

@@ -90,16 +90,13 @@ def list_spans(document: Any) -> Iterator[Span]:
 
 def _read_span(found: Mapping[str, Any]) -> Span:
     context = as_mapping(found.get("spanContext") or found.get("context"))
+    near = _get_first(found, "parentSpanId", "parent_span_id", "parent_id")
     start, seconds = _read_times(found)
     code, message = _read_status(found)
     return Span(
-        trace=_read_id(
-            _get_first(found, "traceId", "trace_id") or _get_first(context, "traceId", "trace_id")
-        ),
-        id=_read_id(
-            _get_first(found, "spanId", "span_id") or _get_first(context, "spanId", "span_id")
-        ),
-        parent=_read_id(_find_parent(found)) or None,
+        trace=_read_id(*(_get_first(each, "traceId", "trace_id") for each in (found, context))),
+        id=_read_id(*(_get_first(each, "spanId", "span_id") for each in (found, context))),
+        parent=_read_id(near or as_mapping(found.get("parentSpanContext")).get("spanId")) or None,
         name=read_text(_get_first(found, "name", "span_name")) or "",
         start=start,
         seconds=seconds,
@@ -117,13 +114,8 @@ def _get_first(found: Mapping[str, Any], *names: str) -> Any:
     return next((found[name] for name in names if found.get(name) is not None), None)
 
 
-def _read_id(value: Any) -> str:
-    return (read_text(value) or "").removeprefix("0x").lower()
-
-
-def _find_parent(found: Mapping[str, Any]) -> Any:
-    near = _get_first(found, "parentSpanId", "parent_span_id", "parent_id")
-    return near or as_mapping(found.get("parentSpanContext")).get("spanId")
+def _read_id(*values: Any) -> str:
+    return (read_text(values[0] or values[-1]) or "").removeprefix("0x").lower()
 
 
 def _read_status(found: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -151,19 +143,17 @@ def _read_value(value: Any) -> Any:
     if "intValue" in typed:
         return parse_number(typed["intValue"])
     if "arrayValue" in typed:
-        return [
-            _read_value(each) for each in as_list(as_mapping(typed["arrayValue"]).get("values"))
-        ]
+        values = as_mapping(typed["arrayValue"]).get("values")
+        return [_read_value(each) for each in as_list(values)]
     if "kvlistValue" in typed:
         return dict(_read_attributes(as_list(as_mapping(typed["kvlistValue"]).get("values"))))
     return None
 
 
 def _read_times(found: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    start = _parse_time(
-        _get_first(found, "startTimeUnixNano", "startTime", "start_time", "timestamp")
-    )
-    end = _parse_time(_get_first(found, "endTimeUnixNano", "endTime", "end_time"))
+    began = _get_first(found, "startTimeUnixNano", "startTime", "start_time", "timestamp")
+    ended = _get_first(found, "endTimeUnixNano", "endTime", "end_time")
+    start, end = _parse_time(began), _parse_time(ended)
     if start is not None and end is not None:
         return start, max(0.0, end - start)
     return start, _parse_duration(found.get("duration"))

@@ -75,11 +75,10 @@ def _compute_share(tests: Any) -> float | None:
 
 
 register(LogReader(name="SWE-bench", fits=_fits, records=_read_records))
-register(
-    Shape(
-        name="SWE-bench predictions",
-        has="instance_id model_patch model_name_or_path",
-        fields={"id": "instance_id", "model": "model_name_or_path", "answer": "model_patch"},
-        more=lambda row: {"category": (read_text(row.get("instance_id")) or "").partition("__")[0]},
-    ).make_reader()
+_SHAPE = Shape(
+    name="SWE-bench predictions",
+    has="instance_id model_patch model_name_or_path",
+    fields={"id": "instance_id", "model": "model_name_or_path", "answer": "model_patch"},
+    more=lambda row: {"category": (read_text(row.get("instance_id")) or "").partition("__")[0]},
 )
+register(_SHAPE.make_reader())

@@ -20,11 +20,10 @@ from calipers.records.fields import BadValue
 from calipers.records.json_chunk import JsonLinesChunk
 from calipers.records.jsonl import JsonLines, MadeLines, PipedJsonLines
 from calipers.records.lakehouse import DeltaTable
-from calipers.records.parquet_folder import ParquetFolder
 from calipers.records.rows import find_scalar_types, load_row
 from calipers.records.spark.failures import SPARK_ERRORS, explain_executors, find_last_line
 from calipers.records.spark.session import collect_parts, start_session
-from calipers.records.tables import Rows, SourceTable
+from calipers.records.tables import ParquetFolder, Rows, SourceTable
 from calipers.support.errors import DataError, UsageError
 
 MakeChunk = Callable[[pl.DataFrame], Chunk]
