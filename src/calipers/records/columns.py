@@ -205,7 +205,6 @@ def _read(value: Any, field: Field) -> str | None:
 
 
 def _parse_cells(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    """Return a column of text cells parsed."""
     if field.kind is Kind.NUMBER:
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         unread = column.is_not_null() & numbers.is_null()

@@ -36,12 +36,9 @@ _ARRAY = ".json"
 _KINDS = {list: "list of other things", str: "text", int: "number", float: "number"}
 _TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
-    ".jsonl": JsonLines,
-    ".ndjson": JsonLines,
-    ".json": JsonLines,
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), JsonLines),
     ".csv": Csv,
-    ".parquet": Parquet,
-    ".pq": Parquet,
+    **dict.fromkeys((".parquet", ".pq"), Parquet),
 }
 # Fields of a record that a wrapper may have too, for all its records.
 _ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error", "usage"))

@@ -43,10 +43,11 @@ def stream_places(
     Raises:
         DataError: The text is not JSON, or a value is too large.
     """
-    find = _make_finder(tuple(places))
+    here = {*places}
+    above = {each[:length] for each in places for length in range(len(each))} - here
     with open_text(path) as (text, opened):
         while True:
-            for at, value in _walk(text, (), find, large=large):
+            for at, value in _walk(text, (), here, above, large=large):
                 yield at, value, opened.share
             if not text.peek():
                 return
@@ -69,29 +70,19 @@ def read_outline(path: Path) -> Any:
         return _outline(text, _DEEPEST, lambda: take(text, opened))
 
 
-_HERE, _ABOVE, _BESIDE = range(3)
-
-
-def _make_finder(places: tuple[Place, ...]) -> Callable[[Place], int]:
-    """Return what says of a path whether it is one of the places, above one, or beside them."""
-    here = set(places)
-    above = {each[:length] for each in places for length in range(len(each))}
-    return lambda at: _HERE if at in here else _ABOVE if at in above else _BESIDE
-
-
 def _walk(
-    text: Text, at: Place, find: Callable[[Place], int], *, large: bool
+    text: Text, at: Place, here: set[Place], above: set[Place], *, large: bool
 ) -> Iterator[tuple[Place, Any]]:
-    found = find(at)
-    start = text.peek()
-    if found == _ABOVE and start == "{":
+    start = text.peek() if at in above else ""
+    if start == "{":
         for name in text.walk_members():
-            yield from _walk(text, (*at, name), find, large=large)
-    elif found == _ABOVE and start == "[":
+            yield from _walk(text, (*at, name), here, above, large=large)
+    elif start == "[":
         for _ in text.walk_elements():
-            yield from _walk(text, (*at, ELEMENT), find, large=large)
+            yield from _walk(text, (*at, ELEMENT), here, above, large=large)
     else:
-        yield at, text.take_value(large=large or found == _BESIDE)
+        is_beside = at not in here and at not in above
+        yield at, text.take_value(large=large or is_beside)
 
 
 def _outline(text: Text, depth: int, take: Callable[[], Any]) -> Any:

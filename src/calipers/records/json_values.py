@@ -42,7 +42,6 @@ class JsonArray(MadeLines):
                 first += len(lines)
 
     def _read_values(self, text: Text) -> Iterator[str]:
-        """Yield each element as it is written."""
         for _ in text.walk_elements():
             yield text.take()
         if text.peek():

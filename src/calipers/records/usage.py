@@ -82,8 +82,9 @@ def _count_cached(counts: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _read_count(ours: str, value: Any, place: str) -> Any:
+def _read_count(ours: str, value: Any, place: str) -> float:
     try:
-        return FIELDS[ours].read(value)
+        count: float = FIELDS[ours].read(value)
     except BadValue as problem:
         raise BadValue(f"{place}: {problem}") from None
+    return count

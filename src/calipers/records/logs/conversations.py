@@ -12,12 +12,8 @@ from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_
 USER, ASSISTANT = "user", "assistant"
 
 _ROLES = {
-    "human": USER,
-    "humanmessage": USER,
-    "ai": ASSISTANT,
-    "aimessage": ASSISTANT,
-    "aimessagechunk": ASSISTANT,
-    "model": ASSISTANT,
+    **dict.fromkeys(("human", "humanmessage"), USER),
+    **dict.fromkeys(("ai", "aimessage", "aimessagechunk", "model"), ASSISTANT),
 }
 _CONVERSATION = ("messages", "input_messages", "output_messages", "history", "prompt", "choices")
 _USUAL = {

@@ -32,10 +32,6 @@ def _fits(document: Any) -> bool:
     return isinstance(found.get("eval"), Mapping) and "status" in found and "version" in found
 
 
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    return _read_fields(path, None)
-
-
 def _read_fields(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
     """Yield the samples, as far as the wanted fields need it."""
     with path.open("rb") as file:
@@ -86,7 +82,7 @@ register(
     LogReader(
         name="Inspect",
         fits=_fits,
-        records=_read_records,
+        records=lambda path, _: _read_fields(path, None),
         some_fields=_read_fields,
         unfinished=_is_unfinished,
         suffixes=(".eval",),

@@ -133,7 +133,6 @@ def _read_request(arguments: Any) -> str | None:
 
 
 def _take_first(replies: Any) -> str | None:
-    """Return the first reply to the first request."""
     while isinstance(replies, list):
         if not replies or _is_likelihood(replies):
             return None

@@ -7,7 +7,7 @@ nothing. `gen_ai.usage.input_tokens` has the cached ones in it, which records co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,6 @@ _PLACES = parse_places(
         for scopes in ("scopeSpans", "scope_spans")
     ),
 )
-
-
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    return read_traces(_read_spans(path))
 
 
 def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
@@ -145,7 +141,6 @@ class _Trace:
         return [each for each in counting if each.id not in outer]
 
     def _walk_parents(self, span: Span) -> Iterator[Span]:
-        """Yield the span's parent, its parent, and so on."""
         seen = {span.id}
         while span.parent in self._by_id and span.parent not in seen:
             span = self._by_id[span.parent]
@@ -243,4 +238,8 @@ class _Trace:
         return {"passed": passed, **spread_scores(scores)}
 
 
-register(LogReader(name="OpenTelemetry", fits=is_spans, records=_read_records))
+register(
+    LogReader(
+        name="OpenTelemetry", fits=is_spans, records=lambda path, _: read_traces(_read_spans(path))
+    )
+)

@@ -59,7 +59,6 @@ class _Trajectory:
         self._actions: list[dict[str, Any]] = []
 
     def add(self, place: Place, value: Any) -> None:
-        """Add a step, a message, or another value."""
         if place == _STEP and isinstance(value, dict):
             self._add_step(value)
         elif place in self._conversations and isinstance(value, dict):
@@ -77,7 +76,6 @@ class _Trajectory:
             self._actions.append({"tool_name": words[0], **argument})
 
     def make_record(self, path: Path) -> Record:
-        """Return the record."""
         info = as_mapping(self._beside.get("info"))
         used = as_mapping(info.get("model_stats"))
         status = read_text(info.get("exit_status"))

@@ -96,12 +96,7 @@ class SparkTable(SparkSource):
     """Columns with types of their own; those of a CSV file are parsed."""
 
     def __init__(
-        self,
-        name: str,
-        open_frame: OpenFrame,
-        origin: Source | None = None,
-        *,
-        parse: bool = False,
+        self, name: str, open_frame: OpenFrame, origin: Source | None = None, *, parse: bool = False
     ) -> None:
         super().__init__(name, open_frame, origin)
         self._parse = parse
