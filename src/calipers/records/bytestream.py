@@ -197,7 +197,7 @@ def decompress(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO
     packed = _Counted(stream)
     source = io.BufferedReader(packed, _PEEK)
     is_gzip = head.startswith(_GZIP_MAGIC)
-    unpacked = gzip.GzipFile(fileobj=source) if is_gzip else Pieces(_unpack_frames(source))
+    unpacked = gzip.GzipFile(fileobj=source) if is_gzip else PieceStream(_unpack_frames(source))
     return io.BufferedReader(_Checked(unpacked, packed, name, limits or get_limits()), _PEEK)
 
 
@@ -253,7 +253,7 @@ class _Checked(_Readable):
         return count
 
 
-class Pieces(_Readable):
+class PieceStream(_Readable):
     """A stream of bytes that come in pieces of any size."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

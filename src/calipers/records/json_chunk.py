@@ -222,9 +222,7 @@ def _list_spellings(key: str) -> tuple[bytes, ...]:
 @cache
 def _match_respelled(key: str) -> re.Pattern[bytes]:
     """Return the pattern of a key with a value that Polars would respell."""
-    spellings = {
-        *_list_spellings(key),
-        *_list_spellings(key.rpartition(".")[2]),
-    }  # it may be a path
+    inside = key.rpartition(".")[2]  # it may be a path
+    spellings = {*_list_spellings(key), *_list_spellings(inside)}
     keys = b"|".join(map(re.escape, sorted(spellings)))
     return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)

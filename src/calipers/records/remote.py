@@ -16,7 +16,7 @@ from typing import IO, cast
 import polars as pl
 
 from calipers.records.batch import Decoded, Source, Wanted
-from calipers.records.bytestream import Block, Pieces, shorten_error, stream_blocks
+from calipers.records.bytestream import Block, PieceStream, shorten_error, stream_blocks
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import get_limits
 from calipers.records.tables import SourceTable
@@ -88,7 +88,7 @@ class RemoteLines(MadeLines):
         self.limits = get_limits()
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
-        stream = cast("IO[bytes]", io.BufferedReader(Pieces(_read_lines(self.name))))
+        stream = cast("IO[bytes]", io.BufferedReader(PieceStream(_read_lines(self.name))))
         for block in stream_blocks(stream, self.name, self.limits):
             yield block, 0.0
 
