@@ -13,8 +13,8 @@ import zstandard
 import calipers as cal
 from calipers.records.bytestream import read_blocks
 from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.json_rows import read_rows
 from calipers.records.jsonl import JsonLines
+from calipers.records.rows import read_rows
 from calipers.records.sources import Wanted
 
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.records.batch import Wanted
-from calipers.records.json_rows import read_rows
 from calipers.records.native_lines import Content, list_keys, read_natively
+from calipers.records.rows import read_rows
 from calipers.support.native import open_library
 from tests.examples import examples
 

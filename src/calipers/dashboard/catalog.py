@@ -23,8 +23,8 @@ from typing import Any
 from calipers.records.fields import FIELDS
 from calipers.records.files import is_readable
 from calipers.records.logs import log_at
-from calipers.records.parquet_folder import list_parts
 from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
+from calipers.records.tables import list_parts
 from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import polars as pl
-
 from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
-from calipers.records.fields import BadValue, Number
-from calipers.records.json_rows import read_rows
+from calipers.records.fields import BadValue, is_text, load_json
 from calipers.records.jsonl import JsonLines
+from calipers.records.rows import read_rows
 from calipers.records.tables import Rows, SourceTable
 from calipers.support.errors import DataError
 
@@ -27,11 +24,9 @@ def iterate_rows(source: Source) -> Iterator[tuple[Mapping[str, Any], float]]:
     """
     if isinstance(source, JsonLines):
         yield from _walk_lines(source)
-    elif isinstance(source, Csv):
-        for frame, done in source.frames():
+    elif isinstance(source, Csv | SourceTable):
+        for frame, done in source.frames() if isinstance(source, Csv) else source.frames(_SLICE):
             yield from ((row, done) for row in frame.iter_rows(named=True))
-    elif isinstance(source, SourceTable):
-        yield from _walk_table(source)
     elif isinstance(source, Rows):
         yield from ((row, 1.0) for row in source.list_rows())
     else:
@@ -52,29 +47,10 @@ def _walk_lines(source: JsonLines) -> Iterator[tuple[Mapping[str, Any], float]]:
             yield row, done
 
 
-def _walk_table(source: SourceTable) -> Iterator[tuple[Mapping[str, Any], float]]:
-    for frame, done in source.frames(_SLICE):
-        for row in frame.iter_rows(named=True):
-            yield row, done
-
-
 def parse_cell(value: Any) -> Any:
     """Return what a table's cell holds: a list or an object may be in it as JSON text.
 
     >>> parse_cell('{"a": [1]}'), parse_cell("[not JSON]"), parse_cell("4")
     ({'a': [1]}, '[not JSON]', '4')
     """
-    if not isinstance(value, str) or isinstance(value, Number) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-
-
-def read_columns(source: Source) -> list[str]:
-    """Return the names of a table's columns; none where it cannot be read."""
-    try:
-        return source.columns()
-    except (DataError, pl.exceptions.PolarsError):
-        return []
+    return load_json(value, value) if is_text(value) and value[:1] in ("{", "[") else value

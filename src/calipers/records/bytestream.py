@@ -12,6 +12,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
@@ -49,18 +50,42 @@ def is_compressed(head: bytes) -> bool:
     return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
 
 
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file, plain or compressed, that is being read."""
+
+    stream: IO[bytes]  # what is in it
+    file: IO[bytes]
+    size: int
+
+    @property
+    def share(self) -> float:
+        """The share of the file that has been read."""
+        return min(1.0, self.file.tell() / self.size)
+
+
+@contextmanager
+def open_bytes(path: Path, limits: Limits | None = None) -> Iterator[OpenFile]:
+    """Open a file to read what is in it.
+
+    Raises DataError, before any work, where it expands implausibly from the start. Damaged data is
+    left to the reader.
+    """
+    state, limits = path.stat(), limits or get_limits()
+    _look_at_start(path, limits, state.st_mtime_ns, state.st_size)
+    with path.open("rb") as file:
+        yield OpenFile(decompress(file, str(path), limits), file, max(state.st_size, 1))
+
+
 def read_blocks(
     path: Path, limits: Limits | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[tuple[Block, float]]:
     """Yield the file's lines in blocks, each with the share of the file read so far."""
-    limits = limits or get_limits()
-    refuse_bomb(path, limits)
-    total = max(path.stat().st_size, 1)
-    with path.open("rb") as file:
-        stream = decompress(file, str(path), limits)
-        source = _WholeLines(file) if stream is file else stream
+    with open_bytes(path, limits) as opened:
+        is_plain = opened.stream is opened.file
+        source = _WholeLines(opened.file) if is_plain else opened.stream
         for block in stream_blocks(source, str(path), limits, size):
-            yield block, min(1.0, file.tell() / total)
+            yield block, opened.share
 
 
 def stream_blocks(
@@ -118,9 +143,9 @@ def _cut_by_rows(data: bytes, first: int) -> Iterator[Block]:
         start = int(end) + 1
 
 
-def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> Iterator[bytes]:
+def read_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
     """Yield the lines of a stream; raise DataError at one that is too long."""
-    limits = limits or get_limits()
+    limits = get_limits()
     number = 0
     while line := stream.readline(limits.record_bytes + 1):
         number += 1
@@ -128,9 +153,9 @@ def read_lines(stream: IO[bytes], name: str, limits: Limits | None = None) -> It
         yield line
 
 
-def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) -> bytes:
+def read_document(stream: IO[bytes], name: str) -> bytes:
     """Return all bytes of a JSON document, which is held in memory; raise where it is too large."""
-    limits = limits or get_limits()
+    limits = get_limits()
     parts: list[bytes] = []
     size = 0
     while data := stream.read(_PIECE):
@@ -141,15 +166,6 @@ def read_document(stream: IO[bytes], name: str, limits: Limits | None = None) ->
     document = b"".join(parts)
     limits.check_values(document, name)
     return document
-
-
-def refuse_bomb(path: Path, limits: Limits | None = None) -> None:
-    """Raise DataError, before any work, where a compressed file expands implausibly from the start.
-
-    Damaged data is left to the reader.
-    """
-    state = path.stat()
-    _look_at_start(path, limits or get_limits(), state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=1_000)
@@ -175,16 +191,13 @@ def decompress(stream: IO[bytes], name: str, limits: Limits | None = None) -> IO
 
     Reading raises DataError where the data expands implausibly.
     """
-    head, stream = _peek(stream)
+    head = _peek(stream)
     if not is_compressed(head):
         return stream
     packed = _Counted(stream)
     source = io.BufferedReader(packed, _PEEK)
-    unpacked: Any
-    if head.startswith(_GZIP_MAGIC):
-        unpacked = gzip.GzipFile(fileobj=source)
-    else:
-        unpacked = _ZstdFrames(source)
+    is_gzip = head.startswith(_GZIP_MAGIC)
+    unpacked = gzip.GzipFile(fileobj=source) if is_gzip else PieceStream(_unpack_frames(source))
     return io.BufferedReader(_Checked(unpacked, packed, name, limits or get_limits()), _PEEK)
 
 
@@ -207,25 +220,25 @@ class _WholeLines:
         return self._file.read(size - near + cut if cut else size)
 
 
-class _Counted(io.RawIOBase):
+class _Readable(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
+
+
+class _Counted(_Readable):
     """A stream that counts what is read from it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream: Any = stream
         self.count = 0
 
-    def readable(self) -> bool:
-        """Say that it can be read from."""
-        return True
-
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer; 0 at the end."""
         count = self._stream.readinto(buffer) or 0
         self.count += count
         return count
 
 
-class _Checked(io.RawIOBase):
+class _Checked(_Readable):
     """Unpacked data, checked while reading against the size of the compressed data."""
 
     def __init__(self, unpacked: Any, packed: _Counted, name: str, limits: Limits) -> None:
@@ -233,61 +246,49 @@ class _Checked(io.RawIOBase):
         self._name, self._limits = name, limits
         self._count = 0
 
-    def readable(self) -> bool:
-        """Say that it can be read from."""
-        return True
-
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer; 0 at the end. Raise DataError where the data expands implausibly."""
         count: int = self._unpacked.readinto(buffer)
         self._count += count
         self._limits.check_expansion(self._packed.count, self._count, self._name)
         return count
 
 
-class _ZstdFrames(io.RawIOBase):
-    """The frames of a zstd stream. One that is cut short raises EOFError."""
+class PieceStream(_Readable):
+    """A stream of bytes that come in pieces of any size."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._frame = ZstdDecompressor()
-        self._is_whole = True  # nothing of a frame has been read, or all of it
-        self._packed = b""
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Say that it can be read from."""
-        return True
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer; 0 at the end."""
-        while not self._ready and self._fetch():
-            self._unpack()
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
+        while not self._rest and (piece := next(self._pieces, None)) is not None:
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
         return count
 
-    def _fetch(self) -> bool:
-        self._packed = self._packed or self._stream.read(_ZSTD_PIECE)
-        if not self._packed and not self._is_whole:
-            raise EOFError("it ends inside a frame")
-        return bool(self._packed)
 
-    def _unpack(self) -> None:
-        self._ready = memoryview(self._frame.decompress(self._packed))
-        self._is_whole, self._packed = self._frame.eof, self._frame.unused_data
-        if self._is_whole:
-            self._frame = ZstdDecompressor()
+def _unpack_frames(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield what is in the frames of a zstd stream. One that is cut short raises EOFError."""
+    frame, packed = ZstdDecompressor(), b""
+    is_whole = True  # nothing of a frame has been read, or all of it
+    while packed := packed or stream.read(_ZSTD_PIECE):
+        yield frame.decompress(packed)
+        is_whole, packed = frame.eof, frame.unused_data
+        if is_whole:
+            frame = ZstdDecompressor()
+    if not is_whole:
+        raise EOFError("it ends inside a frame")
 
 
-def _peek(stream: IO[bytes]) -> tuple[bytes, IO[bytes]]:
+def _peek(stream: IO[bytes]) -> bytes:
     if stream.seekable():
         head = stream.read(4)
         stream.seek(-len(head), os.SEEK_CUR)
-        return head, stream
-    piped = cast("io.BufferedReader", stream)
-    return piped.peek(4)[:4], stream
+        return head
+    return cast("io.BufferedReader", stream).peek(4)[:4]
 
 
 def _read(stream: IO[bytes] | _WholeLines, size: int, name: str) -> bytes:

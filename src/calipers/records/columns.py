@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted
-from calipers.records.completing import SYNONYMS, list_derived
-from calipers.records.completing_columns import complete_column
+from calipers.records.completing import SYNONYMS, complete_column, list_derived
 from calipers.records.fields import (
     FIELDS,
     PROB_CORRECT,
@@ -21,10 +20,10 @@ from calipers.records.fields import (
     Number,
     find_field,
 )
-from calipers.records.paths import select_path
+from calipers.records.paths import make_nulls, select_path
 from calipers.records.rows import Reader, make_reader
 
-_TRUE, _FALSE = ("true", "1"), ("false", "0")
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _WORDS = ("true", "false")
 _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
 _EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
@@ -50,27 +49,21 @@ def conform_columns(
     derived = list_derived(wanted)
     for name in wanted.fields:
         field, theirs = find_field(name), wanted.get_name(name)
-        given, is_text = _find_values(frame, theirs, parse=parse)
+        is_there = theirs in frame.columns
+        given = frame[theirs] if is_there else select_path(frame, theirs)
         if given is None and name not in derived:
             lacking.append(pl.lit(None, dtype=field.dtype).alias(name))
             continue
         if given is None:
-            column = _make_nulls(name, frame.height, field.dtype)
-            column = _complete(column, frame, problems, parse=parse)
-            if thorough and field.kind is Kind.NESTED:
-                _look_inside(column, make_reader(name, wanted), problems, theirs)
-            columns.append(column)
-            continue
-        if name in wanted.numbers and field.kind is Kind.SCALAR:
-            field = _choose_field(given, field)
-        given = _drop_blanks(given, field) if is_text else given
-        column, bad = _read_column(given, field, is_text=is_text)
-        for index in bad.arg_true():
-            why = _explain_refusal(given[index], field, parse=is_text)
-            problems.setdefault(index, f"{theirs}: {why}")
+            column = make_nulls(name, frame.height, field.dtype)
+        else:
+            if name in wanted.numbers and field.kind is Kind.SCALAR:
+                field = _choose_field(given, field)
+            column = _read_column(given, field, problems, theirs, is_text=parse and is_there)
+            column = column.alias(name)
         if name in derived:
-            column = _complete(column.alias(name), frame, problems, parse=parse)
-        columns.append(column.alias(name))
+            column = _complete(column, frame, problems, parse=parse)
+        columns.append(column)
         if thorough and field.kind is Kind.NESTED:
             _look_inside(column, make_reader(name, wanted), problems, theirs)
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
@@ -92,18 +85,25 @@ def conform_columns(
     return Batch(clean.filter(keep), tuple(rows), kept)
 
 
-def _find_values(frame: pl.DataFrame, theirs: str, *, parse: bool) -> tuple[pl.Series | None, bool]:
-    """Return a name's values, if there are any, and whether they are cells of text."""
-    if theirs in frame.columns:
-        return frame[theirs], parse
-    return select_path(frame, theirs), False
-
-
-def _read_column(given: pl.Series, field: Field, *, is_text: bool) -> tuple[pl.Series, pl.Series]:
-    """Return the values as the field holds them, and which of them it refuses."""
+def _read_column(
+    given: pl.Series,
+    field: Field,
+    problems: dict[int, str],
+    theirs: str,
+    among: pl.Series | None = None,
+    *,
+    is_text: bool,
+) -> pl.Series:
+    """Return the values as the field holds them; note those, or those `among` some, it refuses."""
+    given = _drop_blanks(given, field) if is_text else given
     if field.kind is Kind.NAMES:
-        return _convert_names(given, field)
-    return _parse_cells(given, field) if is_text else _convert(given, field)
+        column, bad = _convert_names(given, field)
+    else:
+        column, bad = _parse_cells(given, field) if is_text else _convert(given, field)
+    for index in (bad if among is None else bad & among).arg_true():
+        why = _explain_refusal(given[index], field, parse=is_text)
+        problems.setdefault(index, f"{theirs}: {why}")
+    return column
 
 
 def _choose_field(column: pl.Series, field: Field) -> Field:
@@ -127,11 +127,8 @@ def _complete(
         return column
     if (other := SYNONYMS[name]) not in frame.columns:
         return column
-    field, lacking = FIELDS[name], column.is_null()
-    given = _drop_blanks(frame[other], field) if parse else frame[other]
-    values, bad = _parse_cells(given, field) if parse else _convert(given, field)
-    for index in (bad & lacking).arg_true():
-        problems.setdefault(index, f"{other}: {_explain_refusal(given[index], field, parse=parse)}")
+    lacking = column.is_null()
+    values = _read_column(frame[other], FIELDS[name], problems, other, lacking, is_text=parse)
     return column.zip_with(~lacking, values.alias(name))
 
 
@@ -161,12 +158,12 @@ def _convert(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
         if dtype.is_numeric() or dtype == pl.Null:
             return _mark_outside(column.cast(pl.Float64), field)
         has_names = field.name == PROB_CORRECT and isinstance(dtype, pl.Struct)
-        nulls = _make_nulls(column.name, len(column), pl.Float64())
+        nulls = make_nulls(column.name, len(column), pl.Float64())
         return nulls, nothing if has_names else everything
     if field.kind is Kind.BOOLEAN:
         if dtype in (pl.Boolean, pl.Null):
             return column.cast(pl.Boolean), nothing
-        return _make_nulls(column.name, len(column), pl.Boolean()), everything
+        return make_nulls(column.name, len(column), pl.Boolean()), everything
     if field.kind is Kind.SCALAR and (dtype.is_numeric() or dtype == pl.Boolean):
         return (column, nothing) if dtype == pl.Boolean else _convert_floats(column)
     texts = _convert_texts(column, field)
@@ -196,7 +193,7 @@ def _convert_texts(column: pl.Series, field: Field) -> pl.Series:
         return pl.Series(column.name, texts, dtype=pl.String)
     if not (column.dtype.is_nested() or column.dtype in _NO_TEXT):
         return column.cast(pl.String)
-    return _make_nulls(column.name, len(column), pl.String())
+    return make_nulls(column.name, len(column), pl.String())
 
 
 def _read(value: Any, field: Field) -> str | None:
@@ -208,7 +205,6 @@ def _read(value: Any, field: Field) -> str | None:
 
 
 def _parse_cells(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    """Return a column of text cells parsed."""
     if field.kind is Kind.NUMBER:
         numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
         unread = column.is_not_null() & numbers.is_null()
@@ -218,11 +214,7 @@ def _parse_cells(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]
         return numbers, unread | outside
     if field.kind is Kind.BOOLEAN:
         words = column.str.strip_chars().str.to_lowercase()
-        flags = words.replace_strict(
-            {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)},
-            default=None,
-            return_dtype=pl.Boolean,
-        )
+        flags = words.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
         return flags, column.is_not_null() & flags.is_null()
     return column, column.is_null() & column.is_not_null()
 
@@ -236,27 +228,13 @@ def _convert_names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Serie
         return texts.set(column.is_null(), None), nothing
     if column.dtype == pl.String and column.str.contains(USUAL_NAMES).all():
         return column, nothing
-    texts = pl.Series(column.name, [_as_names(value, field) for value in column], dtype=pl.String)
+    texts = pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
     return texts, column.is_not_null() & texts.is_null()
 
 
-def _as_names(value: Any, field: Field) -> str | None:
-    try:
-        names: str | None = field.read(_as_python(value))
-    except BadValue:
-        return None
-    return names
-
-
 def _mark_outside(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
-    outside = (
-        numbers.to_frame(field.name).select(field.mark_outside(pl.col(field.name))).to_series()
-    )
+    outside = numbers.to_frame("given").select(field.mark_outside(pl.col("given"))).to_series()
     return numbers, outside.fill_null(value=False)
-
-
-def _make_nulls(name: str, height: int, dtype: pl.DataType) -> pl.Series:
-    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 
 
 def _as_python(value: Any) -> Any:

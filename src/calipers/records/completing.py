@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from calipers.records.batch import Wanted
-from calipers.records.fields import FIELDS, BadValue, Number
+from calipers.records.fields import FIELDS, BadValue, is_null, is_text, load_json, load_nested
 
 SYNONYMS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 TIMES = ("start_time", "end_time")
@@ -64,7 +64,7 @@ def complete_row(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, A
     """Return a row with the fields that it gives in another form; raise BadValue for a bad one."""
     found: dict[str, Any] = {}
     for name in names:
-        if _is_null(row.get(name)) and not row.keys().isdisjoint(_INPUTS[name]):
+        if is_null(row.get(name)) and not row.keys().isdisjoint(_INPUTS[name]):
             value = _derive(row, name)
             if value is not None:
                 found[name] = value
@@ -80,26 +80,18 @@ def _derive(row: Mapping[str, Any], name: str) -> Any:
             raise BadValue(f"{SYNONYMS[name]}: {problem}") from None
         return value
     if name == TRACE:
-        parts = {part: row[part] for part in TRACE_PARTS if not _is_null(row.get(part))}
-        return {part: _parse_part(part, value) for part, value in parts.items()} or None
+        parts = {part: row[part] for part in TRACE_PARTS if not is_null(row.get(part))}
+        return {part: load_nested(parts[part], f"{part} is not JSON") for part in parts} or None
     return _measure_duration(row)
-
-
-def _parse_part(part: str, value: Any) -> Any:
-    """Return a part of a trace, which tables hold as JSON text."""
-    if not isinstance(value, str) or isinstance(value, Number):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise BadValue(f"{part} is not JSON") from None
 
 
 def _measure_duration(row: Mapping[str, Any]) -> float | None:
     """Return the seconds between the two times of a row, or else of its trace."""
-    for within in (row, _parse_object(row.get(TRACE))):
+    trace = row.get(TRACE)
+    trace = load_json(trace) if is_text(trace) else trace  # its reader reports what is not JSON
+    for within in (row, trace if isinstance(trace, Mapping) else {}):
         times = {name: within.get(name) for name in TIMES}
-        if any(_is_null(value) for value in times.values()):
+        if any(map(is_null, times.values())):
             continue  # one time alone tells no duration, and is not read
         start, end = (parse_seconds(value, name) or 0.0 for name, value in times.items())
         if end < start:
@@ -108,18 +100,9 @@ def _measure_duration(row: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _parse_object(trace: Any) -> Mapping[str, Any]:
-    if isinstance(trace, str) and not isinstance(trace, Number):
-        try:
-            trace = json.loads(trace)
-        except (ValueError, RecursionError):
-            return {}  # the reader of the trace reports it
-    return trace if isinstance(trace, Mapping) else {}
-
-
 def parse_seconds(value: Any, name: str) -> float | None:
     """Return a time as seconds since 1970; raise BadValue unless a number or ISO 8601."""
-    if _is_null(value):
+    if is_null(value):
         return None
     number = _as_number(value)
     if number is not None and abs(number) <= _LATEST:
@@ -148,10 +131,6 @@ def _as_number(value: Any) -> float | None:
         except OverflowError:
             return math.inf
     return None
-
-
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def parse_seconds_in(text: pl.Expr) -> pl.Expr:
@@ -183,3 +162,53 @@ def trace_text(parts: Iterable[str]) -> pl.Expr:
     return pl.when(pl.any_horizontal(each.is_not_null() for each in keys)).then(
         pl.concat_str(pl.lit("{"), inside, pl.lit("}"))
     )
+
+
+def complete_column(column: pl.Series, frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
+    """Return a trace or a duration where rows give it in another way, and what is wrong in which.
+
+    The columns of `frame` are as the table has them; those of traces are JSON text or objects.
+    """
+    inputs = [name for name in _INPUTS[column.name] if name in frame.columns]
+    lacking = column.is_null()
+    if not inputs or not lacking.any():
+        return column, {}
+    if column.name == DURATION and set(TIMES) <= set(inputs):
+        start, end = (_convert_times(frame[name]) for name in TIMES)
+        seconds = (end - start).alias(DURATION)
+        column = column.zip_with(~lacking | (seconds < 0).fill_null(value=False), seconds)
+        lacking = column.is_null()
+    given = frame.select(inputs)
+    there = given.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    problems: dict[int, str] = {}
+    found: dict[int, Any] = {}
+    for index in (lacking & there).arg_true():
+        row = {name: _as_json(value) for name, value in given.row(index, named=True).items()}
+        try:
+            value = complete_row(row, (column.name,)).get(column.name)
+        except BadValue as problem:
+            problems[index] = str(problem)
+            continue
+        if value is not None:
+            found[index] = json.dumps(value, default=str) if isinstance(value, dict) else value
+    if found:
+        column = column.scatter(list(found), pl.Series([*found.values()], dtype=column.dtype))
+    return column, problems
+
+
+def _convert_times(times: pl.Series) -> pl.Series:
+    """Return a column of times as seconds; null if one is not a time."""
+    if times.dtype == pl.Datetime:
+        return times.dt.epoch("us").cast(pl.Float64) / 1e6
+    if times.dtype.is_numeric():
+        return times.cast(pl.Float64).fill_nan(None)
+    if times.dtype == pl.String:
+        return times.to_frame("time").select(parse_seconds_in(pl.col("time"))).to_series()
+    return pl.Series(times.name, [None] * len(times), dtype=pl.Float64)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as in JSON: a table's time as ISO 8601."""
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -18,6 +18,7 @@ from calipers.records.sinks import check_table_place, open_sinks
 from calipers.records.sources import CHECK, Batch, Chunk, Source, UnusualRows, Wanted, open_sources
 from calipers.records.tables import Rows
 from calipers.support.quick_dataclasses import dataclass
+from calipers.support.strict_json import to_plain_fields
 from calipers.support.tabular import Tabular
 
 Progress = Callable[[float], None]
@@ -37,13 +38,7 @@ class Converted(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was written as Python values."""
-        return {
-            "path": str(self.path),
-            "records": self.records,
-            "skipped": self.skipped,
-            "columns": list(self.columns),
-            "notices": list(self.notices),
-        }
+        return to_plain_fields(self) | {"path": str(self.path)}
 
     def to_polars(self) -> pl.DataFrame:
         """Return the records that were written."""
@@ -65,10 +60,7 @@ def convert_data(
     columns = list(dict.fromkeys(name for each in sources for name in list_fields(each, asked.map)))
     records = skipped = 0
     with open_sinks(
-        samples=output,
-        bad_rows=asked.bad_rows,
-        skip_bad=asked.on_bad == "skip",
-        progress=progress,
+        samples=output, bad_rows=asked.bad_rows, skip_bad=asked.on_bad == "skip", progress=progress
     ) as sinks:
         for place, source in enumerate(sources):
             for batch, done in read_batches(source, asked.map):
@@ -81,11 +73,7 @@ def convert_data(
                 skipped += len(batch.bad)
                 sinks.report_progress((place + done) / len(sources))
     return Converted(
-        path=output,
-        records=records,
-        skipped=skipped,
-        columns=tuple(columns),
-        notices=notices,
+        path=output, records=records, skipped=skipped, columns=tuple(columns), notices=notices
     )
 
 

@@ -18,14 +18,8 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.records.batch import Batch, Decoded, Wanted
-from calipers.records.bytestream import (
-    UNREADABLE,
-    cut_short,
-    decompress,
-    refuse_bomb,
-    shorten_error,
-)
+from calipers.records.batch import Decoded, Wanted
+from calipers.records.bytestream import UNREADABLE, cut_short, open_bytes, shorten_error
 from calipers.records.columns import conform_columns
 from calipers.records.limits import BLOCK_BYTES, get_limits
 from calipers.support.errors import DataError
@@ -53,7 +47,7 @@ class Csv:
         """Yield the rows in slices, blank ones left out."""
         row = 1
         for part, done in self.frames():
-            yield Decoded(partial(self._decode, part, row, wanted), done)
+            yield Decoded(partial(conform_columns, part, wanted, self.name, row, parse=True), done)
             row += part.height
 
     def frames(self) -> Iterator[tuple[pl.DataFrame, float]]:
@@ -65,11 +59,6 @@ class Csv:
             for part in _drop_blank_rows(self._parse(data, row)).iter_slices(_CHUNK_ROWS):
                 yield part, done
                 row += part.height
-
-    def _decode(
-        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
-    ) -> Batch:
-        return conform_columns(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
 
     @cached_property
     def _header(self) -> bytes:
@@ -86,19 +75,14 @@ class Csv:
 
     def _blocks(self) -> Iterator[tuple[bytes, float]]:
         """Yield whole rows, as bytes, and the share of the file that is behind them."""
-        assert self.path is not None
-        path = Path(self.path)
-        refuse_bomb(path, self.limits)
-        total = max(path.stat().st_size, 1)
         held, at_start = b"", True
-        with path.open("rb") as file:
-            stream = decompress(file, self.name, self.limits)
+        with open_bytes(Path(self.name), self.limits) as opened:
             try:
-                while data := stream.read(BLOCK_BYTES):
+                while data := opened.stream.read(BLOCK_BYTES):
                     held = data.removeprefix(_BOM) if at_start else held + data
                     at_start = False
                     if end := _find_last_end(held):
-                        yield held[:end], min(1.0, file.tell() / total)
+                        yield held[:end], opened.share
                         held = held[end:]
                     if len(held) > self.limits.record_bytes:
                         hint = ": a quote that never ends?"

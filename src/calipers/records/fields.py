@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeGuard
 
 import polars as pl
 
@@ -66,26 +66,19 @@ class Field:
         """Return `value` in the type of this field, None for a null; raise BadValue if refused."""
         if is_numpy_scalar(value):
             value = value.item()
-        if value is None or (isinstance(value, float) and math.isnan(value)):
+        if is_null(value):
             return None
         if self.kind is Kind.NUMBER:
-            return (
-                self._read_several(value)
-                if self.may_have_names(value)
-                else self._read_number(value)
-            )
+            has_names = self.name == PROB_CORRECT and isinstance(value, Mapping)
+            return self._read_several(value) if has_names else self._read_number(value)
         if self.kind is Kind.BOOLEAN:
             if isinstance(value, bool):
                 return value
             raise BadValue(f"{_shorten(value)} is not true or false")
         return _read_names(value) if self.kind is Kind.NAMES else self._spell(value)
 
-    def may_have_names(self, value: Any) -> bool:
-        """Say whether a value holds several numbers with names, each a field of its own."""
-        return self.name == PROB_CORRECT and isinstance(value, Mapping)
-
     def _read_several(self, values: Mapping[str, Any]) -> None:
-        """Check numbers that have names: the field itself is null beside them."""
+        """Check numbers that have names, each a field of its own: the field itself is null."""
         for name, value in values.items():
             try:
                 find_field(f"{self.name}.{name}").read(value)
@@ -93,12 +86,12 @@ class Field:
                 raise BadValue(f"{name}: {problem}") from None
 
     def _spell(self, value: Any) -> str:
-        if self.kind in (Kind.ANY, Kind.NESTED) and isinstance(value, str):
+        if self.kind in (Kind.ANY, Kind.NESTED):
+            if not isinstance(value, str):
+                return dump_json(value)
             return str(value) if self.kind is Kind.ANY else _check_json(value)
         if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
             return _write_texts(value)
-        if self.kind in (Kind.ANY, Kind.NESTED):
-            return _dump(value)
         return _write_text(value, self.kind)
 
     def _read_number(self, value: Any) -> float:
@@ -133,59 +126,76 @@ class Field:
         return value.is_infinite() | (value < self.low) | (value > self.high)
 
 
-def _write_text(value: Any, kind: Kind = Kind.TEXT) -> str:
+def is_null(value: Any) -> bool:
+    """Say whether a value counts as none: null, or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of JSON as a mapping; the first of a repeated key counts, as in Polars."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else dict(reversed(pairs))
+
+
+def _write_text(value: Any, kind: Kind) -> str:
     if isinstance(value, Number | bool | int | float):
-        text = _dump(value)
+        text = dump_json(value)
         if text in ("Infinity", "-Infinity"):
             raise BadValue(f"{text} is not a finite number")
         return text
     if isinstance(value, str):
         return value
+    found = "a list" if isinstance(value, list | tuple) else "an object"
     wanted = kind.value if kind is Kind.TEXTS else "a text"
-    raise BadValue(f"{_shorten(value)} is {_name_type(value)}, not {wanted}")
+    raise BadValue(f"{_shorten(value)} is {found}, not {wanted}")
 
 
 def _write_texts(values: Sequence[Any]) -> str:
     if not values:
         raise BadValue("an empty list, not a text or a list of texts")
     for value in values:
-        if isinstance(value, Number) or not isinstance(value, str):
+        if not is_text(value):
             raise BadValue(f"{_shorten(value)} in the list is not text")
-    return _dump(values)
+    return dump_json(values)
 
 
 def _read_names(value: Any) -> str:
-    names = value
-    if isinstance(value, str) and not isinstance(value, Number):
-        try:
-            names = json.loads(value)
-        except (ValueError, RecursionError):
-            names = None
-    if not isinstance(names, list | tuple) or not all(map(_is_text, names)):
+    names = load_json(value) if is_text(value) else value
+    if not isinstance(names, list | tuple) or not all(map(is_text, names)):
         raise BadValue(f"{_shorten(value)} is not {Kind.NAMES.value}")
     # A lone surrogate is legal in JSON and in no UTF-8 column.
     return json.dumps(list(names), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> TypeGuard[str]:
+    """Say whether a value of JSON is a text, and not a number as it was written."""
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def _name_type(value: Any) -> str:
-    return "a list" if isinstance(value, list | tuple) else "an object"
-
-
-def _dump(value: Any) -> str:
-    """Return JSON text, its numbers as they were written."""
+def load_json(text: str | bytes, default: Any = None) -> Any:
+    """Return what a text is the JSON of, or the default if it is not JSON."""
     try:
-        return _encode(value)
-    except RecursionError:
-        raise BadValue("nested too deep") from None
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return default
+
+
+def load_nested(value: Any, problem: str) -> Any:
+    """Return a value, which tables hold as JSON text; raise BadValue if that is not JSON."""
+    if not is_text(value):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):  # Polars does not escape all it should
+        raise BadValue(problem) from None
 
 
 def dump_json(value: Any) -> str:
     """Return a value as JSON text, its numbers as they were written."""
-    return _dump(value)
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise BadValue("nested too deep") from None
 
 
 def _check_json(text: str) -> str:
@@ -212,7 +222,7 @@ def _encode(value: Any) -> str:
 
 def _shorten(value: Any) -> str:
     # Of a list of millions, the first elements are enough to see what it is.
-    text = _dump(value[:_SHOWN] if isinstance(value, list | tuple) else value)
+    text = dump_json(value[:_SHOWN] if isinstance(value, list | tuple) else value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 

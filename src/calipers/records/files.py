@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from calipers.records.any_rows import read_columns
+import polars as pl
+
 from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
+from calipers.records.fields import FIELDS
 from calipers.records.heads import Head, find_suffix, read_head, refuse_no_text
-from calipers.records.json_document import find_list
 from calipers.records.json_values import JsonArray, JsonObjects, WrappedRecords
 from calipers.records.jsonl import JsonLines, PipedJsonLines
 from calipers.records.lakehouse import find_lakehouse_table, refuse_part
@@ -25,23 +26,23 @@ from calipers.records.logs import (
     open_own_log,
     open_table_log,
 )
-from calipers.records.parquet_folder import ParquetFolder, list_parts
 from calipers.records.reading import get_reading
 from calipers.records.result_folder import RECORDS, find_folder
-from calipers.records.tables import Parquet
+from calipers.records.tables import Parquet, ParquetFolder, list_parts
 from calipers.support.errors import DataError, UsageError
 
 _RECORDS = "records"  # the --source for plain records
 _ARRAY = ".json"
+_KINDS = {list: "list of other things", str: "text", int: "number", float: "number"}
 _TEXT = (".jsonl", ".ndjson", ".json", ".csv")
 _READERS: dict[str, Callable[[Path], Source]] = {
-    ".jsonl": JsonLines,
-    ".ndjson": JsonLines,
-    ".json": JsonLines,
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), JsonLines),
     ".csv": Csv,
-    ".parquet": Parquet,
-    ".pq": Parquet,
+    **dict.fromkeys((".parquet", ".pq"), Parquet),
 }
+# Fields of a record that a wrapper may have too, for all its records.
+_ABOUT_ALL = frozenset(("id", "model", "tier", "run", "category", "tags", "error", "usage"))
+_USUAL = ("records", "results", "samples", "examples", "rows", "data", "items", "test_cases")
 
 
 def is_readable(path: Path) -> bool:
@@ -74,15 +75,12 @@ def find_logs(folder: Path) -> list[Path]:
     forced = find_forced()
     if forced is None and (_is_plain() or list_parts(folder)):
         return []
-    readers = list_readers() if forced is None else [forced]
-    found = (
-        sorted(each for pattern in reader.in_folders for each in folder.glob(pattern))
-        for reader in readers
-    )
-    logs = next(filter(None, found), [])
-    if forced is not None and not logs:
-        logs = sorted(each for each in folder.iterdir() if each.is_file() and is_readable(each))
-    return logs
+    for reader in list_readers() if forced is None else [forced]:
+        if logs := sorted(each for pattern in reader.in_folders for each in folder.glob(pattern)):
+            return logs
+    if forced is None:
+        return []
+    return sorted(each for each in folder.iterdir() if each.is_file() and is_readable(each))
 
 
 def open_file(path: Path) -> Source:
@@ -128,7 +126,10 @@ def _open_table(path: Path, table: Source) -> Source:
     """Return a tool's log if the columns of a table are those of one, else the table."""
     if _is_plain():
         return table
-    return open_table_log(path, read_columns(table)) or table
+    try:
+        return open_table_log(path, table.columns()) or table
+    except (DataError, pl.exceptions.PolarsError):  # reported when it is read
+        return table
 
 
 def _open_folder(path: Path) -> Source:
@@ -147,13 +148,8 @@ def _open_json(path: Path) -> Source:
     if named and not _is_plain() and (log := log_at(path, suffix)) is not None:
         return log
     head = read_head(path)
-    if _is_plain():
-        return _open_plain_json(path, suffix, head)
-    if (own := open_own_log(path, suffix, head)) is not None:
-        return own
-    if (log := log_at(path, suffix, head)) is not None:
-        return log
-    return _open_plain_json(path, suffix, head)
+    log = None if _is_plain() else open_own_log(path, suffix, head) or log_at(path, suffix, head)
+    return log or _open_plain_json(path, suffix, head)
 
 
 def _open_plain_json(path: Path, suffix: str, head: Head) -> Source:
@@ -161,22 +157,15 @@ def _open_plain_json(path: Path, suffix: str, head: Head) -> Source:
         return JsonArray(path)
     if head.alone and not head.is_array and not isinstance(head.first, dict):
         raise DataError(
-            f"{path}: one JSON {_name_type(head.first)}, not records",
+            f"{path}: one JSON {_KINDS.get(type(head.first), 'value')}, not records",
             fix="a record is a JSON object: write one per line, or a list of them",
         )
     is_one = head.alone or not head.is_whole
     may_wrap = is_one and (suffix == _ARRAY or not head.on_one_line)
-    if may_wrap and (key := find_list(head.first)) is not None:
+    if may_wrap and (key := _find_list(head.first)) is not None:
         return WrappedRecords(path, key, [name for name in head.first if name != key])
     is_lines = head.on_one_line or head.is_array
     return JsonLines(path) if is_lines else JsonObjects(path)
-
-
-def _name_type(value: Any) -> str:
-    if isinstance(value, list):
-        return "list of other things"
-    kinds = {str: "text", bool: "value", int: "number", float: "number"}
-    return kinds.get(type(value), "value")
 
 
 def _make_folder_error(folder: Path) -> DataError:
@@ -213,3 +202,16 @@ def open_stream(stream: IO[bytes], name: str, *, is_ours: bool = False) -> Sourc
 
     with stream if is_ours else nullcontext():
         return PipedLog(stream, name, forced)
+
+
+def _find_list(document: Any) -> str | None:
+    """Return the key of the list of records in a wrapper; None for a record, or if unclear."""
+    if not isinstance(document, Mapping) or (FIELDS.keys() - _ABOUT_ALL) & document.keys():
+        return None
+    lists = [
+        name
+        for name, each in document.items()
+        if isinstance(each, list) and each and isinstance(each[0], Mapping)
+    ]
+    usual = [name for name in _USUAL if name in lists]
+    return lists[0] if len(lists) == 1 else usual[0] if len(usual) == 1 else None

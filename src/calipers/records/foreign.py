@@ -8,30 +8,18 @@ from difflib import get_close_matches
 from shlex import quote
 
 from calipers.records.fields import FIELDS
-from calipers.support.quick_dataclasses import dataclass
 
 _SUGGESTED = 6  # fields to map at most
 _CLOSE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """A tool's rows, recognized by the keys that all of them have."""
-
-    what: str
-    has: frozenset[str]
-
-    def matches(self, keys: Collection[str]) -> bool:
-        """Say whether an object with these keys is of this kind."""
-        return self.has.issubset(keys)
-
-
-# Rows that --map can make records of; what a log reader knows is no longer among them.
-_ROWS = (
-    Foreign("answers compared in pairs", frozenset(("a", "b", "winner"))),
-    Foreign("test cases of DeepEval", frozenset(("input", "actual_output"))),
-    Foreign("test cases of DeepEval", frozenset(("input", "actualOutput"))),
-)
+# Rows that --map can make records of, by the keys that all of them have; what a log reader knows is
+# no longer among them.
+_ROWS = {
+    ("a", "b", "winner"): "answers compared in pairs",
+    ("input", "actual_output"): "test cases of DeepEval",
+    ("input", "actualOutput"): "test cases of DeepEval",
+}
 _SYNONYMS = {
     "answer": "output outputs response prediction predictions completion actualoutput generated "
     "generatedtext modeloutput result generation reply hypothesis modelanswer finalanswer",
@@ -55,7 +43,7 @@ _SYNONYMS = {
 
 def recognize_tool(columns: Collection[str]) -> str | None:
     """Return a description of the tool whose rows have these columns, or None."""
-    return next((each.what for each in _ROWS if each.matches(columns)), None)
+    return next((what for keys, what in _ROWS.items() if set(keys).issubset(columns)), None)
 
 
 def suggest_fields(columns: Sequence[str], *, close: float = _CLOSE) -> dict[str, str]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from calipers.records.bytestream import UNREADABLE, decompress, refuse_bomb
+from calipers.records.bytestream import UNREADABLE, open_bytes
 from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
 
@@ -92,15 +92,13 @@ def refuse_no_text(path: Path) -> None:
 
 def _read_beginning(path: Path, size: int = _HEAD) -> tuple[bytes, bool]:
     """Return the first bytes, decompressed, and whether that is all; damaged data ends early."""
-    refuse_bomb(path)
     parts: list[bytes] = []
     found = 0
     try:
-        with path.open("rb") as file:
-            stream = decompress(file, str(path))
-            while found < size and (data := stream.read(size - found)):
+        with open_bytes(path) as opened:
+            while found < size and (data := opened.stream.read(size - found)):
                 parts.append(data)
                 found += len(data)
-            return b"".join(parts).removeprefix(_BOM), not stream.read(1)
+            return b"".join(parts).removeprefix(_BOM), not opened.stream.read(1)
     except UNREADABLE:
         return b"".join(parts).removeprefix(_BOM), False

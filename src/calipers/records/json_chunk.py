@@ -22,10 +22,9 @@ from calipers.records.bytestream import Block
 from calipers.records.completing import SYNONYMS, TRACE, TRACE_PARTS, list_inputs
 from calipers.records.completing_lines import MAYBE_UNESCAPED, complete_lines
 from calipers.records.fields import PROB_CORRECT, USUAL_NAMES, Field, Kind, find_field
-from calipers.records.json_rows import read_rows
 from calipers.records.native_lines import list_keys, read_natively
 from calipers.records.paths import merge_structs, read_struct
-from calipers.records.rows import check_rows
+from calipers.records.rows import check_rows, read_rows
 from calipers.records.trace_shape import AS_READ
 from calipers.support.quick_dataclasses import dataclass
 
@@ -223,9 +222,7 @@ def _list_spellings(key: str) -> tuple[bytes, ...]:
 @cache
 def _match_respelled(key: str) -> re.Pattern[bytes]:
     """Return the pattern of a key with a value that Polars would respell."""
-    spellings = {
-        *_list_spellings(key),
-        *_list_spellings(key.rpartition(".")[2]),
-    }  # it may be a path
+    inside = key.rpartition(".")[2]  # it may be a path
+    spellings = {*_list_spellings(key), *_list_spellings(inside)}
     keys = b"|".join(map(re.escape, sorted(spellings)))
     return re.compile(rb"(?:%b)\s*:\s*(?:-?\d+[.eE]|-0|-?\d{19}|[\[{])" % keys)

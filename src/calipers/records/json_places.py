@@ -6,12 +6,11 @@ A place is the path of keys to a value; `[]` stands for the elements of a list.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from calipers.records.bytestream import decompress, refuse_bomb
-from calipers.records.json_values import Text
+from calipers.records.bytestream import OpenFile
+from calipers.records.json_values import Text, open_text
 from calipers.records.limits import get_limits
 
 ELEMENT = "[]"
@@ -44,12 +43,12 @@ def stream_places(
     Raises:
         DataError: The text is not JSON, or a value is too large.
     """
-    find = _make_finder(tuple(places))
-    total = max(path.stat().st_size, 1)
-    with _open_text(path) as (text, file):
+    here = {*places}
+    above = {each[:length] for each in places for length in range(len(each))} - here
+    with open_text(path) as (text, opened):
         while True:
-            for at, value in _walk(text, (), find, large=large):
-                yield at, value, min(1.0, file.tell() / total)
+            for at, value in _walk(text, (), here, above, large=large):
+                yield at, value, opened.share
             if not text.peek():
                 return
 
@@ -62,46 +61,28 @@ def read_outline(path: Path) -> Any:
     """
     limits = get_limits()
 
-    def take(text: Text, file: IO[bytes]) -> Any:
-        if file.tell() > limits.document_bytes:
+    def take(text: Text, opened: OpenFile) -> Any:
+        if opened.file.tell() > limits.document_bytes:
             raise limits.make_document_error(str(path))
         return text.take_value(large=True)
 
-    with _open_text(path) as (text, file):
-        return _outline(text, _DEEPEST, lambda: take(text, file))
-
-
-@contextmanager
-def _open_text(path: Path) -> Iterator[tuple[Text, IO[bytes]]]:
-    limits = get_limits()
-    refuse_bomb(path, limits)
-    with path.open("rb") as file:
-        yield Text(decompress(file, str(path), limits), str(path), limits, "JSON"), file
-
-
-_HERE, _ABOVE, _BESIDE = range(3)
-
-
-def _make_finder(places: tuple[Place, ...]) -> Callable[[Place], int]:
-    """Return what says of a path whether it is one of the places, above one, or beside them."""
-    here = set(places)
-    above = {each[:length] for each in places for length in range(len(each))}
-    return lambda at: _HERE if at in here else _ABOVE if at in above else _BESIDE
+    with open_text(path) as (text, opened):
+        return _outline(text, _DEEPEST, lambda: take(text, opened))
 
 
 def _walk(
-    text: Text, at: Place, find: Callable[[Place], int], *, large: bool
+    text: Text, at: Place, here: set[Place], above: set[Place], *, large: bool
 ) -> Iterator[tuple[Place, Any]]:
-    found = find(at)
-    start = text.peek()
-    if found == _ABOVE and start == "{":
+    start = text.peek() if at in above else ""
+    if start == "{":
         for name in text.walk_members():
-            yield from _walk(text, (*at, name), find, large=large)
-    elif found == _ABOVE and start == "[":
+            yield from _walk(text, (*at, name), here, above, large=large)
+    elif start == "[":
         for _ in text.walk_elements():
-            yield from _walk(text, (*at, ELEMENT), find, large=large)
+            yield from _walk(text, (*at, ELEMENT), here, above, large=large)
     else:
-        yield at, text.take_value(large=large or found == _BESIDE)
+        is_beside = at not in here and at not in above
+        yield at, text.take_value(large=large or is_beside)
 
 
 def _outline(text: Text, depth: int, take: Callable[[], Any]) -> Any:

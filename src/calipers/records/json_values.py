@@ -10,10 +10,11 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from calipers.records.bytestream import UNREADABLE, Block, cut_short, decompress, refuse_bomb
+from calipers.records.bytestream import UNREADABLE, Block, OpenFile, cut_short, open_bytes
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import BLOCK_BYTES, Limits, get_limits
 from calipers.support.errors import DataError
@@ -34,22 +35,13 @@ class JsonArray(MadeLines):
     _kind = "a JSON array"
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
-        assert self.path is not None
-        path = Path(self.path)
-        refuse_bomb(path, self.limits)
-        total = max(path.stat().st_size, 1)
         first = 0
-        with path.open("rb") as file:
-            stream = decompress(file, self.name, self.limits)
-            for lines in _batch(
-                self._read_values(Text(stream, self.name, self.limits, self._kind))
-            ):
-                block = Block("".join(lines).encode("utf-8", "replace"), first)
-                yield block, min(1.0, file.tell() / total)
+        with open_text(Path(self.name), self.limits, self._kind) as (text, opened):
+            for lines in _batch(self._read_values(text)):
+                yield Block("".join(lines).encode("utf-8", "replace"), first), opened.share
                 first += len(lines)
 
     def _read_values(self, text: Text) -> Iterator[str]:
-        """Yield each element as it is written."""
         for _ in text.walk_elements():
             yield text.take()
         if text.peek():
@@ -96,24 +88,16 @@ def stream_list(
     Raises:
         DataError: The text is not JSON, or an element of it is too large.
     """
-    limits = get_limits()
-    refuse_bomb(path, limits)
-    total = max(path.stat().st_size, 1)
-    with path.open("rb") as file:
-        text = Text(decompress(file, str(path), limits), str(path), limits, "JSON")
+    with open_text(path) as (text, opened):
         for _ in text.enter_list(keys, beside):
-            yield text.take_value(large=large), min(1.0, file.tell() / total)
+            yield text.take_value(large=large), opened.share
 
 
 def stream_objects(path: Path) -> Iterator[tuple[Any, float]]:
     """Yield JSON values one after another, on a line each or on several; as `stream_list` does."""
-    limits = get_limits()
-    refuse_bomb(path, limits)
-    total = max(path.stat().st_size, 1)
-    with path.open("rb") as file:
-        text = Text(decompress(file, str(path), limits), str(path), limits, "JSON")
+    with open_text(path) as (text, opened):
         while text.peek():
-            yield text.take_value(large=True), min(1.0, file.tell() / total)
+            yield text.take_value(large=True), opened.share
 
 
 def _batch(values: Iterator[str]) -> Iterator[list[str]]:
@@ -249,6 +233,16 @@ class Text:
         except UnicodeDecodeError as error:
             raise DataError(f"{self._name}: invalid UTF-8", fix="write it in UTF-8") from error
         return True
+
+
+@contextmanager
+def open_text(
+    path: Path, limits: Limits | None = None, kind: str = "JSON"
+) -> Iterator[tuple[Text, OpenFile]]:
+    """Open a file of JSON, which messages call a `kind`, to read value by value."""
+    limits = limits or get_limits()
+    with open_bytes(path, limits) as opened:
+        yield Text(opened.stream, str(path), limits, kind), opened
 
 
 def _describe(error: Exception) -> str:

@@ -10,15 +10,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-import polars as pl
-
 from calipers.records.batch import Chunk, Wanted
 from calipers.records.bytestream import Block, decompress, read_blocks, stream_blocks
 from calipers.records.fields import BadValue, Kind, find_field
 from calipers.records.json_chunk import LONG_TEXTS, JsonLinesChunk
-from calipers.records.json_rows import BOM, read_objects, read_rows
 from calipers.records.limits import Limits, get_limits
-from calipers.records.rows import find_scalar_types, select_telling
+from calipers.records.rows import BOM, find_scalar_types, read_objects, read_rows, select_telling
 from calipers.support.errors import DataError
 
 _SNIFF_ROWS = 200
@@ -76,10 +73,6 @@ class JsonLines:
         )
         for block, done in self._blocks():
             yield JsonLinesChunk(block, self.name, wanted, scalars, strings, done)
-
-    def find_scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
-        """Return the types that fields of any scalar have in the first rows."""
-        return find_scalar_types(self._head, wanted)
 
     def blocks(self) -> Iterator[tuple[Block, float]]:
         """Yield blocks of whole lines, and the share of the file behind each."""

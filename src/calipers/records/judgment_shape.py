@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from calipers.records.fields import FIELDS, BadValue, Field, Kind
+from calipers.records.fields import FIELDS, BadValue, Field, Kind, load_nested
 from calipers.records.usage import count_call, list_calls
 from calipers.support.strict_json import name_with_settings
 
@@ -23,10 +23,7 @@ _SCORE = Field("weighted_score", Kind.NUMBER, low=0, high=1)
 
 def read_list(judgments: Any) -> Sequence[Mapping[str, Any]]:
     """Return the judgments in a list or its JSON; raise BadValue with the reason otherwise."""
-    try:
-        found = json.loads(judgments) if isinstance(judgments, str) else judgments
-    except (ValueError, RecursionError):  # Polars does not escape all it should
-        raise BadValue("not JSON") from None
+    found = load_nested(judgments, "not JSON")
     if not isinstance(found, list | tuple):
         raise BadValue("no list of judgments")
     for place, each in enumerate(found, start=1):

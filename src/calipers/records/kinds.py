@@ -32,7 +32,7 @@ def list_kinds(source: Source) -> dict[str, set[Holds]]:
             _classified[source] = rows, found
         return found
     if hasattr(source, "schema"):
-        return {name: {_classify(dtype)} for name, dtype in _walk_schema(source.schema())}
+        return {name: {_classify(dtype)} for name, dtype in _walk(source.schema())}
     return {}
 
 
@@ -46,29 +46,20 @@ def list_confidences(source: Source, field_map: Mapping[str, str]) -> list[str]:
 def _classify_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[Holds]]:
     found: dict[str, set[Holds]] = {}
     for row in rows:
-        for name, value in _walk_row(row):
+        for name, value in _walk(row):
             kind = classify_scalar(value)
             found.setdefault(name, set()).update(() if kind is None else (_HOLDS[kind],))
     return found
 
 
-def _walk_row(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            yield from _walk_row(value, f"{prefix}{name}.")
+def _walk(within: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a row, or the types of a schema, by their paths."""
+    for name, value in within.items():
+        inside = dict(value) if isinstance(value, pl.Struct) else value
+        if isinstance(inside, Mapping):
+            yield from _walk(inside, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _walk_schema(
-    schema: Mapping[str, pl.DataType], prefix: str = ""
-) -> Iterator[tuple[str, pl.DataType]]:
-    for name, dtype in schema.items():
-        if isinstance(dtype, pl.Struct):
-            inside = {field.name: field.dtype for field in dtype.fields}
-            yield from _walk_schema(inside, f"{prefix}{name}.")  # type: ignore[arg-type]
-        else:
-            yield f"{prefix}{name}", dtype
 
 
 def _classify(dtype: pl.DataType) -> Holds:

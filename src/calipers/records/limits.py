@@ -35,7 +35,7 @@ class Limits:
             value = getattr(self, name)
             if not (isfinite(value) and value > least):
                 raise UsageError(
-                    f"{_name_option(name)} {value:g}: not a number above {least}",
+                    f"--{name.replace('_', '-')} {value:g}: not a number above {least}",
                     fix=f"the default is {Limits.__dataclass_fields__[name].default}",
                 )
 
@@ -131,10 +131,6 @@ def limit_reading(
         yield
     finally:
         _CURRENT.reset(token)
-
-
-def _name_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _round_up(ratio: float) -> int:

@@ -1,7 +1,7 @@
 """JSON lines to columns by the native library, where there is one and all lines are as usual.
 
 It takes a third of the time that Polars takes, and copies nothing but the wanted texts. Texts and
-numbers are those that `json_rows.read_rows` and the record's fields would give; a block with lines
+numbers are those that `rows.read_rows` and the record's fields would give; a block with lines
 of which that is not certain is left to the other readers.
 """
 
@@ -31,11 +31,7 @@ class Content(IntEnum):
 
 
 class _Key(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
-        ("kind", ctypes.c_size_t),
-    )
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_size_t), ("kind", ctypes.c_size_t))
 
 
 class _Columns:

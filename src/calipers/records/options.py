@@ -4,6 +4,7 @@ A field that `option` makes is an option of the commands that it names and a key
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,8 @@ MEASURING = ("score", "gate", "compare", "rank", "report", "explain", "power")
 
 _READING = (*MEASURING, "convert", "doctor", "read", "judge", "view")
 _ON_SPARK = ("score", "gate", "compare", "rank", "report", "explain", "convert")
+
+_option = partial(option, group="input")
 
 
 def _parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -39,63 +42,55 @@ def _choose_master(address: str | None) -> str | None:
 class ReadingOptions:
     """Everything a user can ask of reading."""
 
-    map: Mapping[str, str] = option(
+    map: Mapping[str, str] = _option(
         {},
         "Read the record's FIELD from the data's NAME (repeatable).",
         metavar="FIELD=NAME",
         parse=_parse_pairs,
-        group="input",
         commands=(*_READING, "audit"),
     )
-    source: str | None = option(
+    source: str | None = _option(
         None,
         "Read the files as logs of NAME, whatever is in them; `records` reads none as a log.",
         metavar="NAME",
-        group="input",
         commands=_READING,
     )
-    join: Path | None = option(
+    join: Path | None = _option(
         None,
         "Add the fields of the tasks in FILE, such as targets, to the records.",
         metavar="FILE",
-        group="input",
         commands=_READING,
     )
-    on: str | None = option(
+    on: str | None = _option(
         None,
         "With --join: the field that is the same in record and task [id]; "
         "RECORD=TASK if they call it differently.",
         metavar="FIELD",
-        group="input",
         commands=_READING,
     )
-    on_bad: Literal["stop", "skip"] = option(
+    on_bad: Literal["stop", "skip"] = _option(
         "stop",
         "Stop at the first bad row, or leave bad rows out and count them.",
-        group="input",
         commands=(*MEASURING, "audit", "convert", "judge"),
     )
-    bad_rows: Path | None = option(
+    bad_rows: Path | None = _option(
         None,
         "With --on-bad skip: write the bad rows and their reasons to a .jsonl file.",
-        group="input",
         commands=("score", "convert"),
     )
-    engine: str | None = option(
+    engine: str | None = _option(
         None,  # Spark for its own tables
         "Run on this machine, or on a Spark cluster: the same numbers; Spark's tables stay there.",
         kind="choice",
         choices=("polars", "spark"),
         python="str | None",
-        group="input",
         commands=_ON_SPARK,
     )
-    spark_master: str | None = option(
+    spark_master: str | None = _option(
         None,
         "Start Spark on a cluster: spark://HOST:PORT, yarn, k8s://URL, local[N], or sc://HOST.",
         metavar="URL",
         read=_choose_master,
-        group="input",
         commands=_ON_SPARK,
     )
 

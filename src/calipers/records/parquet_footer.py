@@ -7,6 +7,7 @@ The footer is in Thrift's compact protocol, of which only what it takes to find 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _MAGIC = b"PAR1"
@@ -50,9 +51,7 @@ class _FooterReader:
 
     def read_file_size(self) -> int:
         total = 0
-        number = 0
-        while (field := self._read_field(number)) is not None:
-            number, kind = field
+        for number, kind in self._walk_fields():
             if number == _ROW_GROUPS and kind in _LISTS:
                 count, of = self._list()
                 if of != _STRUCT:
@@ -63,22 +62,21 @@ class _FooterReader:
         return total
 
     def _read_row_group(self) -> int:
-        size = number = 0
-        while (field := self._read_field(number)) is not None:
-            number, kind = field
+        size = 0
+        for number, kind in self._walk_fields():
             if number == _TOTAL_BYTE_SIZE and kind in _WHOLE:
                 size = max(0, self._read_signed())
             else:
                 self._skip(kind)
         return size
 
-    def _read_field(self, before: int) -> tuple[int, int] | None:
-        """Return the next field's number and type; None at the struct's end."""
-        head = self._read_byte()
-        if head == _STOP:
-            return None
-        step, kind = head >> 4, head & 15
-        return (before + step if step else self._read_signed()), kind
+    def _walk_fields(self) -> Iterator[tuple[int, int]]:
+        """Yield the number and type of each field of a struct; whoever iterates takes its value."""
+        number = 0
+        while (head := self._read_byte()) != _STOP:
+            step = head >> 4
+            number = number + step if step else self._read_signed()
+            yield number, head & 15
 
     def _list(self) -> tuple[int, int]:
         head = self._read_byte()
@@ -97,16 +95,14 @@ class _FooterReader:
         elif kind == _DOUBLE:
             self._at += 8
         elif kind == _BINARY:
-            length = self._read_whole()
+            length = self._read_whole()  # moves on by itself
             self._at += length
         elif kind in _LISTS:
             count, of = self._list()
             for _ in range(count):
                 self._skip(of, depth + 1, in_list=True)
         elif kind == _STRUCT:
-            number = 0
-            while (field := self._read_field(number)) is not None:
-                number, inner = field
+            for _, inner in self._walk_fields():
                 self._skip(inner, depth + 1)
         else:  # a map: Parquet has none
             raise ValueError("unknown type")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import reduce
 from typing import Any
 
 import polars as pl
+
+from calipers.records.fields import load_json
 
 
 def look_up(row: Mapping[str, Any], name: str) -> Any:
@@ -22,8 +23,7 @@ def look_up(row: Mapping[str, Any], name: str) -> Any:
     found: Any = row
     for part in name.split("."):
         if isinstance(found, str) and found[:1] == "{":  # tables hold objects as JSON text
-            with suppress(ValueError, RecursionError):
-                found = json.loads(found)
+            found = load_json(found, found)
         if not isinstance(found, Mapping):
             return None
         found = found.get(part)
@@ -65,12 +65,12 @@ def select_path(frame: pl.DataFrame, name: str) -> pl.Series | None:
     column = frame[root]
     while parts and isinstance(column.dtype, pl.Struct):
         if parts[0] not in {field.name for field in column.dtype.fields}:
-            return _make_nulls(name, frame.height)
+            return make_nulls(name, frame.height)
         column = column.struct.field(parts.pop(0))
     if not parts:
         return column.alias(name)
     if column.dtype != pl.String:
-        return _make_nulls(name, frame.height)
+        return make_nulls(name, frame.height)
     path = ".".join(("inside", *parts))
     values = [look_up({"inside": text}, path) for text in column]
     return pl.Series(name, _unify(values), strict=False)
@@ -92,5 +92,6 @@ def _classify(value: Any) -> type:
     return float if isinstance(value, int | float) else str
 
 
-def _make_nulls(name: str, height: int) -> pl.Series:
-    return pl.Series(name, [None]).new_from_index(0, height)
+def make_nulls(name: str, height: int, dtype: pl.DataType | None = None) -> pl.Series:
+    """Return a column of nulls."""
+    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import polars as pl
 
-from calipers.records.batch import Batch, Decoded, Source, Wanted
-from calipers.records.bytestream import Block, shorten_error, stream_blocks
-from calipers.records.columns import conform_columns
+from calipers.records.batch import Decoded, Source, Wanted
+from calipers.records.bytestream import Block, PieceStream, shorten_error, stream_blocks
 from calipers.records.jsonl import MadeLines
 from calipers.records.limits import get_limits
 from calipers.records.tables import SourceTable
@@ -28,13 +27,11 @@ _LINES = (".jsonl", ".ndjson")
 _PACKED = (".gz", ".zst", ".zstd")
 _OPTIONS = {"max_retries": 2}
 _AT_ONCE = 20_000  # lines
+_AZURE = "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
 _VARIABLES = {
-    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
-    "s3a": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+    **dict.fromkeys(("s3", "s3a"), "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION"),
+    **dict.fromkeys(("az", "abfs", "abfss"), _AZURE),
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-    "abfs": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-    "abfss": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
     "hf": "HF_TOKEN",
 }
 
@@ -79,10 +76,7 @@ class RemoteTable(SourceTable):
 class RemoteCsv(RemoteTable):
     """A CSV file elsewhere: all its cells are text, so that 007 stays what it is."""
 
-    def _decode(
-        self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
-    ) -> Batch:
-        return conform_columns(frame, wanted, self.name, first_row, parse=True, thorough=thorough)
+    _is_text = True
 
 
 class RemoteLines(MadeLines):
@@ -94,38 +88,16 @@ class RemoteLines(MadeLines):
         self.limits = get_limits()
 
     def _blocks(self) -> Iterator[tuple[Block, float]]:
-        stream = cast("IO[bytes]", io.BufferedReader(_Lines(self.name)))
+        stream = cast("IO[bytes]", io.BufferedReader(PieceStream(_read_lines(self.name))))
         for block in stream_blocks(stream, self.name, self.limits):
             yield block, 0.0
 
 
-class _Lines(io.RawIOBase):
-    """The bytes of lines elsewhere, which come in tables."""
-
-    def __init__(self, uri: str) -> None:
-        self._tables = _read_tables(uri)
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            table = next(self._tables, None)
-            if table is None:
-                return 0
-            lines = table.to_series().to_list()
-            self._rest = memoryview("".join(f"{line}\n" for line in lines).encode())
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-
-def _read_tables(uri: str) -> Iterator[pl.DataFrame]:
+def _read_lines(uri: str) -> Iterator[bytes]:
     with _explain(uri):
         lines = pl.scan_lines(uri, storage_options=_OPTIONS)
-        yield from lines.collect_batches(chunk_size=_AT_ONCE, maintain_order=True)
+        for table in lines.collect_batches(chunk_size=_AT_ONCE, maintain_order=True):
+            yield "".join(f"{line}\n" for line in table.to_series().to_list()).encode()
 
 
 @contextmanager

@@ -6,24 +6,36 @@ message names the row and the field, and no value is altered by a faster parser.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isnan
+from functools import partial
+from math import nan
 from typing import Any
 
 import polars as pl
 
 from calipers.records.batch import BadRow, Batch, Wanted, find_type
 from calipers.records.completing import complete_row, list_derived
-from calipers.records.fields import FIELDS, PROB_CORRECT, BadValue, Field, Kind, Number, find_field
+from calipers.records.fields import (
+    FIELDS,
+    PROB_CORRECT,
+    BadValue,
+    Field,
+    Kind,
+    Number,
+    find_field,
+    is_null,
+    keep_first,
+)
 from calipers.records.judgment_shape import read_judgments
 from calipers.records.paths import look_up
-from calipers.records.tool_map import read_tool_map
-from calipers.records.trace_shape import read_trace
+from calipers.records.trace_shape import read_tool_map, read_trace
 from calipers.records.usage import read_usage
 from calipers.support.late import is_numpy_scalar
 from calipers.support.quick_dataclasses import dataclass
 
 Numbered = tuple[int, str, "Mapping[str, Any] | BadValue"]
+BOM = b"\xef\xbb\xbf"
 
 
 def check_rows(
@@ -130,7 +142,7 @@ def find_scalar_types(rows: Sequence[Mapping[str, Any]], wanted: Wanted) -> dict
     for name in wanted.fields:
         if find_field(name).kind is Kind.SCALAR:
             values = (look_up(row, wanted.get_name(name)) for row in rows)
-            kinds = {_classify(value) for value in values if not _is_null(value)}
+            kinds = {_classify(value) for value in values if not is_null(value)}
             types[name] = _SCALAR_TYPES[kinds.pop()] if len(kinds) == 1 else pl.String()
             if name in wanted.numbers and types[name] != pl.Boolean:
                 types[name] = pl.Float64()
@@ -141,7 +153,7 @@ def select_telling(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, A
     """Yield the rows that show a field, or a type of one, that no row before did."""
     seen: set[tuple[str, type]] = set()
     for row in rows:
-        shown = {(name, _classify(each)) for name, each in row.items() if not _is_null(each)}
+        shown = {(name, _classify(each)) for name, each in row.items() if not is_null(each)}
         if isinstance(several := row.get(PROB_CORRECT), Mapping):
             shown |= {(f"{PROB_CORRECT}.{name}", float) for name in several}
         if not shown <= seen:
@@ -149,13 +161,9 @@ def select_telling(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, A
             yield row
 
 
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and isnan(value))
-
-
 def classify_scalar(value: Any) -> type | None:
     """Return bool, float or str, as columns of any scalar tell values apart; None for a null."""
-    return None if _is_null(value) else _classify(value)
+    return None if is_null(value) else _classify(value)
 
 
 def _classify(value: Any) -> type:
@@ -166,8 +174,57 @@ def _classify(value: Any) -> type:
     return float if isinstance(value, Number | int | float) else str
 
 
-_SCALAR_TYPES: dict[type, pl.DataType] = {
-    bool: pl.Boolean(),
-    float: pl.Float64(),
-    str: pl.String(),
-}
+_SCALAR_TYPES: dict[type, pl.DataType] = {bool: pl.Boolean(), float: pl.Float64(), str: pl.String()}
+
+
+def read_rows(data: bytes, first_line: int) -> Iterator[Numbered]:
+    """Yield each line with its number: its fields, or what is wrong with it; blank ones skipped."""
+    if first_line == 1:
+        data = data.removeprefix(BOM)
+    for number, line in enumerate(data.split(b"\n"), start=first_line):
+        if line.strip():
+            yield number, *load_row(line)
+
+
+def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
+    """Return a line's text, and its fields with numbers as written, or what is wrong with it."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        shown = line.decode(errors="replace")
+        return shown, BadValue(f"invalid UTF-8 at byte {error.start + 1} of the line")
+    try:
+        row = _LOADS(text)
+    except json.JSONDecodeError as error:
+        return text, BadValue(f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+    except RecursionError:
+        return text, BadValue("not JSON: nested too deep")
+    if isinstance(row, dict):
+        return text, row
+    return text, BadValue("a JSON value, not an object with fields")
+
+
+def read_objects(data: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are JSON objects, without checking them."""
+    from pydantic_core import from_json  # noqa: PLC0415 (slow to load)
+
+    for line in data.split(b"\n"):
+        try:
+            row = from_json(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _read_constant(name: str) -> Number | float:
+    return nan if name == "NaN" else Number(name)
+
+
+_LOADS = partial(
+    json.loads,
+    parse_float=Number,
+    parse_int=Number,
+    parse_constant=_read_constant,
+    object_pairs_hook=keep_first,
+)

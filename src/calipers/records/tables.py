@@ -1,17 +1,19 @@
-"""Tables: Parquet files, frames and lists in memory."""
+"""Tables: Parquet files and folders of them, frames and lists in memory."""
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import islice
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
 
-from calipers.records.batch import Batch, Chunk, Decoded, Wanted
+from calipers.records.batch import BadRow, Batch, Chunk, Decoded, Wanted
 from calipers.records.bytestream import shorten_error
 from calipers.records.columns import conform_columns
 from calipers.records.completing import list_inputs
@@ -33,6 +35,7 @@ class SourceTable:
     """Columns with types of their own: a lazy Polars frame and a name to report rows by."""
 
     knows_columns = True  # no row has others than `columns` says
+    _is_text = False  # all cells, as in CSV
 
     def __init__(self, frame: pl.LazyFrame, name: str, path: str | None = None) -> None:
         self.name = name
@@ -48,31 +51,34 @@ class SourceTable:
         """Return the columns and their types."""
         return self._guard(self._frame.collect_schema)
 
+    def height(self) -> int:
+        """Return the number of rows."""
+        return int(self._guard(lambda: self._frame.select(pl.len()).collect().item()))
+
     def chunks(self, wanted: Wanted) -> Iterator[Decoded]:
         """Yield the table in slices of rows, only its wanted columns."""
         present = wanted.columns(set(self.columns()), list_inputs(wanted))
-        total = self._guard(lambda: self._frame.select(pl.len()).collect().item())
+        total = self.height()
         row_bytes = self._check_size(total, len(present))
         if not present:
             yield Decoded(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
             return
-        rows = self._get_rows().select(present)
+        rows = self._frame.select(present)
         most = CHUNK_ROWS * (2 if total > CHUNK_ROWS and self._are_short(rows) else 1)
         some = max(1, min(most, FREE_EXPANSION // max(row_bytes, 1)))
         yield from self._slice_rows(rows, total, some, wanted)
 
     def _are_short(self, rows: pl.LazyFrame) -> bool:
-        """Say whether the first rows are short."""
         few = self._guard(rows.head(_SNIFF_ROWS).collect)
         return few.estimated_size() <= few.height * _SHORT_BYTES
 
     def frames(self, rows: int) -> Iterator[tuple[pl.DataFrame, float]]:
         """Yield the table, all its columns, some rows at a time, and the share behind each."""
-        total = self._guard(lambda: self._frame.select(pl.len()).collect().item())
+        total = self.height()
         row_bytes = self._check_size(total, len(self.columns()))
         some = max(1, min(rows, FREE_EXPANSION // max(row_bytes, 1)))
         for start in range(0, total, some):
-            part = self._guard(self._get_rows().slice(start, some).collect)
+            part = self._guard(self._frame.slice(start, some).collect)
             yield part, min(1.0, (start + some) / total)
 
     def _list_files(self) -> list[Path]:
@@ -99,10 +105,8 @@ class SourceTable:
     ) -> Iterator[Decoded]:
         """Yield slices that are read when they are decoded, so that nothing is held ahead."""
         for start in range(0, total, some):
-            yield Decoded(
-                partial(self._decode_slice, rows.slice(start, some), start + 1, wanted),
-                min(1.0, (start + some) / total),
-            )
+            decode = partial(self._decode_slice, rows.slice(start, some), start + 1, wanted)
+            yield Decoded(decode, min(1.0, (start + some) / total))
 
     def _decode_slice(
         self, rows: pl.LazyFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
@@ -113,14 +117,12 @@ class SourceTable:
         """Return the whole table."""
         return self._guard(self._frame.collect)
 
-    def _get_rows(self) -> pl.LazyFrame:
-        """Return the rows that are records."""
-        return self._frame
-
     def _decode(
         self, frame: pl.DataFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
     ) -> Batch:
-        return conform_columns(frame, wanted, self.name, first_row, thorough=thorough)
+        return conform_columns(
+            frame, wanted, self.name, first_row, parse=self._is_text, thorough=thorough
+        )
 
     def _guard(self, read: Callable[[], T]) -> T:
         try:
@@ -140,10 +142,6 @@ class Parquet(SourceTable):
 
     def __init__(self, path: Path) -> None:
         super().__init__(pl.scan_parquet(path, glob=False), str(path), str(path))
-
-    def height(self) -> int:
-        """Return the number of rows."""
-        return int(self._guard(lambda: self._frame.select(pl.len()).collect().item()))
 
 
 class Rows:
@@ -166,15 +164,11 @@ class Rows:
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """Yield the list in slices."""
-        scalars = self.find_scalar_types(wanted)
+        scalars = find_scalar_types(self.read_first_rows(), wanted)
         for start in range(0, len(self._rows), CHUNK_ROWS):
             rows = self._rows[start : start + CHUNK_ROWS]
             done = (start + len(rows)) / len(self._rows)
             yield Decoded(partial(self._decode, rows, start, wanted, scalars), done)
-
-    def find_scalar_types(self, wanted: Wanted) -> dict[str, pl.DataType]:
-        """Return the types that fields of any scalar have in the first rows."""
-        return find_scalar_types(self.read_first_rows(), wanted)
 
     def read_first_rows(self) -> list[Mapping[str, Any]]:
         """Return the first rows."""
@@ -204,3 +198,77 @@ class Rows:
             for number, row in enumerate(rows, start=start + 1)
         )
         return check_rows(numbered, wanted, self.name, scalars)
+
+
+def list_parts(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder, but not hidden ones: `_delta_log`, `.staging`."""
+    return sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if path.is_file()
+        and not any(
+            name.startswith((".", "_")) and "=" not in name
+            for name in path.relative_to(folder).parts
+        )
+    )
+
+
+class ParquetFolder:
+    """Parts of one schema are read as one table; `key=value` folders become columns."""
+
+    path: str | None = None
+    knows_columns = True  # no row has others than `columns` says
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        alike: dict[tuple[object, ...], list[Path]] = {}
+        for part in list_parts(path):
+            alike.setdefault(tuple(Parquet(part).schema().items()), []).append(part)
+        self._tables = [_AlikeParts(parts, self.name) for parts in alike.values()]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all parts have the same columns and types."""
+        return len(self._tables) == 1
+
+    def columns(self) -> list[str]:
+        """Return the columns of all parts."""
+        return list(dict.fromkeys(name for table in self._tables for name in table.columns()))
+
+    def schema(self) -> pl.Schema:
+        """Return the columns of all parts with their types, by the first part that has each."""
+        types = (each for table in reversed(self._tables) for each in table.schema().items())
+        return pl.Schema(dict(types))
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """Yield all parts in slices of rows."""
+        for number, table in enumerate(self._tables):
+            for chunk in table.chunks(wanted):
+                decode = partial(table.locate, chunk)
+                yield Decoded(decode, (number + chunk.done) / len(self._tables))
+
+
+class _AlikeParts(SourceTable):
+    """Parts of the same columns and types, one behind the other."""
+
+    def __init__(self, parts: list[Path], name: str) -> None:
+        self._parts = parts
+        super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
+
+    def _list_files(self) -> list[Path]:
+        return self._parts
+
+    def locate(self, chunk: Decoded, *, thorough: bool = False) -> Batch:
+        """Return the batch, its bad rows with the part they are in and their row there."""
+        batch = chunk.decode(thorough=thorough)
+        return replace(batch, bad=tuple(map(self._find_part, batch.bad)))
+
+    def _find_part(self, bad: BadRow) -> BadRow:
+        number = bisect_left(self._ends, bad.row)
+        before = self._ends[number - 1] if number else 0
+        return replace(bad, source=str(self._parts[number]), row=bad.row - before)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The row with which each part ends."""
+        return list(accumulate(Parquet(part).height() for part in self._parts))

@@ -11,14 +11,12 @@ from typing import Any
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 from calipers.records.files import has_records
-from calipers.records.json_rows import load_row, read_rows
 from calipers.records.jsonl import JsonLines
 from calipers.records.logs import log_notices
-from calipers.records.parquet_folder import list_parts
-from calipers.records.rows import check_field
-from calipers.records.scenario_files import list_scenarios, read_scenario
+from calipers.records.rows import check_field, load_row, read_rows
 from calipers.records.sources import BadRow, Source, Wanted, open_sources
-from calipers.records.tables import SourceTable
+from calipers.records.tables import SourceTable, list_parts
+from calipers.support.config.files import read_config
 from calipers.support.errors import DataError, EmptyError
 from calipers.support.quick_dataclasses import dataclass
 
@@ -34,6 +32,8 @@ FOUND_OUT = (
     *("agent_interactions", "agent_tasks", "simulated_user"),
 )
 _NOT_KEPT = frozenset(FOUND_OUT)
+_SUFFIXES = (".yaml", ".yml")
+_EXAMPLE = "a scenario is a mapping, for example {input: Where is order 1001?, category: edge_case}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def read_tasks(path: str | Path) -> Tasks:
     A folder or glob is several files; a folder of YAML files has a scenario in each. An address
     such as `hf://datasets/…` is read from there.
     """
-    if isinstance(path, Path) and (scenarios := _find_scenarios(path)):
+    if isinstance(path, Path) and (scenarios := _list_scenarios(path)):
         tasks = [_read_scenario(each) for each in scenarios]
         return _number_tasks(path, tasks, (), _hash_files(scenarios, path))
     sources = open_sources(path) if isinstance(path, Path) else _download(path)
@@ -83,13 +83,24 @@ def _download(address: str) -> list[Source]:
     ]
 
 
-def _find_scenarios(path: Path) -> list[Path]:
-    return list_scenarios(path) if path.is_dir() and not has_records(path) else []
+def _list_scenarios(folder: Path) -> list[Path]:
+    """Return the YAML files in a folder of scenarios and in those below it, sorted by path."""
+    if not folder.is_dir() or has_records(folder):
+        return []
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    return sorted(path for path in found if path.is_file())
 
 
 def _read_scenario(path: Path) -> Task:
-    _, row = load_row(read_scenario(path))
-    return _check_task(row, None, str(path))
+    """Return the scenario in a file, whose name is the id if it gives none; dates become texts."""
+    value = read_config(path, example=_EXAMPLE).value
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: not the fields of one scenario", fix=_EXAMPLE)
+    try:
+        line = json.dumps({"id": path.stem, **value}, default=str, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path}: {error}", fix=_EXAMPLE) from error
+    return _check_task(load_row(line.encode())[1], None, str(path))
 
 
 def _number_tasks(path: str | Path, tasks: list[Task], told: Iterable[str], digest: str) -> Tasks:
@@ -124,11 +135,17 @@ def read_records(
                     raise
                 on_bad(error)
             else:
-                yield {name: _as_strict(_as_python(value)) for name, value in row.items()}
+                yield {name: _as_python(value, strict=True) for name, value in row.items()}
 
 
 def _read_rows(source: Source) -> Iterator[tuple[int, Any]]:
-    return _read_json_rows(source) if isinstance(source, JsonLines) else _read_table_rows(source)
+    if not isinstance(source, JsonLines):
+        yield from _read_table_rows(source)
+        return
+    source.columns()  # says what is wrong with a file that is none of JSON lines
+    for block, _ in source.blocks():
+        for number, _, row in read_rows(block.data, block.first + 1):
+            yield number, row
 
 
 def _hash_data(path: str | Path, sources: Sequence[Source], tasks: Sequence[Task]) -> str:
@@ -149,27 +166,16 @@ def _hash_files(files: Sequence[Path], base: Path | None = None) -> str:
     return sha256("".join(lines).encode()).hexdigest()
 
 
-def _read_json_rows(source: JsonLines) -> Iterator[tuple[int, Any]]:
-    source.columns()  # says what is wrong with a file that is none of JSON lines
-    for block, _ in source._blocks():  # noqa: SLF001
-        for number, _, row in read_rows(block.data, block.first + 1):
-            yield number, row
-
-
 def _read_table_rows(source: Any) -> Iterator[tuple[int, Any]]:
-    number = 0
-    for chunk in source.chunks(Wanted(tuple(source.columns()), {})):
+    number, names = 0, tuple(source.columns())
+    nested = [name for name in names if find_field(name).kind in (Kind.NAMES, Kind.NESTED)]
+    for chunk in source.chunks(Wanted(names)):
         batch = chunk.exact()
         yield from ((bad.row, bad) for bad in batch.bad)
         for row in batch.frame.iter_rows(named=True):
             number += 1
-            yield number, {name: _parse_nested(name, value) for name, value in row.items()}
-
-
-def _parse_nested(name: str, value: Any) -> Any:
-    """Return lists and objects, which tables of records keep as JSON."""
-    nested = find_field(name).kind in (Kind.NAMES, Kind.NESTED)
-    return json.loads(value) if nested and isinstance(value, str) else value
+            held = {name: json.loads(row[name]) for name in nested if isinstance(row[name], str)}
+            yield number, row | held
 
 
 def _check_task(row: Any, number: int | None, path: str) -> Task:
@@ -194,26 +200,19 @@ def _check_task(row: Any, number: int | None, path: str) -> Task:
     return task
 
 
-def _as_python(value: Any) -> Any:
-    """Return Python's own numbers, which systems and prompts can use."""
-    if isinstance(value, Number):
-        return json.loads(value)
-    if isinstance(value, list):
-        return [_as_python(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _as_python(each) for key, each in value.items()}
-    return value
+def _as_python(value: Any, *, strict: bool = False) -> Any:
+    """Return Python's own numbers, which systems and prompts can use.
 
-
-def _as_strict(value: Any) -> Any:
-    """Return what JSON can hold: NaN as null, as in records, and infinities as text."""
-    if isinstance(value, float) and not isfinite(value):
-        return None if isnan(value) else str(value)
+    With `strict`, what JSON can hold: NaN as null, as in records, and infinities as text.
+    """
     if isinstance(value, list):
-        return [_as_strict(each) for each in value]
+        return [_as_python(each, strict=strict) for each in value]
     if isinstance(value, dict):
-        return {key: _as_strict(each) for key, each in value.items()}
-    return value
+        return {key: _as_python(each, strict=strict) for key, each in value.items()}
+    found = json.loads(value) if isinstance(value, Number) else value
+    if strict and isinstance(found, float) and not isfinite(found):
+        return None if isnan(found) else str(found)
+    return found
 
 
 def _note_dropped(tasks: Sequence[Task]) -> Iterator[str]:

@@ -1,8 +1,13 @@
-"""The shape of a trace; a wrong part is named by its place inside the trace.
+"""The shape of a trace, and of the field `optimal_tools`: the best tool for each context.
+
+A wrong part is named by its place inside.
 
 >>> read_trace({"tool_calls": [{"tool_name": "search"}, {"context": "look it up"}]})
 Traceback (most recent call last):
 calipers.records.fields.BadValue: tool_calls[1].tool_name is missing
+>>> read_tool_map('{"find": 3}')
+Traceback (most recent call last):
+calipers.records.fields.BadValue: find: 3 is not the name of a tool
 """
 
 from __future__ import annotations
@@ -14,7 +19,15 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from calipers.records.fields import BadValue, Number
+from calipers.records.fields import (
+    BadValue,
+    Number,
+    dump_json,
+    is_null,
+    is_text,
+    keep_first,
+    load_nested,
+)
 from calipers.support.quick_dataclasses import dataclass
 
 _SHOWN = 60  # characters of a name or a number in a message
@@ -56,9 +69,9 @@ class Trace:
 def read_trace(value: Any) -> Trace | None:
     """Return a trace from an object or its JSON text; None for null; raise BadValue otherwise."""
     try:
-        if isinstance(value, str) and not isinstance(value, Number):
+        if is_text(value):
             value = _parse(value)
-        return None if _is_null(value) else _read_trace(_check_object(value, ""))
+        return None if is_null(value) else _read_trace(_check_object(value, ""))
     except RecursionError:
         raise BadValue("nested too deep") from None
 
@@ -72,15 +85,9 @@ def _read_trace(found: Mapping[str, Any]) -> Trace:
     )
 
 
-def _keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a mapping; the first of a repeated key counts, as in all records."""
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else dict(reversed(pairs))
-
-
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_keep_first)
+        return json.loads(text, object_pairs_hook=keep_first)
     except ValueError as error:
         problem = error.msg.removesuffix(" at") if isinstance(error, json.JSONDecodeError) else ""
         raise BadValue(f"not JSON: {problem or error}") from None
@@ -110,7 +117,7 @@ def _read_message(message: Mapping[str, Any], place: str) -> TracedMessage:
 
 
 def _read_tasks(tasks: Any) -> dict[str, float] | None:
-    if _is_null(tasks):
+    if is_null(tasks):
         return None
     return {
         str(agent): _read_count(count, f"agent_tasks[{_shorten(json.dumps(str(agent)))}]")
@@ -135,7 +142,7 @@ def _list_objects(
 ) -> Iterator[tuple[Mapping[str, Any], str]] | None:
     """Return the objects of a list, each with its place; None if there is no list."""
     value = trace.get(key)
-    if _is_null(value):
+    if is_null(value):
         return None
     if not isinstance(value, list | tuple):
         raise BadValue(f"{key} is {_describe_kind(value)}, not a list")
@@ -151,9 +158,9 @@ def _check_object(value: Any, place: str) -> Mapping[str, Any]:
 
 def _read_text(value: Any, place: str) -> str | None:
     """Return a text; a number or a boolean as its JSON text."""
-    if _is_null(value):
+    if is_null(value):
         return None
-    if isinstance(value, str) and not isinstance(value, Number):
+    if is_text(value):
         return value
     if isinstance(value, bool):
         return json.dumps(value)
@@ -173,10 +180,6 @@ def _read_number(value: Any) -> float | None:
         return math.inf
 
 
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _describe_kind(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
         return _shorten(json.dumps(value))
@@ -189,3 +192,14 @@ def _describe_kind(value: Any) -> str:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def read_tool_map(value: Any) -> Mapping[str, str]:
+    """Return the tools by context, of an object or its JSON; BadValue says what is wrong."""
+    found = load_nested(value, "not JSON")
+    if not isinstance(found, Mapping) or not found:
+        raise BadValue('no object of contexts and tools, for example {"*": "search"}')
+    for context, tool in found.items():
+        if not is_text(tool):
+            raise BadValue(f"{context}: {dump_json(tool)[:60]} is not the name of a tool")
+    return found

@@ -6,12 +6,12 @@ output of `calipers judge` beside a journal, which says whether all of it was ju
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.records.fields import load_json
 from calipers.records.logs import Log
 from calipers.records.result_folder import MANIFEST, RECORDS, count_planned, read_stored
 from calipers.records.sources import open_sources
@@ -64,11 +64,7 @@ def _count_calls(journal: Path) -> int:
     found: set[tuple[str, ...]] = set()
     with journal.open("rb") as file:
         for line in file:
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict):
+            if isinstance(record := load_json(line), dict):
                 found.add(tuple(str(record.get(name)) for name in ("id", "model", "tier", "run")))
     return len(found)
 
@@ -93,8 +89,5 @@ def _note_unjudged(journal: Path) -> Iterator[str]:
 
 
 def _parse_object(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
+    found = load_json(line)
     return found if isinstance(found, dict) else {}

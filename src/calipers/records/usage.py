@@ -11,43 +11,34 @@ record's own model, as a provider's reply has them:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from calipers.records.fields import FIELDS, BadValue
+from calipers.records.fields import FIELDS, BadValue, load_nested
 
 _NAMES = {  # ours, then those of Anthropic, OpenAI, Claude Code and Inspect
     "prompt_tokens": ("input_tokens", "inputTokens"),
     "completion_tokens": ("output_tokens", "outputTokens"),
     "cache_read_tokens": (
-        "cache_read_input_tokens",
-        "cacheReadInputTokens",
-        "input_tokens_cache_read",
+        *("cache_read_input_tokens", "cacheReadInputTokens", "input_tokens_cache_read"),
     ),
     "cache_write_tokens": (
-        "cache_creation_input_tokens",
-        "cacheCreationInputTokens",
-        "input_tokens_cache_write",
+        *("cache_creation_input_tokens", "cacheCreationInputTokens", "input_tokens_cache_write"),
     ),
     "cost_usd": ("costUSD", "total_cost_usd", "total_cost"),
 }
-_DETAILS = (  # of OpenAI's: those of the cache are among those of the prompt
-    ("prompt_tokens_details", "cached_tokens"),
-    ("input_tokens_details", "cached_tokens"),
-)
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")  # of OpenAI's
+_CACHED = "cached_tokens"  # in these: they are among those of the prompt
 _OF_ONE_CALL = {"total_tokens", *_NAMES, *(name for names in _NAMES.values() for name in names)}
+
+_NOT_COUNTS = "not a mapping from model to its tokens"
 
 Call = dict[str, Any]
 
 
 def read_usage(usage: Any) -> list[Call]:
     """Return the calls in a record's `usage`, or its JSON; raise BadValue with the reason."""
-    try:
-        found = json.loads(usage) if isinstance(usage, str) else usage
-    except (ValueError, RecursionError):
-        raise BadValue("not a mapping from model to its tokens") from None
-    return list(list_calls(found))
+    return list(list_calls(load_nested(usage, _NOT_COUNTS)))
 
 
 def list_calls(found: Any) -> Iterator[Call]:
@@ -62,7 +53,7 @@ def list_calls(found: Any) -> Iterator[Call]:
             (each.get("model") if isinstance(each, Mapping) else None, each) for each in found
         )
     else:
-        raise BadValue("not a mapping from model to its tokens")
+        raise BadValue(_NOT_COUNTS)
     for model, counts in entries:
         if not isinstance(model, str) or not isinstance(counts, Mapping):
             raise BadValue("an entry that is not a model with its tokens")
@@ -73,13 +64,9 @@ def count_call(counts: Mapping[str, Any]) -> dict[str, float]:
     """Return tokens and cost of one call, under the record's names."""
     found: dict[str, float] = {}
     for ours, theirs in _NAMES.items():
-        for name in (ours, *theirs):
-            if counts.get(name) is not None:
-                try:
-                    found[ours] = FIELDS[ours].read(counts[name])
-                except BadValue as problem:
-                    raise BadValue(f"{name}: {problem}") from None
-                break
+        name = next((each for each in (ours, *theirs) if counts.get(each) is not None), None)
+        if name is not None:
+            found[ours] = _read_count(ours, counts[name], name)
     if "cache_read_tokens" not in found and (cached := _count_cached(counts)):
         found["cache_read_tokens"] = cached
         if "prompt_tokens" in found:
@@ -88,12 +75,16 @@ def count_call(counts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _count_cached(counts: Mapping[str, Any]) -> float | None:
-    for group, name in _DETAILS:
+    for group in _DETAILS:
         details = counts.get(group)
-        if isinstance(details, Mapping) and details.get(name) is not None:
-            try:
-                found: float | None = FIELDS["cache_read_tokens"].read(details[name])
-            except BadValue as problem:
-                raise BadValue(f"{group}.{name}: {problem}") from None
-            return found
+        if isinstance(details, Mapping) and details.get(_CACHED) is not None:
+            return _read_count("cache_read_tokens", details[_CACHED], f"{group}.{_CACHED}")
     return None
+
+
+def _read_count(ours: str, value: Any, place: str) -> float:
+    try:
+        count: float = FIELDS[ours].read(value)
+    except BadValue as problem:
+        raise BadValue(f"{place}: {problem}") from None
+    return count

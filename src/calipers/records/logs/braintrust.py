@@ -20,25 +20,24 @@ def _is_root(row: Row) -> bool:
     return row.get("span_id") == row.get("root_span_id")
 
 
-register(
-    Shape(
-        name="Braintrust",
-        has="root_span_id span_id | span_attributes root_span_id | input output expected scores",
-        fields={
-            "id": "dataset_record_id | origin.id | id",
-            "input": "input",
-            "answer": "output",
-            "reference": "expected",
-            "model": "metadata.model",
-            "prompt_tokens": "metrics.prompt_tokens",
-            "completion_tokens": "metrics.completion_tokens",
-            "cost_usd": "metrics.estimated_cost",
-            "tags": "tags",
-            "error": "error",
-        },
-        scores="scores",
-        more=_measure,
-        counts=_is_root,
-        left_out="spans inside others were left out",
-    ).make_reader()
+_SHAPE = Shape(
+    name="Braintrust",
+    has="root_span_id span_id | span_attributes root_span_id | input output expected scores",
+    fields={
+        "id": "dataset_record_id | origin.id | id",
+        "input": "input",
+        "answer": "output",
+        "reference": "expected",
+        "model": "metadata.model",
+        "prompt_tokens": "metrics.prompt_tokens",
+        "completion_tokens": "metrics.completion_tokens",
+        "cost_usd": "metrics.estimated_cost",
+        "tags": "tags",
+        "error": "error",
+    },
+    scores="scores",
+    more=_measure,
+    counts=_is_root,
+    left_out="spans inside others were left out",
 )
+register(_SHAPE.make_reader())

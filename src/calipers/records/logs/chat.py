@@ -5,13 +5,10 @@ Also lines of the OpenAI Batch API, and a conversation with `choices` or `usage`
 
 from __future__ import annotations
 
-from typing import Any
-
+from calipers.records.logs.conversations import ASSISTANT, USER, list_calls, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_list, as_mapping, list_objects, read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
-from calipers.records.logs.tools import list_calls
 from calipers.support.registry import register
 
 _REPLY = "response.body | response | completion | output"
@@ -25,11 +22,14 @@ def _read_call(row: Row) -> Record:
     messages = as_list(request.get("messages") or row.get("messages"))
     choices = list(list_objects(reply.get("choices")))
     said = as_mapping(choices[0].get("message")) if choices else {}
+    calls = list_calls([*messages, said])
     cached = read_number(
         look(reply, "usage.prompt_tokens_details.cached_tokens | usage.cache_read_input_tokens")
     )
     prompt = read_number(look(reply, "usage.prompt_tokens | usage.input_tokens"))
     inclusive = look(reply, "usage.prompt_tokens_details.cached_tokens") is not None
+    if prompt is not None and inclusive:
+        prompt = max(0, prompt - (cached or 0))
     return {
         "id": read_text(look(row, "custom_id | id | request_id")) or read_text(reply.get("id")),
         "model": read_text(reply.get("model") or request.get("model") or row.get("model")),
@@ -38,9 +38,7 @@ def _read_call(row: Row) -> Record:
         "answer": _read_answer(said, reply),
         "cot": read_text(said.get("reasoning_content") or said.get("reasoning")),
         "finish_reason": read_text(choices[0].get("finish_reason")) if choices else None,
-        "prompt_tokens": prompt
-        if prompt is None or not inclusive
-        else max(0, prompt - (cached or 0)),
+        "prompt_tokens": prompt,
         "completion_tokens": read_number(
             look(reply, "usage.completion_tokens | usage.output_tokens")
         ),
@@ -49,7 +47,7 @@ def _read_call(row: Row) -> Record:
         "reasoning_tokens": read_number(
             look(reply, "usage.completion_tokens_details.reasoning_tokens")
         ),
-        "trace": _make_trace([*messages, said]),
+        "trace": {"tool_calls": calls} if calls else None,
         "error": _describe_error(row, reply),
     }
 
@@ -59,11 +57,6 @@ def _read_answer(said: Row, reply: Row) -> str | None:
         return read_text(said.get("content")) or None
     content = reply.get("content")
     return read_said(content, ASSISTANT) if content else None
-
-
-def _make_trace(messages: list[Any]) -> Record | None:
-    calls = list_calls(messages)
-    return {"tool_calls": calls} if calls else None
 
 
 def _describe_error(row: Row, reply: Row) -> str | None:
@@ -84,16 +77,15 @@ def _is_call(row: Row) -> bool:
     return "custom_id" in row or (answered and isinstance(asked.get("messages"), list))
 
 
-register(
-    Shape(
-        name="chat completions",
-        has="custom_id response error | request response | messages response | messages choices",
-        tells=_is_call,
-        fields={
-            "latency_ms": "latency_ms | latency * 1000 | duration_ms | response_time_ms",
-            "cost_usd": "cost_usd | cost | response_cost",
-        },
-        more=_read_call,
-        left_behind=("request", "response", "messages", "choices", "usage"),
-    ).make_reader()
+_SHAPE = Shape(
+    name="chat completions",
+    has="custom_id response error | request response | messages response | messages choices",
+    tells=_is_call,
+    fields={
+        "latency_ms": "latency_ms | latency * 1000 | duration_ms | response_time_ms",
+        "cost_usd": "cost_usd | cost | response_cost",
+    },
+    more=_read_call,
+    left_behind=("request", "response", "messages", "choices", "usage"),
 )
+register(_SHAPE.make_reader())

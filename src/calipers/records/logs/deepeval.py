@@ -108,9 +108,8 @@ def _make_record(case: Mapping[str, Any]) -> Record:
     measured = [
         each for each in list_objects(case.get("metrics_data")) if read_text(each.get("name"))
     ]
-    reasons = [
-        read_text(each.get("error") or each.get("reason")) for each in measured if _has_failed(each)
-    ]
+    failed = filter(_has_failed, measured)
+    reasons = [read_text(each.get("error") or each.get("reason")) for each in failed]
     turns = [
         {"role": each.get("role"), "content": read_text(each.get("content"))}
         for each in list_objects(case.get("turns"))

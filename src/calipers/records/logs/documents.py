@@ -11,7 +11,7 @@ from calipers.records.batch import Source
 from calipers.records.csv_file import Csv
 from calipers.records.heads import Head, find_suffix, read_head
 from calipers.records.json_values import JsonObjects, stream_list
-from calipers.records.logs.parts import as_mapping, parse_json, read_numbered_lines
+from calipers.records.logs.parts import as_list, as_mapping, parse_json, read_json_lines
 from calipers.records.tables import Parquet
 
 Row = Mapping[str, Any]
@@ -33,12 +33,11 @@ def find_rows(document: Any, key: str, matches: Matches) -> str | None:
         return _DATA if matches([str(each) for each in found[_COLUMNS]]) else None
     if matches(found):
         return ""
-    lists = [key] if key else list(found)
-    return next((name for name in lists if _holds(found.get(name), matches)), None)
-
-
-def _holds(value: Any, matches: Matches) -> bool:
-    return isinstance(value, list) and bool(value) and matches(as_mapping(value[0]))
+    for name in [key] if key else found:
+        rows = as_list(found.get(name))
+        if rows and matches(as_mapping(rows[0])):
+            return name
+    return None
 
 
 def is_split(document: Row) -> bool:
@@ -58,18 +57,18 @@ def read_rows(
         yield from iterate_rows(_TABLES[suffix](path))
         return
     head = read_head(path)
+    is_document = head.alone or not head.is_whole or not head.on_one_line
     if head.is_array:
         yield from _as_rows(stream_list(path, (), {}))
-    elif _is_document(head) and (inside := find_rows(head.first, key, matches)):
+    elif is_document and (inside := find_rows(head.first, key, matches)):
         yield from _read_inside(path, head, inside, {} if beside is None else beside)
     elif head.on_one_line and not head.alone:
-        yield from ((row, done) for _, row, done in read_numbered_lines(path))
-    else:
-        yield from _read_objects(path)
-
-
-def _is_document(head: Head) -> bool:
-    return head.alone or not head.is_whole or not head.on_one_line
+        yield from read_json_lines(path)
+    else:  # objects one after another, each on one line or several
+        for block, done in JsonObjects(path).blocks():
+            for number, line in enumerate(block.data.split(b"\n"), start=block.first + 1):
+                if line.strip():
+                    yield as_mapping(parse_json(line, f"{path}: object {number}")), done
 
 
 def _read_inside(
@@ -86,11 +85,3 @@ def _read_inside(
 
 def _as_rows(values: Iterator[tuple[Any, float]]) -> Iterator[tuple[Row, float]]:
     return ((value, done) for value, done in values if isinstance(value, dict))
-
-
-def _read_objects(path: Path) -> Iterator[tuple[Row, float]]:
-    """Yield objects one after another, each on one line or several."""
-    for block, done in JsonObjects(path).blocks():
-        for number, line in enumerate(block.data.split(b"\n"), start=block.first + 1):
-            if line.strip():
-                yield as_mapping(parse_json(line, f"{path}: object {number}")), done

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from calipers.records.logs.conversations import ASSISTANT, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_mapping, list_objects, read_text
 from calipers.records.logs.shape import Row, Shape
-from calipers.records.logs.texts import ASSISTANT, read_said
 from calipers.support.registry import register
 
 
@@ -33,27 +33,26 @@ def _read_more(row: Row) -> Record:
     }
 
 
-register(
-    Shape(
-        name="every_eval_ever",
-        has="evaluation_id model_id sample_id interaction_type evaluation",
-        fields={
-            "model": "model_id",
-            "input": "input.raw | input.formatted",
-            "target": "input.reference.0 | input.reference",
-            "answer": "output.raw.0 | output.raw",
-            "cot": "output.reasoning_trace.0 | output.reasoning_trace",
-            "correct": "evaluation.is_correct",
-            "prompt_tokens": "token_usage.input_tokens",
-            "completion_tokens": "token_usage.output_tokens",
-            "cache_read_tokens": "token_usage.input_tokens_cache_read",
-            "cache_write_tokens": "token_usage.input_tokens_cache_write",
-            "reasoning_tokens": "token_usage.reasoning_tokens",
-            "latency_ms": "performance.latency_ms",
-            "category": "metadata.category | metadata.subject",
-            "error": "error",
-        },
-        scores="evaluation",
-        more=_read_more,
-    ).make_reader()
+_SHAPE = Shape(
+    name="every_eval_ever",
+    has="evaluation_id model_id sample_id interaction_type evaluation",
+    fields={
+        "model": "model_id",
+        "input": "input.raw | input.formatted",
+        "target": "input.reference.0 | input.reference",
+        "answer": "output.raw.0 | output.raw",
+        "cot": "output.reasoning_trace.0 | output.reasoning_trace",
+        "correct": "evaluation.is_correct",
+        "prompt_tokens": "token_usage.input_tokens",
+        "completion_tokens": "token_usage.output_tokens",
+        "cache_read_tokens": "token_usage.input_tokens_cache_read",
+        "cache_write_tokens": "token_usage.input_tokens_cache_write",
+        "reasoning_tokens": "token_usage.reasoning_tokens",
+        "latency_ms": "performance.latency_ms",
+        "category": "metadata.category | metadata.subject",
+        "error": "error",
+    },
+    scores="evaluation",
+    more=_read_more,
 )
+register(_SHAPE.make_reader())

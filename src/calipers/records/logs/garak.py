@@ -16,7 +16,7 @@ from calipers.records.logs.parts import (
     as_mapping,
     as_number,
     list_objects,
-    read_numbered_lines,
+    read_json_lines,
     read_text,
 )
 from calipers.support.registry import register
@@ -33,7 +33,7 @@ def _fits(line: Any) -> bool:
 def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     model: str | None = None
     threshold = _THRESHOLD
-    for _number, line, done in read_numbered_lines(path):
+    for line, done in read_json_lines(path):
         kind = line.get("entry_type")
         if kind == "start_run setup":
             model = _find_model(line)
@@ -45,15 +45,13 @@ def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
 
 def _find_model(setup: Mapping[str, Any]) -> str | None:
     names = (
-        "plugins.target_name",
-        "plugins.model_name",
-        "plugins.target_type",
-        "plugins.model_type",
+        f"plugins.{name}" for name in ("target_name", "model_name", "target_type", "model_type")
     )
     return next((read_text(setup[name]) for name in names if setup.get(name)), None)
 
 
 def _attempt(line: Mapping[str, Any], threshold: float) -> Iterator[Record]:
+    turns = list(list_objects(as_mapping(line.get("prompt")).get("turns")))
     for place, output in enumerate(as_list(line.get("outputs"))):
         scores = {
             name: as_list(found)[place] if place < len(as_list(found)) else None
@@ -67,19 +65,14 @@ def _attempt(line: Mapping[str, Any], threshold: float) -> Iterator[Record]:
             "id": f"{line.get('probe_classname')}/{line.get('seq')}/{line.get('uuid')}",
             "run": place + 1,
             "category": read_text(line.get("probe_classname")),
-            "input": _find_prompt(line.get("prompt")),
+            # The last turn's text; old reports hold a plain text.
+            "input": read_text(turns[-1].get("content") if turns else line.get("prompt")),
             "answer": read_text(output),
             "passed": not hits if known else None,
             "violations": hits if known else None,
             "error": None if output is not None else "no output",
             "goal": read_text(line.get("goal")),
         }
-
-
-def _find_prompt(prompt: Any) -> str | None:
-    """Return the last turn's text; old reports hold a plain text."""
-    turns = list(list_objects(as_mapping(prompt).get("turns")))
-    return read_text(turns[-1].get("content")) if turns else read_text(prompt)
 
 
 register(LogReader(name="garak", fits=_fits, records=_read_records))

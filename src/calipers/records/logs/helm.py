@@ -17,7 +17,9 @@ from calipers.records.logs.parts import (
     as_mapping,
     as_number,
     as_truth,
+    has_keys,
     list_objects,
+    place_target,
     read_text,
 )
 from calipers.records.logs.shape import look, name_scores
@@ -29,24 +31,15 @@ _PERTURBATION = "perturbation"
 _Key = tuple[str, str, str]
 
 
-def _fits(document: Any) -> bool:
-    return as_mapping(document).keys() >= {"adapter_spec", "request_states"}
-
-
 def _read_records(path: Path, keys: Collection[str]) -> Iterator[Found]:
     beside: dict[str, Any] = {}
     stats = _read_stats(path.parent / _STATS)
     for each, done in stream_list(path, ("request_states",), beside):
         state, adapter = as_mapping(each), as_mapping(beside.get("adapter_spec"))
-        counts = _is_instance(state) and (
-            _PERTURBATION in keys or _find_perturbation(state) is None
-        )
+        # Not about a further reference, nor for calibration.
+        is_own = not state.get("reference_index") and state.get("request_mode") != "calibration"
+        counts = is_own and (_PERTURBATION in keys or _find_perturbation(state) is None)
         yield _make_record(state, adapter, path.parent.name, stats) if counts else None, done
-
-
-def _is_instance(state: Mapping[str, Any]) -> bool:
-    """Say whether a request is not about a further reference, or for calibration."""
-    return not state.get("reference_index") and state.get("request_mode") != "calibration"
 
 
 def _find_perturbation(state: Mapping[str, Any]) -> str | None:
@@ -98,9 +91,7 @@ def _make_record(
         "category": read_text(look(state, "instance.sub_split | instance.split")),
         _PERTURBATION: _find_perturbation(state),
         "input": read_text(look(state, "instance.input.text | request.prompt")),
-        "target" if correct is not None or not scores else "expected": next(
-            filter(None, right), None
-        ),
+        **place_target(next(filter(None, right), None), correct=correct, judged=bool(scores)),
         "answer": _read_answer(state),
         "correct": correct,
         "latency_ms": None if seconds is None else seconds * 1000,
@@ -130,7 +121,7 @@ def _describe_error(state: Mapping[str, Any]) -> str | None:
 register(
     LogReader(
         name="HELM",
-        fits=_fits,
+        fits=has_keys("adapter_spec", "request_states"),
         records=_read_records,
         left_out="requests about perturbed instances, further references or calibration"
         " were left out; --by perturbation shows the perturbed",

@@ -14,10 +14,9 @@ from calipers.records.bytestream import shorten_error
 from calipers.records.json_values import stream_list
 from calipers.records.limits import get_limits
 from calipers.records.logs.inspect_samples import SampleReader
-from calipers.records.logs.inspect_zip import DAMAGE, read_members
 from calipers.records.logs.log import Found, LogReader
 from calipers.records.logs.parts import as_mapping
-from calipers.records.logs.zip_directory import read_directory
+from calipers.records.logs.zip_directory import DAMAGE, read_directory, read_members
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
@@ -31,10 +30,6 @@ _HEADERS = re.compile(rb"header\.json"), re.compile(rb"_journal/start\.json")
 def _fits(document: Any) -> bool:
     found = as_mapping(document)
     return isinstance(found.get("eval"), Mapping) and "status" in found and "version" in found
-
-
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    return _read_fields(path, None)
 
 
 def _read_fields(path: Path, wanted: Collection[str] | None) -> Iterator[Found]:
@@ -87,7 +82,7 @@ register(
     LogReader(
         name="Inspect",
         fits=_fits,
-        records=_read_records,
+        records=lambda path, _: _read_fields(path, None),
         some_fields=_read_fields,
         unfinished=_is_unfinished,
         suffixes=(".eval",),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.inspect_events import list_scorer_calls
+from calipers.records.logs.conversations import list_calls
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import (
     OURS,
@@ -21,7 +21,6 @@ from calipers.records.logs.parts import (
     spread_scores,
     sum_usage,
 )
-from calipers.records.logs.tools import list_calls
 
 Sample = Mapping[str, Any]
 
@@ -36,6 +35,7 @@ _COUNTS = {
     "cost_usd": "total_cost",
 }
 _SCORE = "score_"
+_SCORERS = ("scorer", "scorers")
 
 
 class SampleReader:
@@ -152,7 +152,7 @@ class SampleReader:
 
     def _list_graded(self, sample: Sample) -> list[tuple[str, dict[str, float | None]]]:
         """Return what each model used for scorers, by the sample's events or the grader's role."""
-        found = list_scorer_calls(sample.get("events"))
+        found = list(_list_scorer_calls(sample.get("events")))
         if found:
             return [(model, _read_counts(used)) for model, used in found]
         roles = as_mapping(sample.get("role_usage"))
@@ -173,8 +173,9 @@ def _read_end(sample: Sample) -> Record:
 
 
 def _measure(sample: Sample) -> Record:
+    seconds = as_number(sample.get("working_time", sample.get("total_time")))
     return {
-        "latency_ms": _to_milliseconds(sample.get("working_time", sample.get("total_time"))),
+        "latency_ms": None if seconds is None else seconds * 1000,
         "duration_seconds": as_number(sample.get("total_time")),
     }
 
@@ -220,14 +221,8 @@ def _resolve(value: Any, attached: Mapping[str, Any]) -> str | None:
 
 
 def _read_target(target: Any) -> str | None:
-    return (
-        read_text(target[0]) if isinstance(target, list) and target else read_text(target) or None
-    )
-
-
-def _to_milliseconds(seconds: Any) -> float | None:
-    found = as_number(seconds)
-    return None if found is None else found * 1000
+    several = isinstance(target, list) and bool(target)
+    return read_text(target[0]) if several else read_text(target) or None
 
 
 def _read_counts(used: Any) -> dict[str, float | None]:
@@ -248,3 +243,18 @@ def _describe_error(sample: Mapping[str, Any]) -> str | None:
         reason = read_text(as_mapping(sample["invalidation"]).get("reason"))
         return f"invalidated: {reason or 'no reason'}"
     return None
+
+
+def _list_scorer_calls(events: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the model and the usage of each call that a scorer made, as far as events tell."""
+    inside: set[str] = set()  # spans of scorers, and the spans in them
+    steps = 0  # of scorers, in logs before spans
+    for event in list_objects(events):
+        kind = event.get("event")
+        if kind == "span_begin":
+            if event.get("type") in _SCORERS or str(event.get("parent_id")) in inside:
+                inside.add(str(event.get("id")))
+        elif kind == "step" and event.get("type") in _SCORERS:
+            steps += 1 if event.get("action") == "begin" else -1
+        elif kind == "model" and (steps > 0 or str(event.get("span_id") or "") in inside):
+            yield str(event.get("model")), as_mapping(event.get("output")).get("usage")

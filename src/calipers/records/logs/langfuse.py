@@ -30,31 +30,30 @@ def _sum_observations(row: Row) -> Record:
     }
 
 
-register(
-    Shape(
-        name="Langfuse",
-        has="htmlPath projectId | htmlPath observations | traceId projectId type"
-        " | projectId timestamp input output | trace_id project_id type start_time"
-        " | project_id environment timestamp input output | traceId parentObservationId type"
-        " | traceId type usageDetails",
-        fields={
-            "id": "id",
-            "model": "model | providedModelName | provided_model_name | model_id",
-            "input": "input",
-            "answer": "output",
-            "reference": "expectedOutput | expected_output",
-            "tags": "tags",
-            "latency_ms": "latency * 1000",
-            "duration_seconds": "latency",
-            "cost_usd": "totalCost | calculatedTotalCost | total_cost | costDetails.total",
-            "prompt_tokens": "usageDetails.input | usage_details.input | usage.input | inputUsage",
-            "completion_tokens": "usageDetails.output | usage_details.output | usage.output"
-            " | outputUsage",
-        },
-        scores="scores",
-        more=_sum_observations,
-        counts=lambda row: row.get("type") in (None, _GENERATION, "TRACE"),
-        left_out="observations other than generations were left out",
-        left_behind=("observations",),
-    ).make_reader()
+_SHAPE = Shape(
+    name="Langfuse",
+    has="htmlPath projectId | htmlPath observations | traceId projectId type"
+    " | projectId timestamp input output | trace_id project_id type start_time"
+    " | project_id environment timestamp input output | traceId parentObservationId type"
+    " | traceId type usageDetails",
+    fields={
+        "id": "id",
+        "model": "model | providedModelName | provided_model_name | model_id",
+        "input": "input",
+        "answer": "output",
+        "reference": "expectedOutput | expected_output",
+        "tags": "tags",
+        "latency_ms": "latency * 1000",
+        "duration_seconds": "latency",
+        "cost_usd": "totalCost | calculatedTotalCost | total_cost | costDetails.total",
+        "prompt_tokens": "usageDetails.input | usage_details.input | usage.input | inputUsage",
+        "completion_tokens": "usageDetails.output | usage_details.output | usage.output"
+        " | outputUsage",
+    },
+    scores="scores",
+    more=_sum_observations,
+    counts=lambda row: row.get("type") in (None, _GENERATION, "TRACE"),
+    left_out="observations other than generations were left out",
+    left_behind=("observations",),
 )
+register(_SHAPE.make_reader())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number, tell_seconds
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
-_SPREAD = {"input": ("inputs.", USER), "answer": ("outputs.", ASSISTANT)}
+_SPREAD = {
+    "input": ("inputs.", USER),
+    "answer": ("outputs.", ASSISTANT),
+    "reference": ("reference.", ASSISTANT),
+}
 _INVOKED = "extra.invocation_params"
 
 
@@ -25,13 +29,6 @@ def _read_more(row: Row) -> Record:
         }
         if parts:
             found[name] = read_said(parts, role)
-    expected = {
-        key.removeprefix("reference."): value
-        for key, value in row.items()
-        if key.startswith("reference.") and value is not None
-    }
-    if expected:
-        found["reference"] = read_said(expected, ASSISTANT)
     return found | _measure(row)
 
 
@@ -42,33 +39,32 @@ def _measure(row: Row) -> Record:
         try:
             took = datetime.fromisoformat(end) - datetime.fromisoformat(start)
             seconds = took.total_seconds()
-        except (ValueError, TypeError):  # no times, or only one of them with a zone
-            seconds = None
+        except (ValueError, TypeError):
+            pass  # no times, or only one of them with a zone
     return tell_seconds(seconds)
 
 
-register(
-    Shape(
-        name="LangSmith",
-        has="inputs outputs run_type | inputs outputs reference_example_id"
-        " | inputs outputs example_id | inputs outputs feedback_stats"
-        " | example_id execution_time",
-        fields={
-            "id": "reference_example_id | example_id | id",
-            "input": "inputs",
-            "answer": "outputs",
-            "reference": "reference_outputs | reference",
-            "model": f"extra.metadata.ls_model_name | {_INVOKED}.model | {_INVOKED}.model_name",
-            "prompt_tokens": "prompt_tokens",
-            "completion_tokens": "completion_tokens",
-            "cost_usd": "total_cost",
-            "tags": "tags",
-            "error": "error",
-        },
-        scores="feedback_stats | feedback",
-        score_columns=r"feedback\.(?P<name>.+)",
-        more=_read_more,
-        counts=lambda row: not row.get("parent_run_id"),
-        left_out="runs inside others were left out",
-    ).make_reader()
+_SHAPE = Shape(
+    name="LangSmith",
+    has="inputs outputs run_type | inputs outputs reference_example_id"
+    " | inputs outputs example_id | inputs outputs feedback_stats"
+    " | example_id execution_time",
+    fields={
+        "id": "reference_example_id | example_id | id",
+        "input": "inputs",
+        "answer": "outputs",
+        "reference": "reference_outputs | reference",
+        "model": f"extra.metadata.ls_model_name | {_INVOKED}.model | {_INVOKED}.model_name",
+        "prompt_tokens": "prompt_tokens",
+        "completion_tokens": "completion_tokens",
+        "cost_usd": "total_cost",
+        "tags": "tags",
+        "error": "error",
+    },
+    scores="feedback_stats | feedback",
+    score_columns=r"feedback\.(?P<name>.+)",
+    more=_read_more,
+    counts=lambda row: not row.get("parent_run_id"),
+    left_out="runs inside others were left out",
 )
+register(_SHAPE.make_reader())

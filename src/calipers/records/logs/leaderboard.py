@@ -40,14 +40,13 @@ def _choose(value: Any, choices: list[Any]) -> str | None:
     return read_text(value)
 
 
-register(
-    Shape(
-        name="leaderboard details",
-        has="doc metric model_response | example full_prompt metrics"
-        " | full_prompt gold metrics predictions | example full_prompt acc",
-        fields={"input": "doc.query | full_prompt | example"},
-        scores="metric | metrics",
-        more=_read_more,
-        left_behind=("doc", "model_response", "input_tokens", "cont_tokens", "hashes"),
-    ).make_reader()
+_SHAPE = Shape(
+    name="leaderboard details",
+    has="doc metric model_response | example full_prompt metrics"
+    " | full_prompt gold metrics predictions | example full_prompt acc",
+    fields={"input": "doc.query | full_prompt | example"},
+    scores="metric | metrics",
+    more=_read_more,
+    left_behind=("doc", "model_response", "input_tokens", "cont_tokens", "hashes"),
 )
+register(_SHAPE.make_reader())

@@ -13,22 +13,22 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from calipers.records.logs.conversations import USER, read_said
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_list,
     as_mapping,
     as_number,
     as_truth,
+    has_keys,
     place_target,
-    read_numbered_lines,
+    read_json_lines,
     read_text,
     read_whole,
 )
-from calipers.records.logs.texts import USER, read_said
 from calipers.support.errors import DataError
 from calipers.support.registry import register
 
-_KEYS = {"doc_id", "doc", "arguments", "resps", "filtered_resps"}
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 _UNCONDITIONAL = "acc_mutual_info"
 _NONE = "bypass"  # the metric of --predict_only
@@ -36,13 +36,8 @@ _LOOKED_AT = 1_000  # lines, to find what decides
 _INPUTS = ("question", "query", "input", "problem", "prompt")
 
 
-def _fits(line: Any) -> bool:
-    return as_mapping(line).keys() >= _KEYS
-
-
 def _refuse_results(document: Any, path: Path) -> None:
-    found = as_mapping(document)
-    if "results" in found and "lm_eval_version" in found:
+    if has_keys("results", "lm_eval_version")(document):
         raise DataError(
             f"{path}: results of lm-eval, without its samples",
             fix="run lm-eval with --log_samples, and name the samples_….jsonl beside it",
@@ -52,17 +47,14 @@ def _refuse_results(document: Any, path: Path) -> None:
 def _read_records(path: Path, keys: Collection[str]) -> Iterator[Found]:
     named = _NAME.match(path.name)
     task = named["task"] if named else None
-    model = _find_model(path, named["time"]) if named else None
-    lines = ((line, done) for _, line, done in read_numbered_lines(path))
+    shared = {"model": _find_model(path, named["time"]) if named else None, "task": task}
+    lines = read_json_lines(path)
     first = list(islice(lines, _LOOKED_AT))
     counted = first[0][0].get("filter") if first else None
     decisive = _find_decisive([line for line, _ in first])
     for line, done in chain(first, lines):
         counts = "filter" in keys or line.get("filter") == counted
-        record = (
-            {"model": model, "task": task, **_make_record(line, task, decisive)} if counts else None
-        )
-        yield record, done
+        yield (shared | _make_record(line, task, decisive)) if counts else None, done
 
 
 def _find_model(samples: Path, time: str) -> str | None:
@@ -97,10 +89,11 @@ def _make_record(line: Mapping[str, Any], task: str | None, decisive: str | None
     scores = _read_scores(line)
     replies = _read_likelihoods(line)
     asked = _is_text_asked(line)
-    answer = (
-        _choose(replies) if replies else _take_first(line.get("filtered_resps")) if asked else None
-    )
-    said = _take_first(line.get("resps")) if asked and not replies else None
+    answer = said = None
+    if replies:
+        answer = str(replies.index(max(replies)))
+    elif asked:
+        answer, said = _take_first(line.get("filtered_resps")), _take_first(line.get("resps"))
     correct = None if decisive is None else as_truth(scores.get(decisive))
     name = line.get("doc_id")
     return {
@@ -140,7 +133,6 @@ def _read_request(arguments: Any) -> str | None:
 
 
 def _take_first(replies: Any) -> str | None:
-    """Return the first reply to the first request."""
     while isinstance(replies, list):
         if not replies or _is_likelihood(replies):
             return None
@@ -160,9 +152,7 @@ def _read_likelihoods(line: Mapping[str, Any]) -> list[float]:
     known = [each for each in found if each is not None]
     if len(known) != len(replies):
         return []
-    if _UNCONDITIONAL in as_list(
-        line.get("metrics")
-    ):  # each choice once more, without its question
+    if _UNCONDITIONAL in as_list(line.get("metrics")):  # each once more, without its question
         known = known[: len(known) // 2]
     return known if len(known) > 1 else []
 
@@ -174,10 +164,6 @@ def _log(value: Any) -> float | None:
         return None
 
 
-def _choose(likelihoods: list[float]) -> str:
-    return str(likelihoods.index(max(likelihoods)))
-
-
 def _compute_confidence(likelihoods: list[float]) -> float:
     """Return the chosen one's share of the likelihood of all."""
     most = max(likelihoods)
@@ -187,7 +173,7 @@ def _compute_confidence(likelihoods: list[float]) -> float:
 register(
     LogReader(
         name="lm-eval",
-        fits=_fits,
+        fits=has_keys("doc_id", "doc", "arguments", "resps", "filtered_resps"),
         records=_read_records,
         refuse=_refuse_results,
         in_folders=("samples_*.jsonl",),

@@ -25,10 +25,6 @@ _FIRST = 1_000  # records, which are read twice: they determine fields and types
 _BATCH = 4_000
 
 
-def _refuse_nothing(first: Any, path: Path) -> None:
-    del first, path
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReader:
     """One tool's logs: how to recognize them, and how to read them."""
@@ -43,7 +39,7 @@ class LogReader:
     suffixes: tuple[str, ...] = ()  # names of files that are such logs, whatever is in them
     in_folders: tuple[str, ...] = ()  # patterns of the files that make a folder one of its logs
     tables: Callable[[Collection[str]], bool] = lambda _: False  # a CSV or Parquet file, by columns
-    refuse: Callable[[Any, Path], None] = _refuse_nothing  # raises for a file without records
+    refuse: Callable[[Any, Path], None] = lambda *_: None  # raises for a file without records
 
 
 READERS: Registry[LogReader] = Registry("log reader")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_mapping, list_objects, read_text, spell
@@ -13,6 +12,7 @@ from calipers.support.registry import register
 
 _SCORES = r"(?P<name>.+?)(?:/v\d+)?/(?:score|value)"
 _USED = "trace_metadata.mlflow.trace.tokenUsage | info.trace_metadata.mlflow.trace.tokenUsage"
+_KIND = "attributes.mlflow.spanType | span_type | type"
 _OF_TRACE = {
     "id": "client_request_id | info.client_request_id | trace_id | info.trace_id",
     "input": "request | info.trace_metadata.mlflow.traceInputs | info.request_preview",
@@ -35,15 +35,17 @@ def _read_trace(row: Row) -> Record:
             "success": "ERROR" not in str(look(span, "status.code | status.status_code | status")),
         }
         for span in spans
-        if _get_kind(span) == "TOOL" and (name := read_text(span.get("name")))
+        if str(look(span, _KIND)).strip('"') == "TOOL" and (name := read_text(span.get("name")))
     ]
     models = [read_text(look(span, "attributes.mlflow.llm.model")) for span in spans]
     failed = str(look(row, "state | info.state | status") or "").upper() == "ERROR"
     said = look(row, _OF_TRACE["answer"])
+    assessed = list_objects(look(row, "assessments | info.assessments"))
+    expected = (look(each, "expectation.value") for each in assessed)
     return {
         "answer": _unquote(said) if isinstance(said, str) else None,
         "model": next((each.strip('"') for each in models if each), None),
-        "reference": _find_expected(look(row, "assessments | info.assessments")),
+        "reference": next((spell(each) for each in expected if each is not None), None),
         "trace": {"tool_calls": calls} if calls else None,
         "error": "error" if failed else None,
     }
@@ -58,30 +60,20 @@ def _unquote(text: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _get_kind(span: Row) -> str:
-    return str(look(span, "attributes.mlflow.spanType | span_type | type") or "").strip('"')
-
-
-def _find_expected(assessments: Any) -> str | None:
-    found = (look(each, "expectation.value") for each in list_objects(assessments))
-    return next((spell(each) for each in found if each is not None), None)
-
-
-register(
-    Shape(
-        name="MLflow",
-        has="inputs predictions | inputs outputs targets | inputs outputs ground_truth"
-        " | inputs outputs expectations",
-        fields={
-            "input": "inputs",
-            "answer": "outputs | predictions",
-            "reference": "targets | ground_truth | expectations.expected_response | expectations",
-            "latency_ms": "latency * 1000",
-        },
-        score_columns=_SCORES,
-        scores="assessments",
-    ).make_reader()
+_SHAPE = Shape(
+    name="MLflow",
+    has="inputs predictions | inputs outputs targets | inputs outputs ground_truth"
+    " | inputs outputs expectations",
+    fields={
+        "input": "inputs",
+        "answer": "outputs | predictions",
+        "reference": "targets | ground_truth | expectations.expected_response | expectations",
+        "latency_ms": "latency * 1000",
+    },
+    score_columns=_SCORES,
+    scores="assessments",
 )
+register(_SHAPE.make_reader())
 _TRACES = Shape(
     name="MLflow traces",
     has="trace_id request response assessments | trace_id request response spans"

@@ -15,7 +15,7 @@ from calipers.records.logs.parts import (
     as_number,
     as_truth,
     find_last_text,
-    read_numbered_lines,
+    read_json_lines,
     read_text,
     spread_scores,
 )
@@ -34,7 +34,7 @@ def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
     spec: Mapping[str, Any] = {}
     samples: dict[str, Record] = {}
     calls: dict[str, list[Mapping[str, Any]]] = {}
-    for _number, line, _done in read_numbered_lines(path):
+    for line, _done in read_json_lines(path):
         spec = as_mapping(line.get("spec")) or spec
         name, data = line.get("sample_id"), as_mapping(line.get("data"))
         if isinstance(name, str):
@@ -42,7 +42,7 @@ def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
             if line.get("type") == "sampling":
                 calls.setdefault(name, []).append(data)
             else:
-                _READ.get(str(line.get("type")), _ignore)(record, data)
+                _add_event(record, str(line.get("type")), data)
     models = as_list(spec.get("completion_fns"))
     for place, (name, record) in enumerate(samples.items(), start=1):
         shared = {"model": read_text(models[0]) if models else None, "task": spec.get("eval_name")}
@@ -62,7 +62,7 @@ def _read_calls(calls: list[Mapping[str, Any]], *, graded: bool) -> Record:
     used = [as_mapping(call.get("usage")) for call in own]
     return {
         "input": find_last_text(prompt, "user") if isinstance(prompt, list) else read_text(prompt),
-        "answer": read_text(sampled[0] if isinstance(sampled, list) and sampled else sampled),
+        "answer": read_text(_take_first(sampled)),
         "prompt_tokens": _sum(used, "prompt_tokens"),
         "completion_tokens": _sum(used, "completion_tokens"),
         "finish_reason": name_finish_reason(own[-1].get("finish_reason")),
@@ -74,27 +74,20 @@ def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
     return sum(known) if known else None
 
 
-def _match(record: Record, data: Mapping[str, Any]) -> None:
-    expected = data.get("expected")
-    record["correct"] = as_truth(data.get("correct"))
-    record["target"] = read_text(
-        expected[0] if isinstance(expected, list) and expected else expected
-    )
-    record.setdefault("answer", read_text(data.get("sampled", data.get("picked"))))
+def _add_event(record: Record, kind: str, data: Mapping[str, Any]) -> None:
+    """Add what an event says; those of other kinds say nothing about right or wrong."""
+    if kind == "match":
+        record["correct"] = as_truth(data.get("correct"))
+        record["target"] = read_text(_take_first(data.get("expected")))
+        record.setdefault("answer", read_text(data.get("sampled", data.get("picked"))))
+    elif kind == "metrics":
+        record |= spread_scores(data)
+    elif kind == "error":
+        record["error"] = read_text(data.get("message")) or json.dumps(data)
 
 
-def _add_metrics(record: Record, data: Mapping[str, Any]) -> None:
-    record |= spread_scores(data)
+def _take_first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else value
 
-
-def _add_error(record: Record, data: Mapping[str, Any]) -> None:
-    record["error"] = read_text(data.get("message")) or json.dumps(data)
-
-
-def _ignore(record: Record, data: Mapping[str, Any]) -> None:
-    del record, data  # events of a kind that says nothing about right or wrong
-
-
-_READ = {"match": _match, "metrics": _add_metrics, "error": _add_error}
 
 register(LogReader(name="OpenAI evals", fits=_fits, records=_read_records))

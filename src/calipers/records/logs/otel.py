@@ -7,13 +7,14 @@ nothing. `gen_ai.usage.input_tokens` has the cached ones in it, which records co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from calipers.records.heads import read_head
 from calipers.records.json_places import parse_places, stream_places
 from calipers.records.json_values import stream_list, stream_objects
+from calipers.records.logs.conversations import ASSISTANT, USER
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
     as_mapping,
@@ -45,9 +46,7 @@ from calipers.records.logs.span_attributes import (
     read_first_of,
     read_own_fields,
 )
-from calipers.records.logs.spans import Span, is_spans, list_spans
-from calipers.records.logs.texts import ASSISTANT, USER
-from calipers.records.logs.trace_store import TraceStore
+from calipers.records.logs.spans import Span, TraceStore, is_spans, list_spans
 from calipers.support.registry import register
 
 _EVALUATION = "gen_ai.evaluation.result"
@@ -59,10 +58,6 @@ _PLACES = parse_places(
         for scopes in ("scopeSpans", "scope_spans")
     ),
 )
-
-
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
-    return read_traces(_read_spans(path))
 
 
 def read_traces(spans: Iterable[Span]) -> Iterator[Found]:
@@ -146,7 +141,6 @@ class _Trace:
         return [each for each in counting if each.id not in outer]
 
     def _walk_parents(self, span: Span) -> Iterator[Span]:
-        """Yield the span's parent, its parent, and so on."""
         seen = {span.id}
         while span.parent in self._by_id and span.parent not in seen:
             span = self._by_id[span.parent]
@@ -244,4 +238,8 @@ class _Trace:
         return {"passed": passed, **spread_scores(scores)}
 
 
-register(LogReader(name="OpenTelemetry", fits=is_spans, records=_read_records))
+register(
+    LogReader(
+        name="OpenTelemetry", fits=is_spans, records=lambda path, _: read_traces(_read_spans(path))
+    )
+)

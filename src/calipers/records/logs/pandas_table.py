@@ -14,8 +14,7 @@ from calipers.support.registry import register
 
 def _fits(document: Any) -> bool:
     found = as_mapping(document)
-    rows = found.get("data")
-    return is_split(found) and bool(rows) and isinstance(rows, list) and isinstance(rows[0], list)
+    return is_split(found) and bool(found["data"]) and isinstance(found["data"][0], list)
 
 
 def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:

@@ -51,23 +51,25 @@ def read_whole(path: Path) -> Any:
         return parse_json(read_document(decompress(file, str(path)), str(path)), str(path))
 
 
-def read_numbered_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any], float]]:
-    """Yield the JSON object of each line with its number, and the share of the file read."""
+def read_json_lines(path: Path) -> Iterator[tuple[Mapping[str, Any], float]]:
+    """Yield the JSON object of each line, and the share of the file read."""
     size = max(path.stat().st_size, 1)
     with path.open("rb") as file:
         lines = read_lines(decompress(file, str(path)), str(path))
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield (
-                    number,
-                    as_mapping(parse_json(line, f"{path}:{number}")),
-                    min(1.0, file.tell() / size),
-                )
+                row = as_mapping(parse_json(line, f"{path}:{number}"))
+                yield row, min(1.0, file.tell() / size)
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def has_keys(*keys: str) -> Callable[[Any], bool]:
+    """Return what says whether a JSON is an object with all these keys."""
+    return lambda document: as_mapping(document).keys() >= {*keys}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -112,9 +114,8 @@ def read_text(content: Any) -> str | None:
 
 def spell(value: Any) -> str | None:
     """Return a text unchanged, anything else as JSON."""
-    return (
-        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    )
+    is_text = value is None or isinstance(value, str)
+    return value if is_text else json.dumps(value, ensure_ascii=False)
 
 
 def find_last_text(messages: Iterable[Any], role: str) -> str | None:
@@ -129,7 +130,7 @@ def keep_extra(*groups: Any, used: Collection[str] = ("category",)) -> dict[str,
     One named like a field of the record is kept as `metadata_NAME`, unless it is `used` as such.
     """
     return {
-        f"metadata_{name}" if name in OURS else str(name): json.dumps(value, ensure_ascii=False)
+        f"metadata_{name}" if name in OURS else str(name): spell(value)
         if isinstance(value, dict | list)
         else value
         for fields in groups

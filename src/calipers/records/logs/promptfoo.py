@@ -1,18 +1,22 @@
-"""Output of promptfoo (`promptfoo eval -o out.json` or `out.jsonl`), versions 1 to 4.
+"""Output of promptfoo (`promptfoo eval -o out.json`, `out.jsonl` or `out.csv`), versions 1 to 4.
 
 A test is a task, a provider a model, and each of several prompts a tier; a test that was repeated
-has as many runs.
+has as many runs. In CSV, after the variables, each prompt has a column `[provider] prompt` with the
+replies, and behind it `Status`, `Score`, `Named Scores`, `Grader Reason` and `Comment`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from calipers.records.any_rows import iterate_rows, parse_cell
+from calipers.records.csv_file import Csv
 from calipers.records.fields import name_finish_reason
 from calipers.records.heads import read_head
 from calipers.records.json_values import stream_list
@@ -21,20 +25,26 @@ from calipers.records.logs.parts import (
     as_list,
     as_mapping,
     as_number,
+    has_keys,
     keep_extra,
     list_objects,
-    read_numbered_lines,
+    read_json_lines,
     read_text,
     spell,
     spread_scores,
 )
+from calipers.records.logs.shape import name_scores, read_number, read_score
 from calipers.support.registry import register
 
 _Same = tuple[bytes, str | None, str | None]
 
 _ERROR = 2  # the reason of a failure that is none of the model's
 _LABEL = 80  # characters of a prompt that name a tier
-_LINE = {"prompt", "vars", "testCase", "testIdx", "promptIdx", "provider"}
+_is_line = has_keys("prompt", "vars", "testCase", "testIdx", "promptIdx", "provider")
+_PROMPT = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
+_REPEATED = re.compile(r"_duplicated_\d+$")  # what a second column of the same name is called
+_PARTS = ("Status", "Score", "Named Scores", "Grader Reason", "Comment")
+_METRIC = "Metric: "
 
 
 def _fits(document: Any) -> bool:
@@ -46,10 +56,6 @@ def _fits(document: Any) -> bool:
         or ({"prompt", "vars"} <= first.keys() and ("success" in first or "gradingResult" in first))
         or ("results" in found and not rows and ("prompts" in found or "evalId" in found))
     )
-
-
-def _is_line(found: Mapping[str, Any]) -> bool:
-    return found.keys() >= _LINE
 
 
 def _list_rows(document: Mapping[str, Any]) -> list[Any]:
@@ -86,7 +92,7 @@ def _find_place(row: Mapping[str, Any], place: int) -> float:
 def _read(path: Path) -> Iterator[tuple[Mapping[str, Any], float]]:
     head = read_head(path)
     if head.on_one_line and _is_line(as_mapping(head.first)):
-        yield from ((line, done) for _, line, done in read_numbered_lines(path))
+        yield from read_json_lines(path)
         return
     is_flat = isinstance(as_mapping(head.first).get("results"), list)
     keys = ("results",) if is_flat else ("results", "results")
@@ -117,7 +123,6 @@ def _make_record(row: Mapping[str, Any], *, several: bool) -> Record:
     tier = _name_prompt(row) if several else None
     grading = as_mapping(row.get("gradingResult"))
     metadata = case.get("metadata")
-    error = _describe_error(row)
     return {
         **keep_extra(row.get("vars"), metadata),
         "model": _find_model(row),
@@ -131,7 +136,7 @@ def _make_record(row: Mapping[str, Any], *, several: bool) -> Record:
         **_read_usage(response),
         "cost_usd": as_number(row.get("cost", response.get("cost"))),
         "latency_ms": as_number(row.get("latencyMs")),
-        "error": error,
+        "error": _describe_error(row),
         "score": as_number(row.get("score")),
         "reason": read_text(grading.get("reason")),
         **spread_scores(
@@ -178,3 +183,79 @@ def _find_target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | N
 
 
 register(LogReader(name="promptfoo", fits=_fits, records=_read_records))
+
+
+class _Prompt(NamedTuple):
+    provider: str
+    prompt: str
+    reply: str  # the column of the replies
+    parts: dict[str, str]  # the columns behind it, by what they hold
+
+
+def _matches(columns: Collection[str]) -> bool:
+    return {"Status", "Score", "Grader Reason"} <= set(columns) and any(
+        _PROMPT.fullmatch(each) for each in columns
+    )
+
+
+def _find_prompts(columns: Sequence[str]) -> tuple[list[str], list[_Prompt]]:
+    """Return the columns of variables, and the prompts with theirs."""
+    variables: list[str] = []
+    prompts: list[_Prompt] = []
+    for place, column in enumerate(columns):
+        follows = _strip(columns[place + 1]) if place + 1 < len(columns) else ""
+        part = _strip(column)
+        told = _PROMPT.fullmatch(part)
+        if told is not None and follows == "Status":
+            prompts.append(_Prompt(told["provider"], told["prompt"], column, {}))
+        elif prompts and (part in _PARTS or part.startswith(_METRIC)):
+            prompts[-1].parts[part] = column
+        elif not prompts:
+            variables.append(column)
+    return variables, prompts
+
+
+def _strip(column: str) -> str:
+    return _REPEATED.sub("", column)
+
+
+def _read_table(path: Path, _: Collection[str]) -> Iterator[Found]:
+    table = Csv(path)
+    variables, prompts = _find_prompts(table.columns())
+    several = len({each.prompt for each in prompts}) > 1
+    for place, (row, done) in enumerate(iterate_rows(table)):
+        for each in prompts:
+            if row.get(each.parts.get("Status", "")):
+                given = keep_extra({name: row[name] for name in variables})
+                tier = {"tier": each.prompt[:_LABEL]} if several else {}
+                yield {"id": str(place), **given, **tier, **_read_reply(row, each)}, done
+
+
+def _read_reply(row: Any, prompt: _Prompt) -> Record:
+    found = {part: row.get(column) for part, column in prompt.parts.items()}
+    status = found.get("Status")
+    metrics = {
+        name.removeprefix(_METRIC): read_score(value)
+        for name, value in found.items()
+        if name.startswith(_METRIC)
+    }
+    return {
+        "model": prompt.provider,
+        "answer": row.get(prompt.reply),
+        "passed": None if status == "ERROR" else status == "PASS",
+        "error": (found.get("Grader Reason") or "error") if status == "ERROR" else None,
+        "reason": found.get("Grader Reason"),
+        "comment": found.get("Comment"),
+        **name_scores(
+            {
+                "total": read_number(found.get("Score")),
+                **as_mapping(parse_cell(found.get("Named Scores"))),
+                **metrics,
+            }
+        ),
+    }
+
+
+register(
+    LogReader(name="promptfoo CSV", records=_read_table, fits=lambda _: False, tables=_matches)
+)

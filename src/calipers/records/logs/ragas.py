@@ -23,16 +23,15 @@ def _read_metrics(row: Row) -> Record:
     return name_scores({k: v for k, v in found.items() if isinstance(v, bool | int | float)})
 
 
-register(
-    Shape(
-        name="Ragas",
-        has="user_input response retrieved_contexts | user_input response reference"
-        " | question answer contexts ground_truth | question answer contexts ground_truths",
-        fields={
-            "input": "user_input | question",
-            "answer": "response | answer",
-            "reference": "reference | ground_truth | ground_truths",
-        },
-        more=_read_metrics,
-    ).make_reader()
+_SHAPE = Shape(
+    name="Ragas",
+    has="user_input response retrieved_contexts | user_input response reference"
+    " | question answer contexts ground_truth | question answer contexts ground_truths",
+    fields={
+        "input": "user_input | question",
+        "answer": "response | answer",
+        "reference": "reference | ground_truth | ground_truths",
+    },
+    more=_read_metrics,
 )
+register(_SHAPE.make_reader())

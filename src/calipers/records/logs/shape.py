@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
-from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.records.any_rows import parse_cell
 from calipers.records.fields import FIELDS, Kind, find_field, name_finish_reason
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.documents import find_rows, read_rows
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import (
@@ -27,7 +27,6 @@ from calipers.records.logs.parts import (
     read_text,
     spell,
 )
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.quick_dataclasses import dataclass
 
 Row = Mapping[str, Any]
@@ -98,7 +97,7 @@ class Shape:
             found |= _list_scores(look(row, place))
         if self.score_columns:
             for column, value in row.items():
-                if (told := _compile(self.score_columns).fullmatch(column)) is not None:
+                if (told := re.fullmatch(self.score_columns, column)) is not None:
                     found[told["name"]] = read_score(value)
         return name_scores(found)
 
@@ -262,8 +261,3 @@ def _is_kept(name: str, value: Any) -> bool:
     if kind is Kind.BOOLEAN:
         return isinstance(value, bool)
     return kind in (Kind.TEXT, Kind.SCALAR, Kind.TEXTS) and isinstance(value, str | int | float)
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from calipers.records.fields import name_finish_reason
+from calipers.records.fields import load_json, name_finish_reason
+from calipers.records.logs.conversations import read_said
 from calipers.records.logs.parts import as_mapping, keep_extra, parse_number, read_text
 from calipers.records.logs.spans import Span
-from calipers.records.logs.texts import read_said
 
 OPERATION = "gen_ai.operation.name"
 _KIND = "openinference.span.kind"
 NOT_CALLS = ("invoke_agent", "create_agent", "execute_tool", "invoke_workflow")
-MODELS = (
-    "gen_ai.response.model",
-    "gen_ai.request.model",
-    "llm.model_name",
-    "ai.model.id",
-)
+MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id")
 _INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",
@@ -49,10 +42,7 @@ _REASONING = (
 )
 _FINISHED = ("gen_ai.response.finish_reasons", "ai.response.finishReason")
 TOOLS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name")
-ARGUMENTS = (
-    *("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args"),
-    "input.value",
-)
+ARGUMENTS = ("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args", "input.value")
 _CONVENTIONS = (
     *("gen_ai.", "llm.", "input.", "output.", "openinference.", "calipers.", "ai.", "tool."),
     *("tag.", "session.", "agent.", "graph.", "http.", "server.", "telemetry.", "mlflow."),
@@ -75,8 +65,7 @@ def find_finish_reason(calls: Sequence[Span]) -> str | None:
     found = [read_first_of(span, _FINISHED) for span in calls]
     last = next((each for each in reversed(found) if each is not None), None)
     if isinstance(last, str) and last.startswith("["):
-        with contextlib.suppress(ValueError, RecursionError):
-            last = json.loads(last)
+        last = load_json(last, last)
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
 
 
@@ -92,18 +81,13 @@ def keep_attributes(root: Span) -> dict[str, Any]:
 
 def read_own_fields(root: Span) -> dict[str, Any]:
     """Return what `calipers run` records about a call in the span that it writes."""
-    names = {name: f"calipers.{name}" for name in ("id", "model", "tier", "run")}
-    found = {name: root.attributes.get(theirs) for name, theirs in names.items()}
-    scores = {
+    own = {
         name.removeprefix("calipers."): value
         for name, value in root.attributes.items()
-        if name.startswith("calipers.score_")
+        if name.startswith("calipers.") and isinstance(value, str | int | float)
     }
-    return {
-        name: value
-        for name, value in {**found, **scores}.items()
-        if isinstance(value, str | int | float)
-    }
+    known = ("id", "model", "tier", "run", *(name for name in own if name.startswith("score_")))
+    return {name: own[name] for name in known if name in own}
 
 
 def is_tool(span: Span) -> bool:
@@ -128,17 +112,13 @@ def is_workflow(span: Span) -> bool:
 
 def parse_arguments(value: Any) -> Any:
     """Return the arguments of a tool, which are JSON in a text."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value
+    return load_json(value, value) if isinstance(value, str) else value
 
 
 def name_agent(span: Span) -> str | None:
     """Return the agent's name, if the span is an agent's work."""
-    if span.attributes.get(OPERATION) == "invoke_agent":
-        return read_text(read_first_of(span, _AGENTS)) or span.name
-    if str(span.attributes.get(_KIND) or "").upper() == "AGENT":
+    kind = str(span.attributes.get(_KIND) or "").upper()
+    if span.attributes.get(OPERATION) == "invoke_agent" or kind == "AGENT":
         return read_text(read_first_of(span, _AGENTS)) or span.name
     # LangChain puts the agent's name on every span; the agent's own span is named after it.
     named = as_mapping(parse_arguments(span.attributes.get("metadata"))).get("lc_agent_name")

@@ -1,16 +1,22 @@
 """Spans of OpenTelemetry in the shapes that exporters write, as one.
 
 OTLP/JSON envelopes, the JavaScript and Python exporters' objects, and trees of spans whose children
-are inside them; a file is one JSON, or one after another.
+are inside them; a file is one JSON, or one after another. Spans are put together by trace, those of
+a large log in files, not in memory.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Self
+from zlib import crc32
 
 from calipers.records.logs.parts import (
     as_list,
@@ -25,6 +31,8 @@ from calipers.support.quick_dataclasses import dataclass
 _VALUES = ("stringValue", "boolValue", "doubleValue")
 _DURATION = re.compile(r"PT(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?")
 _FAILED = ("error", "status_code_error", "2")
+HELD = 128 << 20  # characters of spans that are held in memory
+_PARTS = 64  # files, each read as a whole in the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +48,10 @@ class Span:
     attributes: Mapping[str, Any]
     failed: bool
     message: str | None
-    events: tuple[tuple[str, Mapping[str, Any]], ...] = field(default=())
+    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+Trace = tuple[str, list[Span]]
 
 
 def is_spans(document: Any) -> bool:
@@ -79,16 +90,13 @@ def list_spans(document: Any) -> Iterator[Span]:
 
 def _read_span(found: Mapping[str, Any]) -> Span:
     context = as_mapping(found.get("spanContext") or found.get("context"))
+    near = _get_first(found, "parentSpanId", "parent_span_id", "parent_id")
     start, seconds = _read_times(found)
     code, message = _read_status(found)
     return Span(
-        trace=_read_id(
-            _get_first(found, "traceId", "trace_id") or _get_first(context, "traceId", "trace_id")
-        ),
-        id=_read_id(
-            _get_first(found, "spanId", "span_id") or _get_first(context, "spanId", "span_id")
-        ),
-        parent=_read_id(_find_parent(found)) or None,
+        trace=_read_id(*(_get_first(each, "traceId", "trace_id") for each in (found, context))),
+        id=_read_id(*(_get_first(each, "spanId", "span_id") for each in (found, context))),
+        parent=_read_id(near or as_mapping(found.get("parentSpanContext")).get("spanId")) or None,
         name=read_text(_get_first(found, "name", "span_name")) or "",
         start=start,
         seconds=seconds,
@@ -106,13 +114,8 @@ def _get_first(found: Mapping[str, Any], *names: str) -> Any:
     return next((found[name] for name in names if found.get(name) is not None), None)
 
 
-def _read_id(value: Any) -> str:
-    return (read_text(value) or "").removeprefix("0x").lower()
-
-
-def _find_parent(found: Mapping[str, Any]) -> Any:
-    near = _get_first(found, "parentSpanId", "parent_span_id", "parent_id")
-    return near or as_mapping(found.get("parentSpanContext")).get("spanId")
+def _read_id(*values: Any) -> str:
+    return (read_text(values[0] or values[-1]) or "").removeprefix("0x").lower()
 
 
 def _read_status(found: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -140,19 +143,17 @@ def _read_value(value: Any) -> Any:
     if "intValue" in typed:
         return parse_number(typed["intValue"])
     if "arrayValue" in typed:
-        return [
-            _read_value(each) for each in as_list(as_mapping(typed["arrayValue"]).get("values"))
-        ]
+        values = as_mapping(typed["arrayValue"]).get("values")
+        return [_read_value(each) for each in as_list(values)]
     if "kvlistValue" in typed:
         return dict(_read_attributes(as_list(as_mapping(typed["kvlistValue"]).get("values"))))
     return None
 
 
 def _read_times(found: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    start = _parse_time(
-        _get_first(found, "startTimeUnixNano", "startTime", "start_time", "timestamp")
-    )
-    end = _parse_time(_get_first(found, "endTimeUnixNano", "endTime", "end_time"))
+    began = _get_first(found, "startTimeUnixNano", "startTime", "start_time", "timestamp")
+    ended = _get_first(found, "endTimeUnixNano", "endTime", "end_time")
+    start, end = _parse_time(began), _parse_time(ended)
     if start is not None and end is not None:
         return start, max(0.0, end - start)
     return start, _parse_duration(found.get("duration"))
@@ -182,3 +183,69 @@ def _parse_duration(value: Any) -> float | None:
     if isinstance(value, list):
         return _parse_time(value)
     return None
+
+
+class TraceStore:
+    """Collects spans in any order and returns them by trace."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._size = 0
+        self._folder: TemporaryDirectory[str] | None = None
+        self._files: list[IO[str]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, span: Span) -> None:
+        """Keep a span."""
+        self._spans.append(span)
+        self._size += 500 + sum(
+            len(value) for value in span.attributes.values() if isinstance(value, str | list)
+        )
+        if self._size > HELD:
+            self._put_away()
+
+    def list_traces(self) -> Iterator[tuple[Trace, float]]:
+        """Yield each trace with its spans, and the share of all that is behind it."""
+        if self._folder is None:
+            yield from _group(self._spans, 0, 1)
+            return
+        self._put_away()
+        for part, file in enumerate(self._files):
+            file.seek(0)
+            yield from _group([_load(line) for line in file], part, _PARTS)
+
+    def _put_away(self) -> None:
+        """Write what is held to the files, all spans of a trace to the same."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="calipers-")
+            folder = Path(self._folder.name)
+            self._files = [
+                (folder / str(part)).open("w+", encoding="utf-8", errors="surrogatepass")
+                for part in range(_PARTS)
+            ]
+        for span in self._spans:
+            part = crc32(span.trace.encode("utf-8", "replace")) % _PARTS
+            self._files[part].write(f"{json.dumps(asdict(span))}\n")
+        self._spans, self._size = [], 0
+
+
+def _group(spans: list[Span], part: int, parts: int) -> Iterator[tuple[Trace, float]]:
+    traces: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        traces[span.trace].append(span)
+    for place, trace in enumerate(traces.items(), start=1):
+        yield trace, (part + place / len(traces)) / parts
+
+
+def _load(line: str) -> Span:
+    found: dict[str, Any] = json.loads(line)
+    events = tuple((name, attributes) for name, attributes in found.pop("events"))
+    return Span(**found, events=events)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.json_places import Place, parse_places, stream_places
+from calipers.records.logs.conversations import USER, drop_texts, list_calls, read_said
 from calipers.records.logs.log import Found, LogReader, Record
 from calipers.records.logs.parts import as_mapping, read_text
 from calipers.records.logs.shape import look, read_number
-from calipers.records.logs.texts import USER, read_said
-from calipers.records.logs.tools import drop_texts, list_calls
 from calipers.support.registry import register
 
 _DONE = "submitted"
@@ -60,7 +59,6 @@ class _Trajectory:
         self._actions: list[dict[str, Any]] = []
 
     def add(self, place: Place, value: Any) -> None:
-        """Add a step, a message, or another value."""
         if place == _STEP and isinstance(value, dict):
             self._add_step(value)
         elif place in self._conversations and isinstance(value, dict):
@@ -78,7 +76,6 @@ class _Trajectory:
             self._actions.append({"tool_name": words[0], **argument})
 
     def make_record(self, path: Path) -> Record:
-        """Return the record."""
         info = as_mapping(self._beside.get("info"))
         used = as_mapping(info.get("model_stats"))
         status = read_text(info.get("exit_status"))

@@ -10,25 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.logs.log import Found, LogReader, Record
-from calipers.records.logs.parts import as_list, as_mapping, read_text, read_whole
+from calipers.records.logs.parts import as_list, as_mapping, has_keys, read_text, read_whole
 from calipers.records.logs.shape import Shape, name_scores
 from calipers.support.registry import register
 
-_RUN = {"resolved_ids", "submitted_ids"}
-_INSTANCE = {"patch_successfully_applied", "resolved"}
+_is_run = has_keys("resolved_ids", "submitted_ids")
+_is_instance = has_keys("patch_successfully_applied", "resolved")
 
 
 def _fits(document: Any) -> bool:
-    return _is_run(document) or _is_instances(document)
-
-
-def _is_run(document: Any) -> bool:
-    return as_mapping(document).keys() >= _RUN
-
-
-def _is_instances(document: Any) -> bool:
     found = as_mapping(document)
-    return bool(found) and all(as_mapping(each).keys() >= _INSTANCE for each in found.values())
+    return bool(found) and (_is_run(found) or all(map(_is_instance, found.values())))
 
 
 def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
@@ -69,17 +61,15 @@ def _list_instances(report: Mapping[str, Any]) -> Iterator[Record]:
 
 
 def _compute_share(tests: Any) -> float | None:
-    """Return the share of tests that succeeded; None without any."""
     good, bad = (len(as_list(as_mapping(tests).get(name))) for name in ("success", "failure"))
     return good / (good + bad) if good + bad else None
 
 
 register(LogReader(name="SWE-bench", fits=_fits, records=_read_records))
-register(
-    Shape(
-        name="SWE-bench predictions",
-        has="instance_id model_patch model_name_or_path",
-        fields={"id": "instance_id", "model": "model_name_or_path", "answer": "model_patch"},
-        more=lambda row: {"category": (read_text(row.get("instance_id")) or "").partition("__")[0]},
-    ).make_reader()
+_SHAPE = Shape(
+    name="SWE-bench predictions",
+    has="instance_id model_patch model_name_or_path",
+    fields={"id": "instance_id", "model": "model_name_or_path", "answer": "model_patch"},
+    more=lambda row: {"category": (read_text(row.get("instance_id")) or "").partition("__")[0]},
 )
+register(_SHAPE.make_reader())

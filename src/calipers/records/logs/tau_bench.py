@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from calipers.records.logs.conversations import ASSISTANT, USER, list_calls, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import list_objects
 from calipers.records.logs.shape import Row, Shape, look, name_scores, read_number
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
-from calipers.records.logs.tools import list_calls
 from calipers.support.registry import register
 
 _ALL = 1.0  # a reward within rounding of this is a pass
@@ -17,12 +14,13 @@ _CLOSE = 1e-6
 
 def _read_trial(row: Row) -> Record:
     messages = list(list_objects(look(row, "traj | messages")))
+    asked = [each for each in messages if each.get("role") == USER]
     reward = read_number(look(row, "reward | reward_info.reward"))
     run = read_number(row.get("trial"))
     error = str(row.get("termination_reason") or "")
     return {
         "run": None if run is None else int(run) + 1,
-        "input": look(row, "info.task.instruction") or _say_first(messages),
+        "input": look(row, "info.task.instruction") or read_said(asked[:1], USER),
         "answer": read_said(messages, ASSISTANT) if messages else None,
         "passed": None if reward is None else abs(reward - _ALL) <= _CLOSE,
         "messages": messages or None,
@@ -32,23 +30,13 @@ def _read_trial(row: Row) -> Record:
     }
 
 
-def _say_first(messages: list[Any]) -> str | None:
-    asked = [each for each in messages if each.get("role") == USER]
-    return read_said(asked[:1], USER) if asked else None
-
-
-register(
-    Shape(
-        name="tau-bench",
-        has="task_id trial reward traj | task_id trial reward_info messages",
-        rows="simulations",
-        shared={"model": "info.agent_info.llm", "category": "info.environment_info.domain_name"},
-        fields={
-            "id": "task_id",
-            "cost_usd": "agent_cost",
-            "duration_seconds": "duration",
-        },
-        more=_read_trial,
-        left_behind=("traj", "info", "messages", "task"),
-    ).make_reader()
+_SHAPE = Shape(
+    name="tau-bench",
+    has="task_id trial reward traj | task_id trial reward_info messages",
+    rows="simulations",
+    shared={"model": "info.agent_info.llm", "category": "info.environment_info.domain_name"},
+    fields={"id": "task_id", "cost_usd": "agent_cost", "duration_seconds": "duration"},
+    more=_read_trial,
+    left_behind=("traj", "info", "messages", "task"),
 )
+register(_SHAPE.make_reader())

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.logs.log import Found, LogReader, Record
-from calipers.records.logs.parts import as_mapping, list_objects, read_text, read_whole
+from calipers.records.logs.parts import as_mapping, has_keys, list_objects, read_text, read_whole
 from calipers.records.logs.shape import look, name_scores, read_number
 from calipers.support.registry import register
 
 _TIER = re.compile(r"T\d+")
 _RUN = re.compile(r"run_?(\d+)")
 _RESULT = {"run_number", "judge_passed"}
-_JUDGMENT = {"score", "passed", "criteria_scores"}
 
 
 def _is_result(document: Any) -> bool:
@@ -26,16 +25,12 @@ def _is_result(document: Any) -> bool:
     return found.keys() >= _RESULT and bool({"token_stats", "cost_usd"} & found.keys())
 
 
-def _is_judgment(document: Any) -> bool:
-    return as_mapping(document).keys() >= _JUDGMENT
-
-
 def _read_place(path: Path) -> Record:
     """Return the tier, the subtest and the run that the folders above a file name."""
     parts = path.absolute().parts[:-1]
     tier = next((place for place, part in enumerate(parts) if _TIER.fullmatch(part)), None)
-    run = next((place for place, part in enumerate(parts) if _RUN.fullmatch(part)), None)
-    told = None if run is None else _RUN.fullmatch(parts[run])
+    runs = ((place, told) for place, part in enumerate(parts) if (told := _RUN.fullmatch(part)))
+    run, told = next(runs, (None, None))
     subtest = parts[run - 1] if run is not None and run - 1 != tier else None
     task = parts[tier - 1] if tier else None
     return {
@@ -92,14 +87,16 @@ def _describe_error(found: Mapping[str, Any]) -> str | None:
 def _read_judge(judge: Mapping[str, Any], folder: Path, number: int) -> Record:
     """Return a judge's verdict, with the scores of the criteria that its own file has."""
     place = judge.get("judge_number", number)
-    beside = (
-        folder / "judge" / f"judge_{place:02d}" / "judgment.json"
-        if (isinstance(place, int))
-        else None
-    )
-    more = as_mapping(read_whole(beside)) if beside is not None and beside.is_file() else {}
+    more: Mapping[str, Any] = {}
+    if isinstance(place, int):
+        beside = folder / "judge" / f"judge_{place:02d}" / "judgment.json"
+        more = as_mapping(read_whole(beside)) if beside.is_file() else {}
+    return _read_verdict(judge, more, read_text(judge.get("model")) or f"judge {place}")
+
+
+def _read_verdict(judge: Mapping[str, Any], more: Mapping[str, Any], name: str | None) -> Record:
     return {
-        "judge": read_text(judge.get("model")) or f"judge {place}",
+        "judge": name,
         "passed": judge.get("passed"),
         "weighted_score": read_number(judge.get("score")),
         "scores": _read_criteria(more) or None,
@@ -115,20 +112,12 @@ def _read_criteria(judgment: Mapping[str, Any]) -> dict[str, float]:
 
 def _read_judgment(path: Path, _: Collection[str]) -> Iterator[Found]:
     found = as_mapping(read_whole(path))
-    judge = {"model": path.parent.name, **found}
+    name = read_text(found.get("model", path.parent.name))
     yield (
         {
             **_read_place(path),
             "passed": found.get("passed"),
-            "judgments": [
-                {
-                    "judge": read_text(judge["model"]),
-                    "passed": found.get("passed"),
-                    "weighted_score": read_number(found.get("score")),
-                    "scores": _read_criteria(found) or None,
-                    "reason": read_text(found.get("reasoning")),
-                }
-            ],
+            "judgments": [_read_verdict(found, found, name)],
             **name_scores({"judge": read_number(found.get("score")), **_read_criteria(found)}),
         },
         1.0,
@@ -143,4 +132,10 @@ register(
         in_folders=tuple(f"{'*/' * depth}run_result.json" for depth in range(5)),
     )
 )
-register(LogReader(name="judgments of tier runs", fits=_is_judgment, records=_read_judgment))
+register(
+    LogReader(
+        name="judgments of tier runs",
+        fits=has_keys("score", "passed", "criteria_scores"),
+        records=_read_judgment,
+    )
+)

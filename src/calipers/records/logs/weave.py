@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from calipers.records.logs.conversations import ASSISTANT, USER, read_said
 from calipers.records.logs.log import Record
 from calipers.records.logs.parts import as_mapping, read_text
 from calipers.records.logs.shape import Row, Shape, look, read_number, sum_numbers
-from calipers.records.logs.texts import ASSISTANT, USER, read_said
 from calipers.support.registry import register
 
 _SCORED = "predict_and_score"
@@ -60,20 +60,19 @@ def _is_case(row: Row) -> bool:
     return not row.get("parent_id") and "Evaluation.evaluate" not in name
 
 
-register(
-    Shape(
-        name="Weave",
-        has="op_name trace_id inputs | op_name trace_id output",
-        fields={
-            "id": "id",
-            "input": "inputs",
-            "answer": "output",
-            "latency_ms": "summary.weave.latency_ms",
-            "error": "exception",
-        },
-        scores="output.scores",
-        more=_read_call,
-        counts=_is_case,
-        left_out="calls inside others were left out",
-    ).make_reader()
+_SHAPE = Shape(
+    name="Weave",
+    has="op_name trace_id inputs | op_name trace_id output",
+    fields={
+        "id": "id",
+        "input": "inputs",
+        "answer": "output",
+        "latency_ms": "summary.weave.latency_ms",
+        "error": "exception",
+    },
+    scores="output.scores",
+    more=_read_call,
+    counts=_is_case,
+    left_out="calls inside others were left out",
 )
+register(_SHAPE.make_reader())

@@ -18,14 +18,12 @@ from calipers.records.completing import list_inputs
 from calipers.records.csv_file import Csv
 from calipers.records.fields import BadValue
 from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.json_rows import load_row
 from calipers.records.jsonl import JsonLines, MadeLines, PipedJsonLines
 from calipers.records.lakehouse import DeltaTable
-from calipers.records.parquet_folder import ParquetFolder
-from calipers.records.rows import find_scalar_types
+from calipers.records.rows import find_scalar_types, load_row
 from calipers.records.spark.failures import SPARK_ERRORS, explain_executors, find_last_line
 from calipers.records.spark.session import collect_parts, start_session
-from calipers.records.tables import Rows, SourceTable
+from calipers.records.tables import ParquetFolder, Rows, SourceTable
 from calipers.support.errors import DataError, UsageError
 
 MakeChunk = Callable[[pl.DataFrame], Chunk]
@@ -98,12 +96,7 @@ class SparkTable(SparkSource):
     """Columns with types of their own; those of a CSV file are parsed."""
 
     def __init__(
-        self,
-        name: str,
-        open_frame: OpenFrame,
-        origin: Source | None = None,
-        *,
-        parse: bool = False,
+        self, name: str, open_frame: OpenFrame, origin: Source | None = None, *, parse: bool = False
     ) -> None:
         super().__init__(name, open_frame, origin)
         self._parse = parse

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.traces.graphs.graphs import explode_lists
-from calipers.records.tool_map import read_tool_map
+from calipers.records.trace_shape import read_tool_map
 from calipers.support.config.files import read_config, shown
 from calipers.support.errors import UsageError
 from calipers.support.late import np
