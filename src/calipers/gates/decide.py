@@ -19,7 +19,7 @@ from calipers.gates.policy import EXAMPLE, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE
 from calipers.gates.result import Check, GateResult, combine_verdicts
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
-from calipers.gates.rules.progressive import Progressive
+from calipers.gates.rules.thresholds import Progressive
 from calipers.gates.scenario_group import ScenarioGroup
 from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settle_checks

@@ -1,10 +1,13 @@
-"""`required_scenarios`: single scenarios that have to be present, and to pass in all their runs."""
+"""Single scenarios, named by id, that have to be present and to pass in all their runs.
+
+`required_scenarios` block; `optional_scenarios` count in the scores, and their failure only warns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import Field, PlainValidator
@@ -22,6 +25,9 @@ from calipers.metrics.scenarios.passing import passed
 from calipers.metrics.thresholds import Threshold
 from calipers.support.config.files import shown
 from calipers.support.config.models import StrictModel, refuse
+
+if TYPE_CHECKING:
+    from calipers.gates.policy import Policy
 
 _METRICS = (PASS_RATE, "accuracy")  # a right answer stands in for a verdict
 
@@ -115,6 +121,34 @@ class RequiredScenarios(NamedScenarios):
                 metrics=_METRICS,
                 scenario=scenario,
             )
+
+
+class OptionalScenarios(NamedScenarios):
+    """Scenarios by id whose failure warns and never blocks."""
+
+    key: ClassVar[str] = "optional_scenarios"
+    label: ClassVar[str] = " (optional)"
+    only_warns: ClassVar[bool] = True
+
+    def check_beside(self, policy: Policy) -> None:
+        """Refuse scenarios that a rule that blocks names too."""
+        required = {each for rule in policy.rules if not rule.only_warns for each in rule.scenarios}
+        for at, each in enumerate(self.ids):
+            if each in required:
+                refuse(
+                    f"{shown(each)} is required and optional at once",
+                    fix="keep it in one of required_scenarios and optional_scenarios",
+                    at=(self.key, "ids", at),
+                )
+
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per scenario, which warns unless it passed in all its runs."""
+        for scenario in self.ids:
+            yield self.check_scenario(scenario, judge.run, "warning")
+
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
+        """Yield nothing: none of it blocks."""
+        yield from ()
 
 
 def _require_all(scenario: str) -> Threshold:
