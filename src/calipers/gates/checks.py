@@ -25,12 +25,12 @@ def check_rules(
     `settle` may change verdicts, as for a run that ended early. Checks that rely on judges then
     show the licence.
     """
-    run, policy = judge.run, judge.policy
+    run, policy = judge.run, judge.run.policy
     licences = Licences(
-        judges=run.judges,
-        calibrations=run.calibrations,
+        judges=run.group.judges,
+        calibrations=run.options.licences,
         demands=policy.judges,
-        confidence=run.confidence,
+        confidence=run.options.confidence,
     )
     found = [(rule, check) for rule in policy.rules for check in rule.list_checks(judge)]
     found.sort(key=lambda each: each[1].level == "warning")

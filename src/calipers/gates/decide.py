@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.gates import against
-from calipers.gates.baselines import Recorded, RecordedGroup
+from calipers.gates.baselines import Recorded
 from calipers.gates.checks import check_rules, note_flagged
 from calipers.gates.licences import note_licences
 from calipers.gates.options import GateOptions
@@ -20,46 +19,20 @@ from calipers.gates.policy_values import PASS_RATE
 from calipers.gates.result import Check, GateResult, combine_verdicts
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.thresholds import Progressive
-from calipers.gates.scenario_group import ScenarioGroup
 from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settle_checks
 from calipers.gates.undecided import HOW, explain_undecided
 from calipers.metrics import metric_named
 from calipers.records.unfinished import list_unfinished
 from calipers.scores.calibration import Calibration, read_all
-from calipers.scores.correction import correct_part, use_corrected
+from calipers.scores.correction import use_corrected
 from calipers.scores.options import Options
-from calipers.scores.results import Group, Score
+from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 ACCURACY = "accuracy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """A group of the score, and its scenarios."""
-
-    group: Group
-    scenarios: ScenarioGroup
-
-    @property
-    def ran(self) -> bool:
-        """Say whether any call came to an end."""
-        return self.group.records > self.group.errors
-
-    def make_record(self, metrics: Sequence[str]) -> RecordedGroup:
-        """Return what a baseline keeps of it."""
-        values = {name: self.group.metrics[name].value for name in metrics}
-        stderrs = {name: self.group.metrics[name].stderr for name in metrics}
-        return RecordedGroup(
-            by=self.group.by,
-            metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
-            stderrs={n: v for n, v in stderrs.items() if v is not None and isfinite(v)},
-            tasks=self.scenarios.measure_tasks(),
-            **self.scenarios.list_outcomes(),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +97,19 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     given, baseline = question.given, question.given.recorded
     beside = question.table.split_groups(score.groups, options.by)
     groups = [
-        _Measured(
-            group=use_corrected(group) if read.judges.corrected else group, scenarios=scenarios
+        MeasuredRun(
+            group=use_corrected(group) if read.judges.corrected else group,
+            scenarios=scenarios,
+            options=options,
+            policy=read,
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    now = Recorded(groups=tuple(each.make_record(options.metrics) for each in groups if each.ran))
-    checks = tuple(_list_checks(groups, read, asked, given, now, options))
+    ran = [each for each in groups if each.ran]
+    now = Recorded(groups=tuple(each.now for each in ran))
+    settle = iter if asked.early is None else partial(settle_checks, early=asked.early)
+    judges = (Judge(run=run, given=given) for run in ran)
+    checks = tuple(check for judge in judges for check in check_rules(judge, settle))
     ended_early = asked.early is not None and asked.early.stopped  # what is missing was not called
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
@@ -190,46 +169,6 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     )
 
 
-def _list_checks(
-    groups: Sequence[_Measured],
-    policy: Policy,
-    asked: GateOptions,
-    given: Given,
-    now: Recorded,
-    options: Options,
-) -> Iterator[Check]:
-    """Yield the checks of every group; nothing is checked if nothing ran."""
-    settle = iter if asked.early is None else partial(settle_checks, early=asked.early)
-    for each in groups:
-        if not each.ran:
-            continue
-        run = MeasuredRun(
-            by=each.group.by,
-            records=each.group.records,
-            errors=each.group.errors,
-            scenarios=each.scenarios.count,
-            metrics=each.group.metrics,
-            categories=each.scenarios.measure_categories(
-                options.confidence,
-                correct_part(each.group.judges, options.licences, options.confidence)
-                if policy.judges.corrected
-                else None,
-            ),
-            named=each.scenarios.find_runs(policy.scenarios),
-            failing=each.scenarios.list_failing,
-            undecided=each.scenarios.count_undecided,
-            latency_budget_ms=options.settings.latency_budget_ms,
-            confidence=options.confidence,
-            judges=each.group.judges,
-            calibrations=options.licences,
-            flagged=each.scenarios.count_flagged(),
-            all_flagged=each.group.flagged or 0,
-            now=now.group(each.group.by),
-            clusters=each.scenarios.list_clusters() if options.cluster else None,
-        )
-        yield from check_rules(Judge(run=run, policy=policy, given=given), settle)
-
-
 def _explain_incomplete(score: Score) -> Iterator[str]:
     """Yield the reasons why the records are not the whole run."""
     errors = sum(group.errors for group in score.groups)
@@ -245,7 +184,7 @@ def _explain_incomplete(score: Score) -> Iterator[str]:
         yield f"bad rows left out: {skipped:,}"
 
 
-def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
+def _note_misspelt(groups: Sequence[MeasuredRun], policy: Policy, given: Given) -> Iterator[str]:
     """Say which categories are spelled almost like one that a blocking rule is about."""
     asked = {each for rule in policy.rules for each in rule.list_categories(given)}
     found = Counter[tuple[str, str]]()
@@ -259,7 +198,7 @@ def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) ->
 
 
 def _note_unchecked(
-    groups: Sequence[_Measured], checks: Sequence[Check], asked: GateOptions
+    groups: Sequence[MeasuredRun], checks: Sequence[Check], asked: GateOptions
 ) -> Iterator[str]:
     """Say which groups have no check at all, which does not count as a pass."""
     checked = {tuple(check.by.items()) for check in checks}

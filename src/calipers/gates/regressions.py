@@ -18,11 +18,10 @@ import numpy as np
 
 from calipers.gates.baselines import RecordedGroup, find_feature
 from calipers.gates.policy_values import find_metric
-from calipers.gates.reasons import format_value
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
 from calipers.gates.task_values import FeatureByTask
-from calipers.gates.verdicts import Verdict
+from calipers.gates.verdicts import Verdict, format_value
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
@@ -163,12 +162,10 @@ def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confiden
 
 def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: float) -> Check:
     """Check that a metric is not worse than recorded by more than a margin."""
-    run = judge.run
-    change = None
-    if run.now is not None:
-        change = change_of(name, before, run.now, confidence=run.confidence, clusters=run.clusters)
+    run, confidence = judge.run, judge.run.options.confidence
+    change = change_of(name, before, run.now, confidence=confidence, clusters=run.clusters)
     scale = read_scale(find_metric(name))
-    measured = judge.run.metrics[name]
+    measured = run.group.metrics[name]
     check = Check(
         name=name,
         level=BASELINE,
@@ -177,14 +174,14 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         n=measured.n,
         missing=measured.missing,
         undecided=judge.undecided([name]),
-        by=judge.run.by,
+        by=run.group.by,
     )
     if measured.value is None:
         return replace(check, ran=False, reason=f"no value: {measured.reason}")
     if change is None:
         return replace(check, ran=False, value=measured.value, reason=NO_TASKS)
     threshold = _make_threshold(change, margin, scale)
-    verdict, reason = _decide(change, margin, scale, judge.run.confidence)
+    verdict, reason = _decide(change, margin, scale, confidence)
     return replace(
         check,
         verdict=judge.as_asked(verdict, BASELINE),
@@ -194,10 +191,10 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         threshold=threshold,
         reason=reason,
         thin=verdict == "inconclusive",
-        further_scenarios=_count_further(change, margin, judge.run.confidence)
+        further_scenarios=_count_further(change, margin, confidence)
         if verdict == "inconclusive"
         else None,
-        failing=judge.run.failing(name, threshold, None) if verdict == "fail" else check.failing,
+        failing=run.scenarios.list_failing(name, threshold) if verdict == "fail" else check.failing,
         change={
             "baseline": change.baseline,
             "difference": change.value - change.baseline,

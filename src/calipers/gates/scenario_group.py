@@ -9,7 +9,6 @@ import polars as pl
 
 from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
-from calipers.gates.rule_check import ScenarioRuns
 from calipers.gates.task_values import FeatureByTask
 from calipers.gates.undecided import Judgments, Undecided, choose_worse, find_similar_names
 from calipers.metrics import Metric, metric_named
@@ -23,6 +22,7 @@ from calipers.scores.results import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 ID, CATEGORY = "id", "category"
 SYSTEMS = ("model", "tier")
@@ -41,6 +41,19 @@ def name_own(name: str) -> str:
 
 
 _CATEGORY = f"{name_own(CATEGORY)}{LOW}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRuns:
+    """How the runs of one scenario ended; the rest is unknown."""
+
+    runs: int
+    passed: int
+    failed: int
+    errors: int
+    by_judges: int = 0  # whose verdict is not recorded, but judges'
+    flagged: int = 0  # of these, those whose text seems to address the judge
+    lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
 
 
 class ScenarioGroup:

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from calipers.gates.demands import Demand
 from calipers.gates.early import Early, Standing
-from calipers.gates.reasons import describe_miss
 from calipers.gates.result import Check
+from calipers.gates.verdicts import describe_miss
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
 
 Decision = Literal["pass", "fail"]

@@ -35,9 +35,9 @@ class Undecided:
         return f"{what}: judgments failed or are absent" if self.by_judges else what
 
 
-def choose_worse(one: Undecided, other: Undecided) -> Undecided:
-    """Return the one that leaves more undecided."""
-    return other if other.count > one.count else one
+def choose_worse(*found: Undecided) -> Undecided:
+    """Return the first of those that leave most undecided."""
+    return max(found, key=lambda each: each.count)
 
 
 class JudgedRuns(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from calipers.gates.reasons import format_value
+from calipers.gates.verdicts import format_value
 from calipers.reports.figures import (
     NOTHING,
     Form,

@@ -114,7 +114,7 @@ class Composite(RuleKind, StrictModel):
     def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield the check of the score, joined with what else has to hold."""
         if self.formula is None:
-            measured = judge.run.metrics[FINAL_SCORE]
+            measured = judge.run.group.metrics[FINAL_SCORE]
         else:
             measured = _compute(self.formula, judge.run)
         rule = Rule(name=FINAL_SCORE, threshold=self.pass_mark())
@@ -142,14 +142,14 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     bounds: dict[str, Bounds] = {}
     for name in formula.names:
         metric = _find_metric(name)
-        part = run.metrics[metric.name]
+        part = run.group.metrics[metric.name]
         if part.value is None:
             return _make_null(f"{metric.name} has none: {part.reason}")
         parts.append(part)
         low, high = metric.range
         ends = (low if part.low is None else part.low, high if part.high is None else part.high)
         if name == _NORMALIZED_LATENCY:
-            budget = run.latency_budget_ms
+            budget = run.options.settings.latency_budget_ms
             values[name] = min(1.0, part.value / budget)
             bounds[name] = (min(1.0, ends[0] / budget), min(1.0, ends[1] / budget))
         else:
@@ -164,11 +164,11 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     is_bounded = isfinite(low) and isfinite(high)
     return Measured(
         value=value,
-        n=min((part.n for part in parts), default=run.records - run.errors),
+        n=min((part.n for part in parts), default=run.group.records - run.group.errors),
         missing=max((part.missing for part in parts), default=0),
         low=low if isfinite(low) else None,
         high=high if isfinite(high) else None,
-        stderr=(high - low) / (2 * normal_quantile(run.confidence)) if is_bounded else None,
+        stderr=(high - low) / (2 * normal_quantile(run.options.confidence)) if is_bounded else None,
         interval="bounds of its parts",
     )
 

@@ -48,7 +48,7 @@ class PassCriteria(RuleKind, StrictModel):
         for category, rule in self._list_rules():
             known = judge.run.categories
             if category is None:
-                measured = judge.run.metrics[PASS_RATE]
+                measured = judge.run.group.metrics[PASS_RATE]
             else:
                 measured = known.get(category) or _measure_absent(category, known)
             yield judge.check_value(

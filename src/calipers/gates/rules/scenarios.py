@@ -16,8 +16,9 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, SchemaOf
 from calipers.gates.policy_values import PASS_RATE, share_scale
 from calipers.gates.result import Check, Ids, Level
-from calipers.gates.rule_check import Given, Judge, MeasuredRun, ScenarioRuns
+from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.kind import RuleKind
+from calipers.gates.scenario_group import ScenarioRuns
 from calipers.gates.undecided import Undecided
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.judged.who import PASSED
@@ -91,7 +92,7 @@ class NamedScenarios(RuleKind, StrictModel):
             reason=missed,
             n=known,
             missing=0 if found is None else found.runs - known,
-            by=run.by,
+            by=run.group.by,
             ran=value is not None,
         )
 
@@ -158,7 +159,7 @@ def _require_all(scenario: str) -> Threshold:
 def _count_undecided(judge: Judge, scenario: str) -> Undecided:
     """Return the runs that expectations or judges did not decide, whatever their answer."""
     found = judge.run.named.get(scenario)
-    if found is None or judge.policy.undecided == "ignore":
+    if found is None or judge.run.policy.undecided == "ignore":
         return Undecided()
     return Undecided(found.lacking, found.runs - found.errors)
 
