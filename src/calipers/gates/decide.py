@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calipers.gates import against
 from calipers.gates.baselines import Recorded
-from calipers.gates.checks import check_rules, note_flagged
-from calipers.gates.licences import note_licences
+from calipers.gates.licences import Licences, note_licences
 from calipers.gates.options import GateOptions
-from calipers.gates.policy import EXAMPLE, Policy, read_policy
+from calipers.gates.policy import EXAMPLE, Judges, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE
-from calipers.gates.result import Check, GateResult, combine_verdicts
+from calipers.gates.result import Check, Early, GateResult, combine_verdicts
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.thresholds import Progressive
 from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settle_checks
 from calipers.gates.undecided import HOW, explain_undecided
+from calipers.gates.verdicts import Verdict
 from calipers.metrics import metric_named
 from calipers.records.unfinished import list_unfinished
 from calipers.scores.calibration import Calibration, read_all
@@ -107,9 +106,8 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     ]
     ran = [each for each in groups if each.ran]
     now = Recorded(groups=tuple(each.now for each in ran))
-    settle = iter if asked.early is None else partial(settle_checks, early=asked.early)
     judges = (Judge(run=run, given=given) for run in ran)
-    checks = tuple(check for judge in judges for check in check_rules(judge, settle))
+    checks = tuple(check for judge in judges for check in _check_rules(judge, asked.early))
     ended_early = asked.early is not None and asked.early.stopped  # what is missing was not called
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
@@ -155,7 +153,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
             *score.notices,
             *dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled()),
             *note_licences(checks),
-            *note_flagged(checks, read.judges.flagged),
+            *_note_flagged(checks, read.judges),
             *_note_left_out(checks),
             *_list_advice(checks),
             *against.tell_missing(read, baseline, asked),
@@ -224,3 +222,58 @@ def _list_advice(checks: Sequence[Check]) -> Iterator[str]:
         yield f"undecided records: {HOW}"
     if checks and all(check.level == "warning" for check in checks):
         yield "the policy only warns: nothing in it can fail the gate"
+
+
+def _check_rules(judge: Judge, early: Early | None) -> Iterator[Check]:
+    """Yield the checks of a group, in the order of the rules, those that only warn last.
+
+    Checks that rely on judges show the licence, whatever a run that ended early decides.
+    """
+    run, policy = judge.run, judge.run.policy
+    licences = Licences(
+        judges=run.group.judges,
+        calibrations=run.options.licences,
+        demands=policy.judges,
+        confidence=run.options.confidence,
+    )
+    found = [(rule, check) for rule in policy.rules for check in rule.list_checks(judge)]
+    found.sort(key=lambda each: each[1].level == "warning")
+    checks: Iterable[Check] = (check for _, check in found)
+    settled = checks if early is None else settle_checks(checks, early)
+    for (rule, _), check in zip(found, settled, strict=True):
+        held = _with_undecided(licences.apply(check, rule.list_judged_values(check, run)))
+        yield _hold_flagged(held, rule.count_flagged(check, run), policy.judges)
+
+
+def _with_undecided(check: Check) -> Check:
+    """Return the check with how much of it is undecided: then it has failed, or is inconclusive."""
+    if check.level == "warning" or not check.undecided.count:
+        return check
+    verdict: Verdict = "fail" if check.verdict == "fail" else "inconclusive"
+    return check.add_reason(str(check.undecided), verdict=verdict)
+
+
+def _hold_flagged(check: Check, flagged: int, demands: Judges) -> Check:
+    """Return the check with the number of flagged answers behind it, and what the policy does.
+
+    A check that only warns never fails; one that failed already does not get better.
+    """
+    if not flagged:
+        return check
+    check = replace(check, flagged=flagged)
+    if demands.flagged == "ignore":
+        return check
+    verdict: Verdict = "warn" if check.verdict == "pass" else check.verdict
+    if demands.flagged == "fail" and check.level != "warning":
+        verdict = "fail"
+    answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
+    return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)
+
+
+def _note_flagged(checks: Iterable[Check], demands: Judges) -> Iterator[str]:
+    """Say what to do about flagged answers, if a check is based on some."""
+    if any(check.flagged for check in checks) and demands.flagged == "warn":
+        yield (
+            "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "
+            "the policy fails such checks, {flagged: ignore} lets them pass"
+        )

@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calipers.gates.baselines import RecordedGroup, find_feature
+from calipers.gates.baselines import FeatureByTask, RecordedGroup, find_feature
 from calipers.gates.policy_values import find_metric
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
-from calipers.gates.task_values import FeatureByTask
 from calipers.gates.verdicts import Verdict, format_value
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from calipers.gates.baselines import FeatureByTask
 from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
-from calipers.gates.task_values import FeatureByTask
 from calipers.gates.undecided import Judgments, Undecided, choose_worse, find_similar_names
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from calipers.gates.demands import Demand
-from calipers.gates.early import Early, Standing
-from calipers.gates.result import Check
+from calipers.gates.result import Check, Early, Standing
 from calipers.gates.verdicts import describe_miss
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
 
