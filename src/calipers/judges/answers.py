@@ -28,23 +28,14 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,18})?")
 
 
 class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswer")
-    """An answer that cannot be used; the text says why, in our words."""
+    """A reply that cannot be used; the text says why, in our words.
 
-    def count_answers(self, answers: int) -> BadAnswer:
-        """Return the problem with the number of answers that were refused."""
-        return BadAnswer(f"{answers} answers were refused: {self}")
+    `said` is the reply where it holds no answer at all, as when a model declines.
+    """
 
-
-class NoAnswer(BadAnswer):
-    """A reply without any answer in it, as when a model declines; `said` is what it says."""
-
-    def __init__(self, why: str, said: str) -> None:
+    def __init__(self, why: str, said: str | None = None) -> None:
         self.said = said
         super().__init__(why)
-
-    def count_answers(self, answers: int) -> BadAnswer:
-        """Return the problem with the number of answers that were refused."""
-        return NoAnswer(str(super().count_answers(answers)), self.said)
 
 
 class JudgeAnswer(NamedTuple):
@@ -73,8 +64,7 @@ def read_answer(
         judged: The texts that it was given.
 
     Raises:
-        NoAnswer: The reply holds no answer.
-        BadAnswer: It holds one that cannot be used; the message says why.
+        BadAnswer: It holds none, or one that cannot be used; the message says why.
     """
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text
@@ -86,7 +76,7 @@ def read_answer(
     if not answers and _SCORES.search(said):
         raise BadAnswer("it is not a whole JSON object")
     if not answers:
-        raise NoAnswer("it holds no JSON object with scores", said.strip())
+        raise BadAnswer("it holds no JSON object with scores", said.strip())
     if any(each._replace(reason="") != answers[-1]._replace(reason="") for each in answers):
         raise BadAnswer("it holds two answers that differ")
     if _SCORES.search(said):

@@ -7,7 +7,7 @@ from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
 from calipers.judges.judging import Work, check_places, has_answer, locate_journal
-from calipers.judges.models import Judgment, asks_confidence
+from calipers.judges.models import Judgment
 from calipers.judges.request import NothingToJudge, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
@@ -51,7 +51,7 @@ def _read_done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment
 
 def _count_tokens(judge: JudgeSpec, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
     try:
-        asked = request(rubric, record, asks_confidence=asks_confidence(judge))
+        asked = request(rubric, record, asks_confidence=judge.asks_confidence)
     except NothingToJudge:
         return None
     return estimate_tokens(asked.whole)
