@@ -265,7 +265,6 @@ class GateResult(Printed, Tabular):
         }
 
     def _list_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row per check."""
         for check in self.checks:
             yield {**check.by, **keep_scalars(check.to_dict())}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from calipers.judges.journal import JudgeJournal, Place
@@ -42,11 +43,8 @@ def _read_done(work: Work, rubrics: Sequence[Rubric]) -> Mapping[Place, Judgment
     path = locate_journal(work.output)
     if not path.exists() or not path.stat().st_size:
         return {}
-    journal = Journal(path)
-    try:
+    with closing(Journal(path)) as journal:
         return JudgeJournal(journal, work.judges, rubrics).done
-    finally:
-        journal.close()
 
 
 def _count_tokens(judge: JudgeSpec, rubric: Rubric, record: Mapping[str, Any]) -> int | None:
@@ -63,20 +61,18 @@ def _estimate(
     """Return the estimate of one model's calls; of a second one, the most there may be."""
     pricing, most = find_pricing(judge), limit_output(judge.settings)
     source = None if pricing is None else pricing.source
-    if judge.price is not None:
-        source = price_file
-    calls, tokens = len(prompts), sum(prompts)
-    output = None if most is None else most * calls
+
+    def sum_usd(output: int | None) -> float | None:
+        if pricing is None or output is None:
+            return None
+        return sum(pricing.price_tokens(input=n, output=output) for n in prompts)
+
     return SystemEstimate(
         name=f"{judge.model}, where unsure" if is_second else judge.name,
-        calls=calls,
-        input_tokens=tokens,
-        output_tokens=output,
-        input_usd=None
-        if pricing is None
-        else sum(pricing.price_tokens(input=n, output=0) for n in prompts),
-        most_usd=None
-        if pricing is None or most is None
-        else sum(pricing.price_tokens(input=n, output=most) for n in prompts),
-        price=source,
+        calls=len(prompts),
+        input_tokens=sum(prompts),
+        output_tokens=None if most is None else most * len(prompts),
+        input_usd=sum_usd(0),
+        most_usd=sum_usd(most),
+        price=source if judge.price is None else price_file,
     )

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
@@ -96,25 +96,20 @@ def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     check_places(work)
     if work.budget_usd is not None:
         check_prices(work.judges)
-    with _lock(locate_journal(work.output)):
-        journal = Journal(locate_journal(work.output))
-        try:
-            return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
-        finally:
-            journal.close()
+    path = locate_journal(work.output)
+    with _lock(path), closing(Journal(path)) as journal:
+        return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
 
 
+@dataclass(slots=True)
 class _Judging:
-    def __init__(
-        self, work: Work, rubrics: Sequence[Rubric], journal: JudgeJournal, watch: Watch
-    ) -> None:
-        self._work = work
-        self._rubrics = rubrics
-        self._journal = journal
-        self._watch = watch
-        self._bad = 0
-        self._notices: dict[str, None] = {}  # each once
-        self._is_spent = False
+    _work: Work
+    _rubrics: Sequence[Rubric]
+    _journal: JudgeJournal
+    _watch: Watch
+    _bad: int = 0
+    _notices: dict[str, None] = field(default_factory=dict)  # each once
+    _is_spent: bool = False
 
     def __call__(self) -> JudgedFiles:
         keys = [
