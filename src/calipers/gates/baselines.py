@@ -85,36 +85,30 @@ class Recorded:
         return {"schema": SCHEMA, "version": __version__, "groups": groups}
 
 
-def parse_baseline(value: Any, *, source: str) -> Recorded:
-    """Return the baseline in a file that was read; raise UsageError if it is not one."""
-    try:
-        if value["schema"] == SCHEMA:
-            return Recorded(groups=tuple(map(_read_group, value["groups"])))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{source}: not a baseline file that `calipers gate` has written", fix=_FIX
-        ) from error
-    except (ValueError, UsageError) as error:
-        said = error.message if isinstance(error, UsageError) else str(error)
-        raise UsageError(f"{source}: {said}", fix=_FIX) from error
-    if value["schema"] == OLD_SCHEMA:
-        raise UsageError(
-            f"{source}: recorded by calipers 0.1, which kept no values of tasks: "
-            "how far they vary is unknown",
-            fix=_FIX,
-        )
-    raise UsageError(f"{source}: its schema is not {SCHEMA}", fix=_FIX)
-
-
 def read_baseline(path: Path) -> Recorded:
-    """Return the recorded run."""
+    """Return the recorded run; raise UsageError if the file does not hold one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", fix=RECORD_FIRST) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
-    return parse_baseline(value, source=str(path))
+    try:
+        if value["schema"] == SCHEMA:
+            return Recorded(groups=tuple(map(_read_group, value["groups"])))
+        said = f"its schema is not {SCHEMA}"
+        if value["schema"] == OLD_SCHEMA:
+            said = (
+                "recorded by calipers 0.1, which kept no values of tasks: how far they vary is "
+                "unknown"
+            )
+    except (KeyError, TypeError, AttributeError) as error:
+        said = "not a baseline file that `calipers gate` has written"
+        raise UsageError(f"{path}: {said}", fix=_FIX) from error
+    except (ValueError, UsageError) as error:
+        said = error.message if isinstance(error, UsageError) else str(error)
+        raise UsageError(f"{path}: {said}", fix=_FIX) from error
+    raise UsageError(f"{path}: {said}", fix=_FIX)
 
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
@@ -188,12 +182,8 @@ def _keep_best(
     before: Mapping[str, T], now: Mapping[str, T], rose: Container[str | None]
 ) -> dict[str, T]:
     """Return what was recorded, with the run's own where that rose or nothing was recorded."""
-    return {
-        **now,
-        **{
-            name: now[name] if name in rose and name in now else old for name, old in before.items()
-        },
-    }
+    kept = {name: old for name, old in before.items() if name not in rose or name not in now}
+    return {**now, **kept}
 
 
 def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:

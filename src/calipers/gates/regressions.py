@@ -219,7 +219,6 @@ def _make_threshold(change: Change, margin: float, scale: Scale) -> Threshold:
 def _decide(
     change: Change, margin: float, scale: Scale, confidence: float
 ) -> tuple[Verdict, str | None]:
-    """Return the verdict and what there is to say about it."""
     text = partial(format_value, scale=scale)
     if change.worse == 0 and margin >= 0:
         return "pass", _describe_no_loss(change)
@@ -229,17 +228,16 @@ def _decide(
     worst, best = (change.low, change.high) if higher else (-change.high, -change.low)
     if worst > -margin:
         return "pass", None
-    sure = f"{100 * confidence:g} % interval"
-    moved = f"{text(change.value)}, baseline {text(change.baseline)}"
     between = f"{_format_signed(change.low, text)} to {_format_signed(change.high, text)}"
-    if best < -margin:
-        required = _describe_required(margin, text)
-        return "fail", f"{moved}: the {sure} of the change, {between}, is worse than {required}"
-    seen = _find_resolvable(change, confidence)
-    said = (
-        f"{moved}: the {sure} of the change, {between}, includes {_describe_required(margin, text)}"
+    moved = (
+        f"{text(change.value)}, baseline {text(change.baseline)}: "
+        f"the {100 * confidence:g} % interval of the change, {between},"
     )
-    return "inconclusive", f"{said}; {_recommend_margin(change, margin, seen, confidence, text)}"
+    required = _describe_required(margin, text)
+    if best < -margin:
+        return "fail", f"{moved} is worse than {required}"
+    advice = _recommend_margin(change, margin, confidence, text)
+    return "inconclusive", f"{moved} includes {required}; {advice}"
 
 
 def _describe_no_loss(change: Change) -> str:
@@ -251,11 +249,12 @@ def _describe_no_loss(change: Change) -> str:
 
 
 def _recommend_margin(
-    change: Change, margin: float, seen: float, confidence: float, text: Callable[[float], str]
+    change: Change, margin: float, confidence: float, text: Callable[[float], str]
 ) -> str:
     """Return which margin these data resolve, and the tasks that the requested one would take."""
     of = "" if change.tasks is None else f" with {change.tasks:,} tasks"
-    resolves = f"a margin of {text(seen)} or more can be resolved{of}"
+    seen = text(_find_resolvable(change, confidence))
+    resolves = f"a margin of {seen} or more can be resolved{of}"
     further = _count_further(change, margin, confidence)
     if margin <= 0:
         return f"{resolves} (baseline: margins in the policy)"
@@ -285,9 +284,6 @@ def _format_signed(value: float, text: Callable[[float], str]) -> str:
 
 
 def _describe_required(margin: float, text: Callable[[float], str]) -> str:
-    """Say what is required of the change in words."""
-    if margin == 0:
-        return "no change"
-    return (
-        f"the margin of {text(margin)}" if margin > 0 else f"the gain of {text(-margin)} required"
-    )
+    if margin > 0:
+        return f"the margin of {text(margin)}"
+    return "no change" if margin == 0 else f"the gain of {text(-margin)} required"

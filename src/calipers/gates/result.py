@@ -87,11 +87,8 @@ class Early:
     seed: int  # of the order of the tasks
     alpha: float
     shared_by: int  # checks, each with an equal part of alpha
-    standings: Mapping[By, tuple[Standing, ...]] = field(default_factory=dict)  # those that block
-
-    def of_group(self, by: Mapping[str, Any]) -> tuple[Standing, ...]:
-        """Return the checks of one group, in the policy's order."""
-        return self.standings[tuple(by.items())]
+    # Of each group, the checks that block, in the policy's order.
+    standings: Mapping[By, tuple[Standing, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as gate.json has it; each check holds its own standing."""

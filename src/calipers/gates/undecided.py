@@ -125,16 +125,3 @@ def explain_undecided(checks: Iterable[Check]) -> Iterator[str]:
 
 def _name_group(check: Check) -> str:
     return f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
-
-
-def find_similar_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return the other names that differ from one only in case, spaces, dashes or underscores.
-
-    >>> find_similar_names("happy_path", ["Happy path ", "happy_path", "sad_path"])
-    ['Happy path ']
-    """
-    return sorted(each for each in names if each != name and _fold(each) == _fold(name))
-
-
-def _fold(name: str) -> str:
-    return "".join(name.casefold().replace("-", " ").replace("_", " ").split())
