@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from calipers.judges.folding import as_ascii, fold
 
@@ -182,6 +183,7 @@ def list_spaced_rules() -> dict[str, str]:
     return {name: "|".join(each) for name, each in found.items()}
 
 
+@cache
 def list_unspaced_rules() -> dict[str, str]:
     """Return the patterns of the other languages, over folded texts."""
     return {name: fold("|".join(each)) for name, each in UNSPACED.items()}
