@@ -9,20 +9,13 @@ from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from calipers.gates import verdicts
 from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.policy_values import Rule
 from calipers.gates.result import Check, Level
 from calipers.gates.scenario_group import ScenarioGroup, ScenarioRuns
 from calipers.gates.undecided import Undecided, choose_worse
-from calipers.gates.verdicts import (
-    MeasuredValue,
-    Verdict,
-    find_further,
-    is_thin,
-    judge_value,
-    reason,
-    widen_bounds,
-)
+from calipers.gates.verdicts import MeasuredValue, Verdict
 from calipers.scores.correction import correct_part
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Measured
@@ -154,10 +147,10 @@ class Judge:
         policy, on, confidence = self.run.policy, rule.threshold, self.run.options.confidence
         estimate = self._estimate(measured, measured.value)
         if policy.evidence == "interval":
-            estimate = widen_bounds(on, estimate, confidence)
-        verdict = judge_value(on, estimate, policy.evidence)
-        thin = is_thin(on, estimate)
-        further = find_further(on, estimate, confidence=confidence) if thin else None
+            estimate = verdicts.widen_bounds(on, estimate, confidence)
+        verdict = verdicts.judge_value(on, estimate, policy.evidence)
+        thin = verdicts.is_thin(on, estimate)
+        further = verdicts.find_further(on, estimate, confidence=confidence) if thin else None
         if of is not None and not on.is_met(measured.value):
             check = replace(check, failing=self.run.scenarios.list_failing(of, on, category))
         return replace(
@@ -168,7 +161,9 @@ class Judge:
             thin=thin,
             further_scenarios=further and further[1],
             further_range=further and (further[0], further[2]),
-            reason=reason(on, estimate, verdict, further, thin=thin, confidence=confidence),
+            reason=verdicts.reason(
+                on, estimate, verdict, further, thin=thin, confidence=confidence
+            ),
         )
 
     def _estimate(self, measured: Measured, value: float) -> MeasuredValue:

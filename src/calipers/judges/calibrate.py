@@ -34,14 +34,8 @@ from calipers.scores.calibration import (
     Member,
     read_members,
 )
-from calipers.statistics.agreement import (
-    Level,
-    cohen_kappa,
-    krippendorff_alpha,
-    sensitivity,
-    specificity,
-    weighted_kappa,
-)
+from calipers.statistics import agreement
+from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
@@ -256,13 +250,17 @@ def _calibrate(
 
 def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
     """Return the measures for an aspect: verdicts are labels, criteria ordinal, scores interval."""
-    is_criterion = aspect.startswith("scores.")
-    level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
+    kappa, weighted = {KAPPA: agreement.cohen_kappa}, {WEIGHTED_KAPPA: agreement.weighted_kappa}
+    rates = {SENSITIVITY: agreement.sensitivity, SPECIFICITY: agreement.specificity}
+    level: Level = "interval"
+    found = weighted
+    if aspect == PASSED:
+        level, found = "nominal", kappa | rates
+    elif aspect.startswith("scores."):
+        level, found = "ordinal", kappa | weighted
     return {
-        **({KAPPA: cohen_kappa} if is_criterion or aspect == PASSED else {}),
-        **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
-        **({SENSITIVITY: sensitivity, SPECIFICITY: specificity} if aspect == PASSED else {}),
-        f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
+        **found,
+        f"krippendorff_alpha_{level}": partial(agreement.krippendorff_alpha, level=level),
         "spearman": spearman,
         BIAS: _measure_bias,
     }

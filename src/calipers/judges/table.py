@@ -13,15 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.judges.rubric_items import (
-    NO_RUBRIC,
-    NoSum,
-    RubricWeights,
-    find_tolerance,
-    list_items,
-    parse_rubric,
-    sum_weighted,
-)
+from calipers.judges import rubric_items
+from calipers.judges.rubric_items import NO_RUBRIC, NoSum, RubricWeights
 from calipers.records.batch import note_bad_rows
 from calipers.records.fields import BadValue, Field, Kind, Number
 from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
@@ -209,7 +202,7 @@ def _read_own_rubric(text: Any) -> RubricWeights | NoSum:
     if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
         return NO_RUBRIC
     try:
-        return parse_rubric(_loads(text))
+        return rubric_items.parse_rubric(_loads(text))
     except NoSum as problem:
         return NoSum(f"rubric: {problem}")
     except (ValueError, RecursionError):
@@ -235,20 +228,20 @@ def _check_items(
         return None, None, "numbers too large to add up"
     except RecursionError:
         return None, None, "nested too deep"
-    return total, None if total is None else find_tolerance(written), None
+    return total, None if total is None else rubric_items.find_tolerance(written), None
 
 
 def _sum_items(
     judgment: Mapping[str, Any], score: float | None, rubric: RubricWeights | NoSum
 ) -> float | None:
-    items = list_items(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
+    items = rubric_items.list_items(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
     if items is None:
         return None
     if isinstance(rubric, NoSum):
         raise rubric
     if score is None:
         raise NoSum(f"there are items, but no {SCORE}")
-    return sum_weighted(items)
+    return rubric_items.sum_weighted(items)
 
 
 def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:

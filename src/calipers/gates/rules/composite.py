@@ -9,18 +9,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from calipers.gates import policy_values as values
 from calipers.gates.demands import NO_MEAN, Ahead, Demand
 from calipers.gates.formulas import Bounds, Formula, parse_formula
 from calipers.gates.policy_fields import Description, Rules
-from calipers.gates.policy_values import (
-    ALIASES,
-    FINAL_SCORE,
-    SAFETY,
-    Rule,
-    find_metric,
-    read_at,
-    read_rules,
-)
+from calipers.gates.policy_values import FINAL_SCORE, Rule, find_metric
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge, MeasuredRun, join_checks
 from calipers.gates.rules.kind import RuleKind, list_judged
@@ -45,9 +38,9 @@ def _read_formula(text: Any) -> Formula:
     name, equals, right = text.partition("=")
     if equals and name.strip() == FINAL_SCORE:  # as S writes it
         text = right
-    formula = read_at((), parse_formula, text)
+    formula = values.read_at((), parse_formula, text)
     for name in formula.names:
-        read_at((), _find_metric, name)
+        values.read_at((), _find_metric, name)
     return formula
 
 
@@ -56,7 +49,7 @@ def _find_metric(name: str) -> Metric:
     try:
         return find_metric("latency_p95" if name == _NORMALIZED_LATENCY else name)
     except UsageError as error:
-        fix = nearest(name, (*catalogue(), *ALIASES, _NORMALIZED_LATENCY))
+        fix = nearest(name, (*catalogue(), *values.ALIASES, _NORMALIZED_LATENCY))
         raise UsageError(error.message, fix=fix) from error
 
 
@@ -77,7 +70,7 @@ class Composite(RuleKind, StrictModel):
     )
     threshold: WrittenThreshold = _GOOD
     requires: Rules = Field(
-        default_factory=lambda: read_rules({SAFETY: _SAFE}),
+        default_factory=lambda: values.read_rules({values.SAFETY: _SAFE}),
         validate_default=False,
         description="Further thresholds that must hold; by default safety_rate = 100%.",
     )
