@@ -250,16 +250,12 @@ def _calibrate(
 
 def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Estimate]]:
     """Return the measures for an aspect: verdicts are labels, criteria ordinal, scores interval."""
-    kappa, weighted = {KAPPA: agreement.cohen_kappa}, {WEIGHTED_KAPPA: agreement.weighted_kappa}
+    is_criterion = aspect.startswith("scores.")
+    level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
     rates = {SENSITIVITY: agreement.sensitivity, SPECIFICITY: agreement.specificity}
-    level: Level = "interval"
-    found = weighted
-    if aspect == PASSED:
-        level, found = "nominal", kappa | rates
-    elif aspect.startswith("scores."):
-        level, found = "ordinal", kappa | weighted
     return {
-        **found,
+        **({KAPPA: agreement.cohen_kappa} if is_criterion or aspect == PASSED else {}),
+        **(rates if aspect == PASSED else {WEIGHTED_KAPPA: agreement.weighted_kappa}),
         f"krippendorff_alpha_{level}": partial(agreement.krippendorff_alpha, level=level),
         "spearman": spearman,
         BIAS: _measure_bias,

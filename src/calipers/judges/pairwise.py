@@ -106,7 +106,8 @@ class PairWork(Work):
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each pair twice, its answers in either order, with a key for each."""
-        sides = [self._read_side(file, on_bad) for file in self.files]
+        read = [self._read_side(file, on_bad) for file in self.files]
+        sides, models = [side for side, _ in read], [model for _, model in read]
         common = [key for key in sides[0] if key in sides[1]]
         if not common:
             raise DataError(
@@ -119,14 +120,16 @@ class PairWork(Work):
         inputs = ([side[key].get("input") for side in sides] for key in common)
         if differ := sum(None not in each and each[0] != each[1] for each in inputs):
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
-        names = self._name_systems(sides)
+        stems = [Path(file).stem for file in self.files]
+        named = (each for each in (models, stems) if None not in each and each[0] != each[1])
+        names = [str(each) for each in next(named, self.files)]
         for key in common:
             yield from _make_both_orders([side[key] for side in sides], names)
 
     def _read_side(
         self, file: str, on_bad: Callable[[DataError], None]
-    ) -> dict[tuple[str, ...], dict[str, Any]]:
-        """Return a file's records by id, tier and run; of several the first counts."""
+    ) -> tuple[dict[tuple[str, ...], dict[str, Any]], str | None]:
+        """Return a file's records by id, tier and run, of several the first; and their model."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
         repeated = 0
         for record in read_records(file, on_bad=on_bad if self.skip_bad else None):
@@ -148,19 +151,7 @@ class PairWork(Work):
         if repeated:
             said = f"{file}: {repeated:,} records repeat the id, tier and run of another: "
             self.told[f"{said}the first is compared"] = None
-        return found
-
-    def _name_systems(self, sides: Sequence[Mapping[Any, Mapping[str, Any]]]) -> list[str]:
-        """Return what the two systems are called: their models, else their files."""
-        found = [
-            next((str(e["model"]) for e in side.values() if e.get("model") is not None), None)
-            for side in sides
-        ]
-        if None in found or found[0] == found[1]:
-            found = [Path(file).stem for file in self.files]
-        if found[0] == found[1]:
-            found = list(self.files)
-        return [str(each) for each in found]
+        return found, next(iter(models), None)
 
     def rename(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record as the judges read it: its fields have our names already."""

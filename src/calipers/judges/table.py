@@ -101,7 +101,6 @@ class _JudgmentReader:
         self._rows: list[pl.DataFrame] = []
 
     def read(self, source: Source, *, skip_bad: bool) -> None:
-        """Read all records of a source."""
         for chunk in source.chunks(self._wanted):
             batch = chunk.exact()
             bad = [*batch.bad, *self._add(batch, source.name)]
@@ -115,7 +114,6 @@ class _JudgmentReader:
         return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
 
     def judgments(self) -> pl.DataFrame:
-        """Return a row per judgment."""
         return pl.concat([pl.DataFrame(schema=_COLUMNS), *self._rows])
 
     def _add(self, batch: Batch, source: str) -> Iterator[BadRow]:
@@ -220,28 +218,21 @@ def _check_items(
     judgment: Mapping[str, Any], written: Any, score: float | None, rubric: RubricWeights | NoSum
 ) -> tuple[float | None, float | None, str | None]:
     """Return the sum of the items, the tolerance of the score, or why there is no sum."""
+    own = NO_RUBRIC if isinstance(rubric, NoSum) else rubric
     try:
-        total = _sum_items(judgment, score, rubric)
-    except NoSum as problem:
-        return None, None, str(problem)
+        items = rubric_items.list_items(judgment, own)
+        if items is None:
+            return None, None, None
+        if own is rubric and score is not None:
+            return rubric_items.sum_weighted(items), rubric_items.find_tolerance(written), None
+        problem = f"there are items, but no {SCORE}" if own is rubric else str(rubric)
+    except NoSum as error:
+        problem = str(error)
     except OverflowError:
-        return None, None, "numbers too large to add up"
+        problem = "numbers too large to add up"
     except RecursionError:
-        return None, None, "nested too deep"
-    return total, None if total is None else rubric_items.find_tolerance(written), None
-
-
-def _sum_items(
-    judgment: Mapping[str, Any], score: float | None, rubric: RubricWeights | NoSum
-) -> float | None:
-    items = rubric_items.list_items(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
-    if items is None:
-        return None
-    if isinstance(rubric, NoSum):
-        raise rubric
-    if score is None:
-        raise NoSum(f"there are items, but no {SCORE}")
-    return rubric_items.sum_weighted(items)
+        problem = "nested too deep"
+    return None, None, problem
 
 
 def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:

@@ -103,13 +103,15 @@ class RequiredScenarios(NamedScenarios):
     key: ClassVar[str] = "required_scenarios"
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per scenario, with the runs that expectations or judges left undecided."""
         for scenario in self.ids:
             check = self.check_scenario(scenario, judge.run, "required")
-            yield replace(
-                check,
-                undecided=_count_undecided(judge, scenario),
-                failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
-            )
+            found = judge.run.named.get(scenario)
+            if found is not None and judge.run.policy.undecided != "ignore":
+                undecided = Undecided(found.lacking, found.runs - found.errors)
+                check = replace(check, undecided=undecided)
+            failed = check.verdict != "pass"
+            yield replace(check, failing=Ids(1, (scenario,))) if failed else check
 
     def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield each scenario, all of whose runs have to pass."""
@@ -154,14 +156,6 @@ class OptionalScenarios(NamedScenarios):
 
 def _require_all(scenario: str) -> Threshold:
     return Threshold(operator="=", value=1.0, scale=share_scale(scenario))
-
-
-def _count_undecided(judge: Judge, scenario: str) -> Undecided:
-    """Return the runs that expectations or judges did not decide, whatever their answer."""
-    found = judge.run.named.get(scenario)
-    if found is None or judge.run.policy.undecided == "ignore":
-        return Undecided()
-    return Undecided(found.lacking, found.runs - found.errors)
 
 
 def _describe_outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
