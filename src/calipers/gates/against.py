@@ -21,6 +21,7 @@ from calipers.gates.rules.baseline import Baseline
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
+    from calipers.gates.decide import GateQuestion
     from calipers.gates.options import GateOptions
     from calipers.gates.policy import Policy
 
@@ -108,16 +109,9 @@ def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) 
             )
 
 
-def keep_baseline(
-    now: Recorded,
-    before: Recorded | None,
-    path: Path | None,
-    asked: GateOptions,
-    *,
-    verdict: str,
-    confidence: float,
-) -> list[str]:
+def keep_baseline(question: GateQuestion, now: Recorded, verdict: str) -> list[str]:
     """Record the run, or raise the baseline, as asked; say what was done, or why not."""
+    asked, before, path = question.asked, question.given.recorded, question.path
     if verdict == "incomplete":
         skipped = asked.save_baseline is not None or asked.ratchet
         return ["the run is incomplete: the baseline stays as it is"] if skipped else []
@@ -126,7 +120,8 @@ def keep_baseline(
         write_baseline(asked.save_baseline, now)
         said.append(f"baseline saved: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratchet(before, now, partial(has_gained, confidence=confidence))
+        gained = partial(has_gained, confidence=question.options.confidence)
+        raised, metrics = ratchet(before, now, gained)
         if raised.to_dict() != before.to_dict():
             write_baseline(path, raised)
         what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"

@@ -128,14 +128,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
         )
     )
     verdict = combine_verdicts(checks, complete=not incomplete)
-    kept = against.keep_baseline(
-        now,
-        baseline,
-        question.path,
-        asked,
-        verdict="incomplete" if incomplete else verdict,
-        confidence=options.confidence,
-    )
+    kept = against.keep_baseline(question, now, "incomplete" if incomplete else verdict)
     progressive = read.find(Progressive)
     return GateResult(
         verdict=verdict,
@@ -168,7 +161,6 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
 
 
 def _explain_incomplete(score: Score) -> Iterator[str]:
-    """Yield the reasons why the records are not the whole run."""
     errors = sum(group.errors for group in score.groups)
     if not score.records:
         yield "there are no records"

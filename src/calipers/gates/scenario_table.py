@@ -197,31 +197,22 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
     for value in dict.fromkeys((PASSED, *(v for each in metrics for v in list_judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
     if any(succeeded in metric.features for metric in metrics):
-        yield SUCCEEDED, ran & _is_unsettled()
+        # Where expectations, checks or judges were to tell, a right answer is no verdict.
+        silent = pl.col(JUDGED_BY).str.contains(f'"{NO_JUDGMENT}":', literal=True)
+        is_unsettled = pl.any_horizontal(
+            pl.col(succeeded.name).is_null(),
+            pl.col(behaviors_expected.name).is_not_null(),
+            pl.col(is_unchecked.name),
+            silent.fill_null(value=False),
+        )
+        yield SUCCEEDED, ran & pl.col(passed.name).is_null() & is_unsettled
     if any(metric.name in OF_COVERAGE for metric in metrics):
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
         unknown = pl.col(scenario_score.name).is_null() & (expected | pl.col(passed.name).is_null())
         yield COVERAGE, ran & unknown
 
 
-def _is_unsettled() -> pl.Expr:
-    """Return whether a run has no verdict that a right answer may stand in for.
-
-    It may not where expectations, checks or judges were to tell.
-    """
-    silent = pl.col(JUDGED_BY).str.contains(f'"{NO_JUDGMENT}":', literal=True)
-    others = (
-        pl.col(behaviors_expected.name).is_not_null(),
-        pl.col(is_unchecked.name),
-        silent.fill_null(value=False),
-    )
-    return pl.col(passed.name).is_null() & pl.any_horizontal(
-        pl.col(succeeded.name).is_null(), *others
-    )
-
-
 def _list_moments(name: str) -> Iterator[pl.Expr]:
-    """Yield the totals for a mean and its spread."""
     value = pl.col(name).cast(pl.Float64)
     yield value.count().alias(f"{name}{N}")
     yield value.sum().alias(f"{name}{SUM}")

@@ -116,12 +116,9 @@ def _list_rubrics(said: Mapping[str, Any], value: str) -> set[str]:
 
 def explain_undecided(checks: Iterable[Check]) -> Iterator[str]:
     """Yield why blocking checks leave the gate incomplete, each once."""
-    yield from dict.fromkeys(
-        f"{check.name}{_name_group(check)}: {check.undecided}"
-        for check in checks
-        if check.level != "warning" and check.undecided.count
-    )
-
-
-def _name_group(check: Check) -> str:
-    return f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
+    found: dict[str, None] = {}
+    for check in checks:
+        if check.level != "warning" and check.undecided.count:
+            group = f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
+            found[f"{check.name}{group}: {check.undecided}"] = None
+    yield from found

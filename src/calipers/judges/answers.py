@@ -157,18 +157,14 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
         raise BadAnswer("scores is not an object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
-    return JudgeAnswer(
-        {name: _read_score(scores[name], name, rubric) for name in rubric.names},
-        found["reason"].strip()[:_REASON],
-        _read_share(found[CONFIDENCE]) if asks_confidence else None,
-    )
-
-
-def _read_share(value: Any) -> float:
-    number = _read_number(value)
-    if number is None or not 0 <= number <= 1:
+    read = {name: _read_score(scores[name], name, rubric) for name in rubric.names}
+    answer = JudgeAnswer(read, found["reason"].strip()[:_REASON])
+    if not asks_confidence:
+        return answer
+    sure = _read_number(found[CONFIDENCE])
+    if sure is None or not 0 <= sure <= 1:
         raise BadAnswer(f"{CONFIDENCE} is not a number from 0 to 1")
-    return float(number)
+    return answer._replace(confidence=float(sure))
 
 
 def _read_number(value: Any) -> int | float | None:

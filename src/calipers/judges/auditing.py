@@ -170,8 +170,9 @@ def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> result
     mean = partial(measure_mean, sampling=panel.sampling, of=rows.height)
     others = panel.incomparable or "no record has its value and another judge's"
     no_items = "no judgment carries items"
-    if unsummed := rows.height - rows[PROBLEM].null_count():
-        no_items = f"the items of {unsummed:,} judgments give no sum"
+    unsummed = rows.drop_nulls(PROBLEM)
+    if unsummed.height:
+        no_items = f"the items of {unsummed.height:,} judgments give no sum"
     return results.JudgeAudit(
         judge=judge,
         judgments=rows.height,
@@ -189,15 +190,12 @@ def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> result
         items=results.ItemsCheck(
             checked=int(np.count_nonzero(~np.isnan(equal))),
             equal=int(np.count_nonzero(equal == 1)),
-            unsummed=unsummed,
+            unsummed=unsummed.height,
             without=rows.filter(pl.col(ITEMS).is_null() & pl.col(PROBLEM).is_null()).height,
             worst=tuple(_find_worst(panel, place, equal, worst)),
             problems=tuple(
                 results.Unsummed(id=task, where=where, reason=reason)
-                for task, where, reason in rows.drop_nulls(PROBLEM)
-                .select(ID, WHERE, PROBLEM)
-                .head(worst)
-                .iter_rows()
+                for task, where, reason in unsummed[:worst].select(ID, WHERE, PROBLEM).iter_rows()
             ),
         ),
     )
@@ -232,17 +230,15 @@ def _subtract_others(table: Floats, place: int) -> Floats:
 def _measure_agreement(panel: _Panel) -> results.JudgesAgreement:
     passed, score = panel.tables[PASSED], panel.tables[SCORE]
     refused = panel.incomparable
-    pairs: list[results.PairAgreement] = []
-    if refused is None and len(panel.judges) <= _MOST_IN_PAIRS:
-        for places in map(list, combinations(range(len(panel.judges)), 2)):
-            first, second = (panel.judges[place] for place in places)
-            pairs.append(
-                results.PairAgreement(
-                    judges=(first, second),
-                    passed=_measure(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
-                    weighted_score=_measure(_PAIR_ON_SCORE, score[:, places], panel.sampling),
-                )
-            )
+    compared = len(panel.judges) if len(panel.judges) <= _MOST_IN_PAIRS else 0
+    pairs = [
+        results.PairAgreement(
+            judges=(panel.judges[places[0]], panel.judges[places[1]]),
+            passed=_measure(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
+            weighted_score=_measure(_PAIR_ON_SCORE, score[:, places], panel.sampling),
+        )
+        for places in map(list, combinations(range(compared), 2))
+    ]
     return results.JudgesAgreement(
         passed=_measure(_ON_PASSED, passed, panel.sampling, refused),
         weighted_score=_measure(_ON_SCORE, score, panel.sampling, refused),

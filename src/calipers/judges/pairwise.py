@@ -52,21 +52,18 @@ def compare_by(rubric: Rubric) -> Rubric:
             fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
         )
     [answer] = answers
-    others = [each for each in rubric.reads if each is not answer]
-    of_items = [f"{each.name}: {each.says}" for each in rubric.criteria]
-    of_items += (f"{each.name}: {each.says}" for each in rubric.items)
-    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(of_items)}."
+    said = [f"{each.name}: {each.says}" for each in rubric.criteria]
+    said += (f"{each.name}: {each.says}" for each in rubric.items)
+    both = [
+        Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
+        for place in (1, 2)
+    ]
+    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(said)}."
     return Rubric(
         name=rubric.name,
         question=f"Compare two answers to one task. {rubric.question}{aspects} The order in which "
         "they are shown says nothing, and a longer one is not better for its length.",
-        reads=[
-            *others,
-            *(
-                Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
-                for place in (1, 2)
-            ),
-        ],
+        reads=[*(each for each in rubric.reads if each is not answer), *both],
         criteria=[Criterion(name=PREFERENCE, says="which of the two is better")],
         lowest=1,
         highest=3,

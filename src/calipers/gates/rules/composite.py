@@ -32,7 +32,6 @@ _NORMALIZED_LATENCY = "normalized_latency"
 
 
 def _read_formula(text: Any) -> Formula:
-    """Return a formula over metrics and `normalized_latency`."""
     if not isinstance(text, str):
         refuse(f"{shown(text)} is not a formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
     name, equals, right = text.partition("=")
@@ -45,7 +44,6 @@ def _read_formula(text: Any) -> Formula:
 
 
 def _find_metric(name: str) -> Metric:
-    """Return the metric behind a name in a formula."""
     try:
         return find_metric("latency_p95" if name == _NORMALIZED_LATENCY else name)
     except UsageError as error:
