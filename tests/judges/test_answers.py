@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.judges.answers import BadAnswer, read_answer
-from calipers.judges.builtin import BUILT_IN
+from calipers.judges.rubrics import list_built_in
 
-ACCURACY = BUILT_IN["technical_accuracy"]
+ACCURACY = list_built_in()["technical_accuracy"]
 GOOD = {"factual_correctness": 4, "methodology_understanding": 3.5, "domain_knowledge": 5}
 BEST = dict.fromkeys(GOOD, 5)
 

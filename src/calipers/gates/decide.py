@@ -121,7 +121,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
                 *_explain_incomplete(score),
                 *explain_undecided(checks),
                 *_note_misspelt(groups, read, given),
-                *_note_unchecked(groups, checks, asked),
+                *(() if saved else _note_unchecked(ran, checks)),
                 *against.tell_uncompared(baseline, now, asked),
                 *(() if saved else against.tell_gone(baseline, moved, many=True)),
             )
@@ -146,9 +146,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
             *score.notices,
             *dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled()),
             *note_licences(checks),
-            *_note_flagged(checks, read.judges),
-            *_note_left_out(checks),
-            *_list_advice(checks),
+            *_list_notes(checks, read.judges),
             *against.tell_missing(read, baseline, asked),
             *against.tell_unrecorded(baseline, now),
             *against.tell_gone(baseline, moved, many=False),
@@ -187,32 +185,32 @@ def _note_misspelt(groups: Sequence[MeasuredRun], policy: Policy, given: Given) 
         yield f"{count} of the category {name!r} do not count as {category!r}: spell it the same"
 
 
-def _note_unchecked(
-    groups: Sequence[MeasuredRun], checks: Sequence[Check], asked: GateOptions
-) -> Iterator[str]:
+def _note_unchecked(ran: Sequence[MeasuredRun], checks: Sequence[Check]) -> Iterator[str]:
     """Say which groups have no check at all, which does not count as a pass."""
     checked = {tuple(check.by.items()) for check in checks}
-    for each in groups if asked.save_baseline is None else ():
-        if each.ran and tuple(each.group.by.items()) not in checked:
+    for each in ran:
+        if tuple(each.group.by.items()) not in checked:
             shown = ", ".join(map(str, each.group.by.values())) or "the records"
             yield f"no check applies to {shown}"
 
 
-def _note_left_out(checks: Sequence[Check]) -> Iterator[str]:
-    """Say which blocking checks are based on a part of the records, if that is allowed."""
+def _list_notes(checks: Sequence[Check], demands: Judges) -> Iterator[str]:
+    """Say what to do about flagged and undecided records, and which are left out."""
+    if demands.flagged == "warn" and any(check.flagged for check in checks):
+        yield (
+            "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "
+            "the policy fails such checks, {flagged: ignore} lets them pass"
+        )
+    blocking = [check for check in checks if check.level != "warning"]
     yield from dict.fromkeys(
         f"{check.name}: {check.missing:,} of {check.n + check.missing:,} records have no value "
         "and are left out"
-        for check in checks
-        if check.level != "warning" and check.n and check.missing and not check.undecided.count
+        for check in blocking
+        if check.n and check.missing and not check.undecided.count
     )
-
-
-def _list_advice(checks: Sequence[Check]) -> Iterator[str]:
-    """Say what to do about undecided records, and when nothing can fail."""
-    if any(check.level != "warning" and check.undecided.count for check in checks):
+    if any(check.undecided.count for check in blocking):
         yield f"undecided records: {HOW}"
-    if checks and all(check.level == "warning" for check in checks):
+    if checks and not blocking:
         yield "the policy only warns: nothing in it can fail the gate"
 
 
@@ -260,12 +258,3 @@ def _hold_flagged(check: Check, flagged: int, demands: Judges) -> Check:
         verdict = "fail"
     answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
     return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)
-
-
-def _note_flagged(checks: Iterable[Check], demands: Judges) -> Iterator[str]:
-    """Say what to do about flagged answers, if a check is based on some."""
-    if any(check.flagged for check in checks) and demands.flagged == "warn":
-        yield (
-            "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "
-            "the policy fails such checks, {flagged: ignore} lets them pass"
-        )

@@ -41,11 +41,11 @@ class Change:
 
     baseline: float
     value: float
-    low: float | None
-    high: float | None
-    p_value: float | None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
     test: str
-    tasks: int | None  # in both; None where there are no values of tasks to pair
+    tasks: int | None = None  # in both; None where there are no values of tasks to pair
     better: int = 0  # tasks
     worse: int | None = None  # None where there are no values of tasks
     reason: str | None = None  # why it has no interval
@@ -95,9 +95,7 @@ def _compare_paired(
         candidate_runs=new.runs[there],
         squares=old.squares[here] + new.squares[there],
     )
-    labels = (
-        None if clusters is None else np.array([str(clusters.get(each, each)) for each in common])
-    )
+    named = None if clusters is None else [str(clusters.get(each, each)) for each in common]
     found = compare_tasks(
         tasks,
         pair_scale(metric),
@@ -105,7 +103,7 @@ def _compare_paired(
         confidence=confidence,
         seed=0,
         resamples=_FLIPS,
-        clusters=labels,
+        clusters=None if named is None else np.array(named),
     )
     baseline, value = tasks.by_row or tasks.by_task
     return Change(
@@ -128,21 +126,12 @@ def _compare_unpaired(
     """Return the change of a metric without values of tasks, by the error bars of both runs."""
     old, new = before.metrics[name], now.metrics[name]
     errors = before.stderrs.get(name), now.stderrs.get(name)
-    found = partial(
-        Change,
-        baseline=old,
-        value=new,
-        p_value=None,
-        test="by the standard errors of both runs",
-        tasks=None,
-        worse=0 if old == new else None,
-    )
+    worse = 0 if old == new else None
+    found = Change(baseline=old, value=new, test="by the standard errors of both runs", worse=worse)
     if errors[0] is None or errors[1] is None:
-        return found(
-            low=None, high=None, reason="one of the runs has no standard error of this metric"
-        )
+        return replace(found, reason="one of the runs has no standard error of this metric")
     reach = normal_quantile(confidence) * hypot(errors[0], errors[1])
-    return found(low=new - old - reach, high=new - old + reach)
+    return replace(found, low=new - old - reach, high=new - old + reach)
 
 
 def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confidence: float) -> bool:
@@ -181,6 +170,7 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         return replace(check, ran=False, value=measured.value, reason=NO_TASKS)
     threshold = _make_threshold(change, margin, scale)
     verdict, reason = _decide(change, margin, scale, confidence)
+    further = _count_further(change, margin, confidence) if verdict == "inconclusive" else None
     return replace(
         check,
         verdict=judge.as_asked(verdict, BASELINE),
@@ -190,9 +180,7 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         threshold=threshold,
         reason=reason,
         thin=verdict == "inconclusive",
-        further_scenarios=_count_further(change, margin, confidence)
-        if verdict == "inconclusive"
-        else None,
+        further_scenarios=further,
         failing=run.scenarios.list_failing(name, threshold) if verdict == "fail" else check.failing,
         change={
             "baseline": change.baseline,

@@ -55,16 +55,9 @@ class JudgeAnswer(NamedTuple):
 def read_answer(
     text: str, rubric: Rubric, *, asks_confidence: bool = False, judged: Sequence[str] = ()
 ) -> JudgeAnswer:
-    """Return what a judge's reply says.
+    """Return what a judge's reply says of the judged texts.
 
-    Args:
-        text: The reply.
-        rubric: What the judge was asked for.
-        asks_confidence: Whether it was asked how sure it is.
-        judged: The texts that it was given.
-
-    Raises:
-        BadAnswer: It holds none, or one that cannot be used; the message says why.
+    BadAnswer where it holds no answer, or one that cannot be used; the message says why.
     """
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text

@@ -36,11 +36,7 @@ class _Said(NamedTuple):
 def measure_drift(
     before: Any, after: Any, options: Options
 ) -> tuple[tuple[JudgeDrift, ...], tuple[str, ...]]:
-    """Return how each judge has changed on the answers that both runs hold, and what to note.
-
-    Raises:
-        DataError: No answer was judged by the same judge in both runs.
-    """
+    """Return how each judge has changed on answers of both runs, and notes; DataError if none."""
     old, new = _read_judgments(before, options), _read_judgments(after, options)
     found: list[JudgeDrift] = []
     left = 0

@@ -161,7 +161,15 @@ class _Judging:
         """Judge what is open; False where that was interrupted."""
         work = self._work
         models = [model for judge in work.judges for model in judge.models]
-        budget = self._open_budget()
+        budget = None
+        if work.budget_usd is not None or work.budget_calls is not None:
+            budget = Budget(
+                work.budget_usd,
+                work.budget_calls,
+                spent_usd=self._journal.cost_usd,
+                spent_calls=self._journal.calls,
+                dearest={},
+            )
 
         async def make_calls() -> None:
             async with open_judges(
@@ -185,18 +193,6 @@ class _Judging:
             return False
         self._is_spent = budget is not None and budget.is_spent
         return True
-
-    def _open_budget(self) -> Budget | None:
-        work = self._work
-        if work.budget_usd is None and work.budget_calls is None:
-            return None
-        return Budget(
-            work.budget_usd,
-            work.budget_calls,
-            spent_usd=self._journal.cost_usd,
-            spent_calls=self._journal.calls,
-            dearest={},
-        )
 
     async def _judge_rows(
         self,

@@ -126,10 +126,9 @@ class AskedModel:
         self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
 
     async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
-        """Judge a record; a judge that fails is told in the judgment, and stops nothing.
+        """Judge a record; raise OutOfBudget where the budget does not allow a single call.
 
-        Raises:
-            OutOfBudget: the budget does not allow a single call.
+        A judge that fails is told in the judgment, and stops nothing.
         """
         try:
             asked = request(self.rubric, record, asks_confidence=self.judge.asks_confidence)

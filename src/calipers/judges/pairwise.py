@@ -40,11 +40,7 @@ _DEFAULT = Rubric(
 
 
 def compare_by(rubric: Rubric) -> Rubric:
-    """Return the rubric by which two answers are compared.
-
-    Raises:
-        UsageError: It reads something else than what both answers share.
-    """
+    """Return the rubric by which two answers are compared; UsageError if it does not read one."""
     answers = [each for each in rubric.reads if each.field == "answer"]
     if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
         raise UsageError(

@@ -66,11 +66,7 @@ def is_pairwise(data: Any) -> bool:
 
 
 def read_pairs(data: Any, by: Sequence[str] = ()) -> list[JudgedPair]:
-    """Return the pairs in some data.
-
-    Raises:
-        DataError: A line does not say what was compared, or who won.
-    """
+    """Return the pairs in some data; DataError where a line does not say what, or who won."""
     return [_read_pair(row, number, by) for number, row in enumerate(read_records(data), 1)]
 
 
