@@ -76,21 +76,16 @@ def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) 
         yield f"nothing was compared with the baseline, which was recorded with {how}"
 
 
-def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) -> Iterator[str]:
-    """Report that the policy has a rule on a baseline, and none exists."""
-    written = policy.find(Baseline)
-    if written is None or before is not None or asked.save_baseline is not None:
-        return
-    what = f"there is no {written.file}" if written.file else "no baseline is given"
-    yield f"{what}, so the run was not compared with a baseline; {RECORD_FIRST}"
-
-
-def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
-    """Report the groups that the baseline does not hold."""
+def tell_unrecorded(question: GateQuestion, now: Recorded) -> Iterator[str]:
+    """Report the groups that the baseline does not hold, or that the policy's does not exist."""
+    before, written = question.given.recorded, question.policy.find(Baseline)
     for group in now.groups:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
             yield f"not in the baseline, so not compared with it: {shown}"
+    if before is None and written is not None and question.asked.save_baseline is None:
+        what = f"there is no {written.file}" if written.file else "no baseline is given"
+        yield f"{what}, so the run was not compared with a baseline; {RECORD_FIRST}"
 
 
 def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) -> Iterator[str]:

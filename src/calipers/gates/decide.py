@@ -147,8 +147,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
             *dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled()),
             *note_licences(checks),
             *_list_notes(checks, read.judges),
-            *against.tell_missing(read, baseline, asked),
-            *against.tell_unrecorded(baseline, now),
+            *against.tell_unrecorded(question, now),
             *against.tell_gone(baseline, moved, many=False),
             *kept,
         ),
@@ -220,12 +219,8 @@ def _check_rules(judge: Judge, early: Early | None) -> Iterator[Check]:
     Checks that rely on judges show the licence, whatever a run that ended early decides.
     """
     run, policy = judge.run, judge.run.policy
-    licences = Licences(
-        judges=run.group.judges,
-        calibrations=run.options.licences,
-        demands=policy.judges,
-        confidence=run.options.confidence,
-    )
+    options = run.options
+    licences = Licences(run.group.judges, options.licences, policy.judges, options.confidence)
     found = [(rule, check) for rule in policy.rules for check in rule.list_checks(judge)]
     found.sort(key=lambda each: each[1].level == "warning")
     checks: Iterable[Check] = (check for _, check in found)

@@ -47,7 +47,6 @@ def match_rules(folded: Sequence[str]) -> dict[str, str]:
 
 
 def _match_wording(folded: Sequence[str]) -> dict[str, str]:
-    """Return the passage worded most like an attempt, if it exceeds the threshold."""
     passages = [each for each in map(find_most_suspicious, folded) if each is not None]
     worst = max(passages, key=lambda each: each.score, default=None)
     return {} if worst is None or worst.score <= 0 else {_WORDED: worst.text}

@@ -103,25 +103,20 @@ class JudgmentCache:
         return hash_key(self._of, prompt, *([] if sample == 1 else [sample]))
 
 
+@dataclass(kw_only=True)
 class AskedModel:
     """A judge's model that can be asked."""
 
-    def __init__(
-        self,
-        judge: JudgeSpec,
-        rubric: Rubric,
-        asking: Asking,
-        cache: JudgmentCache | None,
-        mask: Mask,
-        purse: Purse | None = None,
-    ) -> None:
-        self.judge = judge
-        self.rubric = rubric
-        self._asking = asking
-        self._cache = cache
-        self._mask = mask
+    judge: JudgeSpec
+    rubric: Rubric
+    asking: Asking
+    cache: JudgmentCache | None
+    mask: Mask
+    purse: Purse | None = None
+
+    def __post_init__(self) -> None:
+        judge = self.judge
         self._pricing: Pricing | None = find_pricing(judge)
-        self._purse = purse
         self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
         self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
 
@@ -136,8 +131,8 @@ class AskedModel:
             spent = {**dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
             said = {"scores": None, "reason": str(problem), "flags": list[str]()}
             return Judgment({**self._name(), **said, **spent})
-        if self._cache is not None:
-            kept = self._cache.find(asked.whole, sample)
+        if self.cache is not None:
+            kept = self.cache.find(asked.whole, sample)
             if kept is not None:
                 return Judgment(self._make_judgment(asked, kept, {"cost_usd": 0.0, "cached": True}))
         used: Counter[str] = Counter()
@@ -146,10 +141,10 @@ class AskedModel:
         except (Fault, BadAnswer, OutOfBudget) as problem:
             if isinstance(problem, OutOfBudget) and not used["calls"]:
                 raise
-            fields = self._make_judgment(asked, self._mask(str(problem)), self._sum_spent(used))
+            fields = self._make_judgment(asked, self.mask(str(problem)), self._sum_spent(used))
             return Judgment(fields | self._read_refusal(problem), failed=True, calls=used["calls"])
-        if self._cache is not None:
-            self._cache.keep(asked.whole, sample, answer)
+        if self.cache is not None:
+            self.cache.keep(asked.whole, sample, answer)
         fields = self._make_judgment(asked, answer, self._sum_spent(used))
         return Judgment(fields, calls=used["calls"])
 
@@ -158,7 +153,7 @@ class AskedModel:
         said = problem.said if isinstance(problem, BadAnswer) else None
         if isinstance(problem, Fault) and problem.kind == "content_filter":
             said = problem.message
-        return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
+        return {} if said is None else {"refusal": self.mask(said)[:_REFUSAL]}
 
     async def _ask_for_answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
         """Return a valid answer; after an invalid one the judge is told what was wrong."""
@@ -185,10 +180,10 @@ class AskedModel:
             sends_schema, default = self._sends_schema, self._default  # others may find out, too
             try:
                 call = self._make_call(system, asked, sample)
-                if self._purse is None:
-                    reply = await self._asking(call)
+                if self.purse is None:
+                    reply = await self.asking(call)
                 else:
-                    reply = await self._purse.pay(self._asking, call, self._pricing)
+                    reply = await self.purse.pay(self.asking, call, self._pricing)
             except Fault as fault:
                 if fault.usage:
                     _count(used, fault.usage)
@@ -223,7 +218,7 @@ class AskedModel:
         else:
             graded = self.rubric.grade(answer.scores)
             sure = {} if answer.confidence is None else {CONFIDENCE: answer.confidence}
-            reason = self._mask.mask_text(answer.reason)
+            reason = self.mask.mask_text(answer.reason)
             said = {"scores": answer.scores, **graded, "reason": reason, **sure}
         cut = {"cut": list(asked.cut)} if asked.cut else {}
         return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}

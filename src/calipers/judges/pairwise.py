@@ -225,16 +225,13 @@ def _describe_order(judgment: Mapping[str, Any] | None, first: str) -> dict[str,
     """Return what a judge said when this side's answer stood first."""
     if judgment is None:
         return {"first": first, "winner": None, "reason": "it was not judged"}
-    scores = judgment["scores"]
-    winner = None if scores is None else _name_winner(scores[PREFERENCE], first)
+    winner = None
+    if judgment["scores"] is not None:
+        of_first = _MIDDLE - judgment["scores"][PREFERENCE]
+        second = SIDES[1 - SIDES.index(first)]
+        winner = "tie" if of_first == 0 else first if of_first > 0 else second
     flags = {"flags": judgment["flags"]} if judgment.get("flags") else {}
     return {"first": first, "winner": winner, "reason": judgment["reason"], **flags}
-
-
-def _name_winner(preference: float, first: str) -> str:
-    if preference == _MIDDLE:
-        return "tie"
-    return first if preference < _MIDDLE else SIDES[1 - SIDES.index(first)]
 
 
 def decide(winners: Sequence[str | None]) -> dict[str, Any]:

@@ -139,8 +139,8 @@ async def open_judges(
                 judge,
                 [
                     AskedModel(
-                        model,
-                        rubric,
+                        judge=model,
+                        rubric=rubric,
                         asking=Asking(next(systems), **asdict(pace)),
                         cache=None if cache is None else JudgmentCache(cache, model, rubric, say),
                         mask=mask,

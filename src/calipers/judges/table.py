@@ -156,16 +156,8 @@ class _JudgmentReader:
             key = "score" if is_scylla else SCORE
             score = _read(_SCORE, judgment, key, f"by {name}")
             found = _check_items(judgment, judgment.get(key), score, rubric)
-            yield (
-                name,
-                not given,
-                name != known_as,
-                passed,
-                score,
-                *found,
-                str(judgment.get("model") or known_as),
-                bool(judgment.get("flags")),
-            )
+            model, flagged = str(judgment.get("model") or known_as), bool(judgment.get("flags"))
+            yield name, not given, name != known_as, passed, score, *found, model, flagged
 
 
 def _make_unique(name: str, taken: dict[str, int]) -> str:
@@ -266,7 +258,6 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
 
 
 def _add_keys(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
-    """Return the records with the cluster of each, and whether its call failed."""
     error = pl.col("error").cast(pl.String)
     number = (pl.int_range(pl.len()) + 1).cast(pl.String)
     task = number if records[ID].is_null().all() else pl.col(ID)

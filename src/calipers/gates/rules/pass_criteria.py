@@ -87,5 +87,4 @@ def _measure_absent(category: str, known: Iterable[str]) -> Measured:
     """Return a pass rate without a value, and the category that may have been meant."""
     near = nearest(category, known)
     asked = f": {near}" if near.startswith("did you mean") else ""
-    reason = f"no scenario has this category{asked}"
-    return Measured(value=None, n=0, missing=0, reason=reason)
+    return Measured(value=None, n=0, missing=0, reason=f"no scenario has this category{asked}")
