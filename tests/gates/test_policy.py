@@ -15,11 +15,9 @@ from calipers.gates.rule_check import Given
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.rules.composite import Composite
 from calipers.gates.rules.kind import RuleKind
-from calipers.gates.rules.optional_scenarios import OptionalScenarios
 from calipers.gates.rules.pass_criteria import PassCriteria
-from calipers.gates.rules.progressive import Progressive
-from calipers.gates.rules.required_scenarios import RequiredScenarios
-from calipers.gates.rules.thresholds import Thresholds
+from calipers.gates.rules.scenarios import OptionalScenarios, RequiredScenarios
+from calipers.gates.rules.thresholds import Progressive, Thresholds
 from calipers.metrics import catalogue
 from calipers.metrics.thresholds import parse_threshold, read_scale
 from calipers.support.config.files import ConfigFile

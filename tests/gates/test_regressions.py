@@ -7,10 +7,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calipers.gates.baselines import Recorded, RecordedGroup, ratchet
+from calipers.gates.baselines import (
+    FeatureByTask,
+    Recorded,
+    RecordedGroup,
+    dump_tasks,
+    load_tasks,
+    ratchet,
+)
 from calipers.gates.policy_values import find_metric
 from calipers.gates.regressions import _decide, _find_resolvable, change_of, has_gained
-from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
 from calipers.metrics.thresholds import read_scale
 
 SCALE = read_scale(find_metric("accuracy"))

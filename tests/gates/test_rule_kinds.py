@@ -44,7 +44,7 @@ class FailureBudget(RuleKind, StrictModel):
         return Rule(name="runs", threshold=self.passing.threshold)
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
-        measured = judge.run.metrics["pass_rate"]
+        measured = judge.run.group.metrics["pass_rate"]
         yield judge.check_value(self._rule(), measured, "blocking", self.key, of="pass_rate")
 
     def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from calipers.gates.policy_values import find_metric
-from calipers.gates.reasons import format_value, reason
 from calipers.gates.verdicts import (
     MeasuredValue,
     Verdict,
     count_further,
+    format_value,
     is_thin,
     judge_value,
+    reason,
     widen_bounds,
 )
 from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale

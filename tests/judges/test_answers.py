@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.judges.answers import BadAnswer, NoAnswer, read_answer
-from calipers.judges.builtin import BUILT_IN
+from calipers.judges.answers import BadAnswer, read_answer
+from calipers.judges.rubrics import list_built_in
 
-ACCURACY = BUILT_IN["technical_accuracy"]
+ACCURACY = list_built_in()["technical_accuracy"]
 GOOD = {"factual_correctness": 4, "methodology_understanding": 3.5, "domain_knowledge": 5}
 BEST = dict.fromkeys(GOOD, 5)
 
@@ -86,7 +86,7 @@ def test_an_answer_that_may_be_wrong_is_refused(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "I can't judge this.", "[" * 100_000, '{"a": 1}'])
 def test_a_reply_without_an_answer_says_what_it_is(text: str) -> None:
-    with pytest.raises(NoAnswer, match="no JSON object with scores") as found:
+    with pytest.raises(BadAnswer, match="no JSON object with scores") as found:
         read_answer(text, ACCURACY)
     assert found.value.said == text.strip()
 

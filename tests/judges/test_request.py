@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calipers.judges.builtin import BUILT_IN
 from calipers.judges.planning import summarize_trace
 from calipers.judges.request import NothingToJudge, cut, request
+from calipers.judges.rubrics import list_built_in
 
-ACCURACY = BUILT_IN["technical_accuracy"]
-PLANNING = BUILT_IN["planning_rationality"]
+ACCURACY = list_built_in()["technical_accuracy"]
+PLANNING = list_built_in()["planning_rationality"]
 FENCE = re.compile(r"<<<(?:BEGIN|END) [\w ]+ (?P<mark>[0-9a-f]{16})>>>")
 
 

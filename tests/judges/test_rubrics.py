@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calipers.cli import app
-from calipers.judges.builtin import BUILT_IN
 from calipers.judges.rubric_items import list_items, sum_weighted
-from calipers.judges.rubrics import Rubric, read_rubric
+from calipers.judges.rubrics import Rubric, list_built_in, read_rubric
 from calipers.support.errors import UsageError
 from tests.files import write_lines
 
@@ -46,7 +45,7 @@ def rubric_file(folder: Path, text: str = WEIGHTED) -> Path:
 def test_technical_accuracy_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"factual_correctness": a, "methodology_understanding": b, "domain_knowledge": c}
     expected = (a * 0.5 + b * 0.3 + c * 0.2) / 5.0
-    assert BUILT_IN["technical_accuracy"].grade(scores) == {
+    assert list_built_in()["technical_accuracy"].grade(scores) == {
         "overall_score": pytest.approx(expected, abs=1e-12)
     }
 
@@ -56,7 +55,7 @@ def test_technical_accuracy_is_as_the_document_has_it(a: float, b: float, c: flo
 def test_constructiveness_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"actionable_feedback": a, "balanced_critique": b, "improvement_guidance": c}
     expected = (a + b + c) / 15.0
-    graded = BUILT_IN["constructiveness"].grade(scores)
+    graded = list_built_in()["constructiveness"].grade(scores)
     assert graded == {"overall_score": pytest.approx(expected, abs=1e-12)}
 
 
@@ -65,21 +64,23 @@ def test_constructiveness_is_as_the_document_has_it(a: float, b: float, c: float
 def test_planning_rationality_is_as_the_document_has_it(a: float, b: float, c: float) -> None:
     scores = {"logical_flow": a, "decision_quality": b, "resource_efficiency": c}
     expected = (a * 0.3 + b * 0.5 + c * 0.2) / 5.0
-    graded = BUILT_IN["planning_rationality"].grade(scores)
+    graded = list_built_in()["planning_rationality"].grade(scores)
     assert graded == {"overall_score": pytest.approx(expected, abs=1e-12)}
 
 
 def test_the_built_in_rubrics_read_what_the_document_gives_them() -> None:
     reads = {
         name: [(r.name, r.field, r.limit) for r in rubric.reads]
-        for name, rubric in BUILT_IN.items()
+        for name, rubric in list_built_in().items()
     }
     assert reads == {
         "technical_accuracy": [("paper", "input", 2000), ("review", "answer", None)],
         "constructiveness": [("review", "answer", None)],
         "planning_rationality": [("execution summary", "trace", 2000)],
     }
-    assert {rubric.get_range(n) for rubric in BUILT_IN.values() for n in rubric.names} == {(1, 5)}
+    assert {rubric.get_range(n) for rubric in list_built_in().values() for n in rubric.names} == {
+        (1, 5)
+    }
 
 
 def test_a_weighted_rubric_gives_a_score_and_a_verdict(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_a_score_that_may_pass_1_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_rubric_names_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file, and no built-in rubric") as error:
         read_rubric("politeness", tmp_path)
-    for name in BUILT_IN:
+    for name in list_built_in():
         assert name in str(error.value)
 
 

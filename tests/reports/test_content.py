@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.gates.early import Early, Standing
 from calipers.gates.reading import read_gate
+from calipers.gates.result import Early, Standing
 from calipers.reports.documents import make_document
 from calipers.reports.figures import choose_form, format_figure, split_figure
 from calipers.reports.gate import as_fractions

@@ -61,8 +61,7 @@ def files(
 
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
-    from calipers.judges.estimate import estimate_judging  # noqa: PLC0415
-    from calipers.judges.preparing import make_work  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.preparing import estimate_judging, make_work  # noqa: PLC0415
     from calipers.records.reading import KEYWORDS, read_with  # noqa: PLC0415
     from calipers.reports.run import estimate_document  # noqa: PLC0415
     from calipers.reports.terminal import show_document  # noqa: PLC0415

@@ -21,6 +21,7 @@ from calipers.gates.rules.baseline import Baseline
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
+    from calipers.gates.decide import GateQuestion
     from calipers.gates.options import GateOptions
     from calipers.gates.policy import Policy
 
@@ -75,21 +76,16 @@ def tell_uncompared(before: Recorded | None, now: Recorded, asked: GateOptions) 
         yield f"nothing was compared with the baseline, which was recorded with {how}"
 
 
-def tell_missing(policy: Policy, before: Recorded | None, asked: GateOptions) -> Iterator[str]:
-    """Report that the policy has a rule on a baseline, and none exists."""
-    written = policy.find(Baseline)
-    if written is None or before is not None or asked.save_baseline is not None:
-        return
-    what = f"there is no {written.file}" if written.file else "no baseline is given"
-    yield f"{what}, so the run was not compared with a baseline; {RECORD_FIRST}"
-
-
-def tell_unrecorded(before: Recorded | None, now: Recorded) -> Iterator[str]:
-    """Report the groups that the baseline does not hold."""
+def tell_unrecorded(question: GateQuestion, now: Recorded) -> Iterator[str]:
+    """Report the groups that the baseline does not hold, or that the policy's does not exist."""
+    before, written = question.given.recorded, question.policy.find(Baseline)
     for group in now.groups:
         if before is not None and before.group(group.by) is None:
             shown = ", ".join(map(str, group.by.values())) or "the whole"
             yield f"not in the baseline, so not compared with it: {shown}"
+    if before is None and written is not None and question.asked.save_baseline is None:
+        what = f"there is no {written.file}" if written.file else "no baseline is given"
+        yield f"{what}, so the run was not compared with a baseline; {RECORD_FIRST}"
 
 
 def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) -> Iterator[str]:
@@ -108,16 +104,9 @@ def tell_gone(before: Recorded | None, moved: Sequence[Changes], *, many: bool) 
             )
 
 
-def keep_baseline(
-    now: Recorded,
-    before: Recorded | None,
-    path: Path | None,
-    asked: GateOptions,
-    *,
-    verdict: str,
-    confidence: float,
-) -> list[str]:
+def keep_baseline(question: GateQuestion, now: Recorded, verdict: str) -> list[str]:
     """Record the run, or raise the baseline, as asked; say what was done, or why not."""
+    asked, before, path = question.asked, question.given.recorded, question.path
     if verdict == "incomplete":
         skipped = asked.save_baseline is not None or asked.ratchet
         return ["the run is incomplete: the baseline stays as it is"] if skipped else []
@@ -126,7 +115,8 @@ def keep_baseline(
         write_baseline(asked.save_baseline, now)
         said.append(f"baseline saved: {asked.save_baseline}")
     if asked.ratchet and verdict == "pass" and before is not None and path is not None:
-        raised, metrics = ratchet(before, now, partial(has_gained, confidence=confidence))
+        gained = partial(has_gained, confidence=question.options.confidence)
+        raised, metrics = ratchet(before, now, gained)
         if raised.to_dict() != before.to_dict():
             write_baseline(path, raised)
         what = f"raised: {', '.join(metrics)}" if metrics else "nothing to raise"

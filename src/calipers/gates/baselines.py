@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from calipers.gates.policy_values import find_metric
 from calipers.gates.result import LISTED, Changes, Ids
-from calipers.gates.task_values import FeatureByTask, dump_tasks, load_tasks
 from calipers.metrics.declare.declaration import Feature
+from calipers.statistics.arrays import Floats
 from calipers.support.errors import UsageError, nearest
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import dump_strict
@@ -27,6 +29,16 @@ RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
 
 T = TypeVar("T")
 HasGained: TypeAlias = "Callable[[str, RecordedGroup, RecordedGroup], bool]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureByTask:
+    """A feature in each task that has it: mean, number of runs, their squares around the mean."""
+
+    ids: tuple[str, ...]
+    runs: Floats
+    means: Floats
+    squares: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,36 +85,30 @@ class Recorded:
         return {"schema": SCHEMA, "version": __version__, "groups": groups}
 
 
-def parse_baseline(value: Any, *, source: str) -> Recorded:
-    """Return the baseline in a file that was read; raise UsageError if it is not one."""
-    try:
-        if value["schema"] == SCHEMA:
-            return Recorded(groups=tuple(map(_read_group, value["groups"])))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{source}: not a baseline file that `calipers gate` has written", fix=_FIX
-        ) from error
-    except (ValueError, UsageError) as error:
-        said = error.message if isinstance(error, UsageError) else str(error)
-        raise UsageError(f"{source}: {said}", fix=_FIX) from error
-    if value["schema"] == OLD_SCHEMA:
-        raise UsageError(
-            f"{source}: recorded by calipers 0.1, which kept no values of tasks: "
-            "how far they vary is unknown",
-            fix=_FIX,
-        )
-    raise UsageError(f"{source}: its schema is not {SCHEMA}", fix=_FIX)
-
-
 def read_baseline(path: Path) -> Recorded:
-    """Return the recorded run."""
+    """Return the recorded run; raise UsageError if the file does not hold one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", fix=RECORD_FIRST) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
-    return parse_baseline(value, source=str(path))
+    try:
+        if value["schema"] == SCHEMA:
+            return Recorded(groups=tuple(map(_read_group, value["groups"])))
+        said = f"its schema is not {SCHEMA}"
+        if value["schema"] == OLD_SCHEMA:
+            said = (
+                "recorded by calipers 0.1, which kept no values of tasks: how far they vary is "
+                "unknown"
+            )
+    except (KeyError, TypeError, AttributeError) as error:
+        said = "not a baseline file that `calipers gate` has written"
+        raise UsageError(f"{path}: {said}", fix=_FIX) from error
+    except (ValueError, UsageError) as error:
+        said = error.message if isinstance(error, UsageError) else str(error)
+        raise UsageError(f"{path}: {said}", fix=_FIX) from error
+    raise UsageError(f"{path}: {said}", fix=_FIX)
 
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
@@ -176,12 +182,8 @@ def _keep_best(
     before: Mapping[str, T], now: Mapping[str, T], rose: Container[str | None]
 ) -> dict[str, T]:
     """Return what was recorded, with the run's own where that rose or nothing was recorded."""
-    return {
-        **now,
-        **{
-            name: now[name] if name in rose and name in now else old for name, old in before.items()
-        },
-    }
+    kept = {name: old for name, old in before.items() if name not in rose or name not in now}
+    return {**now, **kept}
 
 
 def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
@@ -200,3 +202,65 @@ def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
 def _make_ids(found: Iterable[str]) -> Ids:
     every = sorted(found)
     return Ids(len(every), tuple(every[:LISTED]))
+
+
+def dump_tasks(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
+    """Return one list of ids, and for each feature numbers in that order.
+
+    `runs` is one number where all tasks have as many, and 0 for a task without a value; `squares`
+    are left out where no task has two runs that differ.
+    """
+    ids = sorted({each for values in tasks.values() for each in values.ids})
+    place = {each: at for at, each in enumerate(ids)}
+    return {
+        "ids": ids,
+        "values": {
+            name: _dump_feature(values, [place[each] for each in values.ids], len(ids))
+            for name, values in sorted(tasks.items())
+        },
+    }
+
+
+def _dump_feature(values: FeatureByTask, at: Sequence[int], size: int) -> dict[str, Any]:
+    def spread(numbers: Floats) -> list[float | int]:
+        whole = np.zeros(size)
+        whole[list(at)] = numbers
+        return [int(each) if each.is_integer() else each for each in whole.tolist()]
+
+    runs = spread(values.runs)
+    alike = len(set(runs)) == 1
+    return {
+        "runs": runs[0] if alike else runs,
+        "means": spread(values.means),
+        **({"squares": spread(values.squares)} if values.squares.any() else {}),
+    }
+
+
+def load_tasks(found: Mapping[str, Any]) -> dict[str, FeatureByTask]:
+    """Return what `dump_tasks` wrote; raise ValueError for anything else."""
+    ids = [str(each) for each in found["ids"]]
+    return {
+        str(name): _load_feature(str(name), each, ids) for name, each in found["values"].items()
+    }
+
+
+def _load_feature(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
+    def read_numbers(key: str, value: Any) -> Floats:
+        array = np.array([value] * len(ids) if isinstance(value, int) else value, dtype=np.float64)
+        if (
+            array.shape != (len(ids),)
+            or not np.isfinite(array).all()
+            or (key != "means" and (array < 0).any())
+        ):
+            raise ValueError(f"the {key} of {name} are no {len(ids)} finite numbers")
+        return array
+
+    runs, means = read_numbers("runs", found["runs"]), read_numbers("means", found["means"])
+    squares = read_numbers("squares", found.get("squares", 0))
+    has = runs > 0
+    return FeatureByTask(
+        ids=tuple(each for each, kept in zip(ids, has, strict=True) if kept),
+        runs=runs[has],
+        means=means[has],
+        squares=squares[has],
+    )

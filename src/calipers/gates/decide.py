@@ -3,63 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calipers.gates import against
-from calipers.gates.baselines import Recorded, RecordedGroup
-from calipers.gates.checks import check_rules, note_flagged
-from calipers.gates.licences import note_licences
+from calipers.gates.baselines import Recorded
+from calipers.gates.licences import Licences, note_licences
 from calipers.gates.options import GateOptions
-from calipers.gates.policy import EXAMPLE, Policy, read_policy
+from calipers.gates.policy import EXAMPLE, Judges, Policy, read_policy
 from calipers.gates.policy_values import PASS_RATE
-from calipers.gates.result import Check, GateResult, combine_verdicts
+from calipers.gates.result import Check, Early, GateResult, combine_verdicts
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
-from calipers.gates.rules.progressive import Progressive
-from calipers.gates.scenario_group import ScenarioGroup
+from calipers.gates.rules.thresholds import Progressive
 from calipers.gates.scenario_table import ScenarioTable
 from calipers.gates.sequential import settle_checks
 from calipers.gates.undecided import HOW, explain_undecided
+from calipers.gates.verdicts import Verdict
 from calipers.metrics import metric_named
 from calipers.records.unfinished import list_unfinished
 from calipers.scores.calibration import Calibration, read_all
-from calipers.scores.correction import correct_part, use_corrected
+from calipers.scores.correction import use_corrected
 from calipers.scores.options import Options
-from calipers.scores.results import Group, Score
+from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 ACCURACY = "accuracy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """A group of the score, and its scenarios."""
-
-    group: Group
-    scenarios: ScenarioGroup
-
-    @property
-    def ran(self) -> bool:
-        """Say whether any call came to an end."""
-        return self.group.records > self.group.errors
-
-    def make_record(self, metrics: Sequence[str]) -> RecordedGroup:
-        """Return what a baseline keeps of it."""
-        values = {name: self.group.metrics[name].value for name in metrics}
-        stderrs = {name: self.group.metrics[name].stderr for name in metrics}
-        return RecordedGroup(
-            by=self.group.by,
-            metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
-            stderrs={n: v for n, v in stderrs.items() if v is not None and isfinite(v)},
-            tasks=self.scenarios.measure_tasks(),
-            **self.scenarios.list_outcomes(),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +96,18 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     given, baseline = question.given, question.given.recorded
     beside = question.table.split_groups(score.groups, options.by)
     groups = [
-        _Measured(
-            group=use_corrected(group) if read.judges.corrected else group, scenarios=scenarios
+        MeasuredRun(
+            group=use_corrected(group) if read.judges.corrected else group,
+            scenarios=scenarios,
+            options=options,
+            policy=read,
         )
         for group, scenarios in zip(score.groups, beside, strict=True)
     ]
-    now = Recorded(groups=tuple(each.make_record(options.metrics) for each in groups if each.ran))
-    checks = tuple(_list_checks(groups, read, asked, given, now, options))
+    ran = [each for each in groups if each.ran]
+    now = Recorded(groups=tuple(each.now for each in ran))
+    judges = (Judge(run=run, given=given) for run in ran)
+    checks = tuple(check for judge in judges for check in _check_rules(judge, asked.early))
     ended_early = asked.early is not None and asked.early.stopped  # what is missing was not called
     moved = () if ended_early else tuple(against.find_changes(baseline, now))
     saved = asked.save_baseline is not None
@@ -144,21 +121,14 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
                 *_explain_incomplete(score),
                 *explain_undecided(checks),
                 *_note_misspelt(groups, read, given),
-                *_note_unchecked(groups, checks, asked),
+                *(() if saved else _note_unchecked(ran, checks)),
                 *against.tell_uncompared(baseline, now, asked),
                 *(() if saved else against.tell_gone(baseline, moved, many=True)),
             )
         )
     )
     verdict = combine_verdicts(checks, complete=not incomplete)
-    kept = against.keep_baseline(
-        now,
-        baseline,
-        question.path,
-        asked,
-        verdict="incomplete" if incomplete else verdict,
-        confidence=options.confidence,
-    )
+    kept = against.keep_baseline(question, now, "incomplete" if incomplete else verdict)
     progressive = read.find(Progressive)
     return GateResult(
         verdict=verdict,
@@ -176,11 +146,8 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
             *score.notices,
             *dict.fromkeys(line for each in groups for line in each.scenarios.note_pooled()),
             *note_licences(checks),
-            *note_flagged(checks, read.judges.flagged),
-            *_note_left_out(checks),
-            *_list_advice(checks),
-            *against.tell_missing(read, baseline, asked),
-            *against.tell_unrecorded(baseline, now),
+            *_list_notes(checks, read.judges),
+            *against.tell_unrecorded(question, now),
             *against.tell_gone(baseline, moved, many=False),
             *kept,
         ),
@@ -190,48 +157,7 @@ def decide(question: GateQuestion, score: Score) -> GateResult:
     )
 
 
-def _list_checks(
-    groups: Sequence[_Measured],
-    policy: Policy,
-    asked: GateOptions,
-    given: Given,
-    now: Recorded,
-    options: Options,
-) -> Iterator[Check]:
-    """Yield the checks of every group; nothing is checked if nothing ran."""
-    settle = iter if asked.early is None else partial(settle_checks, early=asked.early)
-    for each in groups:
-        if not each.ran:
-            continue
-        run = MeasuredRun(
-            by=each.group.by,
-            records=each.group.records,
-            errors=each.group.errors,
-            scenarios=each.scenarios.count,
-            metrics=each.group.metrics,
-            categories=each.scenarios.measure_categories(
-                options.confidence,
-                correct_part(each.group.judges, options.licences, options.confidence)
-                if policy.judges.corrected
-                else None,
-            ),
-            named=each.scenarios.find_runs(policy.scenarios),
-            failing=each.scenarios.list_failing,
-            undecided=each.scenarios.count_undecided,
-            latency_budget_ms=options.settings.latency_budget_ms,
-            confidence=options.confidence,
-            judges=each.group.judges,
-            calibrations=options.licences,
-            flagged=each.scenarios.count_flagged(),
-            all_flagged=each.group.flagged or 0,
-            now=now.group(each.group.by),
-            clusters=each.scenarios.list_clusters() if options.cluster else None,
-        )
-        yield from check_rules(Judge(run=run, policy=policy, given=given), settle)
-
-
 def _explain_incomplete(score: Score) -> Iterator[str]:
-    """Yield the reasons why the records are not the whole run."""
     errors = sum(group.errors for group in score.groups)
     if not score.records:
         yield "there are no records"
@@ -245,7 +171,7 @@ def _explain_incomplete(score: Score) -> Iterator[str]:
         yield f"bad rows left out: {skipped:,}"
 
 
-def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) -> Iterator[str]:
+def _note_misspelt(groups: Sequence[MeasuredRun], policy: Policy, given: Given) -> Iterator[str]:
     """Say which categories are spelled almost like one that a blocking rule is about."""
     asked = {each for rule in policy.rules for each in rule.list_categories(given)}
     found = Counter[tuple[str, str]]()
@@ -258,30 +184,72 @@ def _note_misspelt(groups: Sequence[_Measured], policy: Policy, given: Given) ->
         yield f"{count} of the category {name!r} do not count as {category!r}: spell it the same"
 
 
-def _note_unchecked(
-    groups: Sequence[_Measured], checks: Sequence[Check], asked: GateOptions
-) -> Iterator[str]:
+def _note_unchecked(ran: Sequence[MeasuredRun], checks: Sequence[Check]) -> Iterator[str]:
     """Say which groups have no check at all, which does not count as a pass."""
     checked = {tuple(check.by.items()) for check in checks}
-    for each in groups if asked.save_baseline is None else ():
-        if each.ran and tuple(each.group.by.items()) not in checked:
+    for each in ran:
+        if tuple(each.group.by.items()) not in checked:
             shown = ", ".join(map(str, each.group.by.values())) or "the records"
             yield f"no check applies to {shown}"
 
 
-def _note_left_out(checks: Sequence[Check]) -> Iterator[str]:
-    """Say which blocking checks are based on a part of the records, if that is allowed."""
+def _list_notes(checks: Sequence[Check], demands: Judges) -> Iterator[str]:
+    """Say what to do about flagged and undecided records, and which are left out."""
+    if demands.flagged == "warn" and any(check.flagged for check in checks):
+        yield (
+            "flagged answers: judgments[].flags says what was found; judges: {flagged: fail} in "
+            "the policy fails such checks, {flagged: ignore} lets them pass"
+        )
+    blocking = [check for check in checks if check.level != "warning"]
     yield from dict.fromkeys(
         f"{check.name}: {check.missing:,} of {check.n + check.missing:,} records have no value "
         "and are left out"
-        for check in checks
-        if check.level != "warning" and check.n and check.missing and not check.undecided.count
+        for check in blocking
+        if check.n and check.missing and not check.undecided.count
     )
-
-
-def _list_advice(checks: Sequence[Check]) -> Iterator[str]:
-    """Say what to do about undecided records, and when nothing can fail."""
-    if any(check.level != "warning" and check.undecided.count for check in checks):
+    if any(check.undecided.count for check in blocking):
         yield f"undecided records: {HOW}"
-    if checks and all(check.level == "warning" for check in checks):
+    if checks and not blocking:
         yield "the policy only warns: nothing in it can fail the gate"
+
+
+def _check_rules(judge: Judge, early: Early | None) -> Iterator[Check]:
+    """Yield the checks of a group, in the order of the rules, those that only warn last.
+
+    Checks that rely on judges show the licence, whatever a run that ended early decides.
+    """
+    run, policy = judge.run, judge.run.policy
+    options = run.options
+    licences = Licences(run.group.judges, options.licences, policy.judges, options.confidence)
+    found = [(rule, check) for rule in policy.rules for check in rule.list_checks(judge)]
+    found.sort(key=lambda each: each[1].level == "warning")
+    checks: Iterable[Check] = (check for _, check in found)
+    settled = checks if early is None else settle_checks(checks, early)
+    for (rule, _), check in zip(found, settled, strict=True):
+        held = _with_undecided(licences.apply(check, rule.list_judged_values(check, run)))
+        yield _hold_flagged(held, rule.count_flagged(check, run), policy.judges)
+
+
+def _with_undecided(check: Check) -> Check:
+    """Return the check with how much of it is undecided: then it has failed, or is inconclusive."""
+    if check.level == "warning" or not check.undecided.count:
+        return check
+    verdict: Verdict = "fail" if check.verdict == "fail" else "inconclusive"
+    return check.add_reason(str(check.undecided), verdict=verdict)
+
+
+def _hold_flagged(check: Check, flagged: int, demands: Judges) -> Check:
+    """Return the check with the number of flagged answers behind it, and what the policy does.
+
+    A check that only warns never fails; one that failed already does not get better.
+    """
+    if not flagged:
+        return check
+    check = replace(check, flagged=flagged)
+    if demands.flagged == "ignore":
+        return check
+    verdict: Verdict = "warn" if check.verdict == "pass" else check.verdict
+    if demands.flagged == "fail" and check.level != "warning":
+        verdict = "fail"
+    answers = "1 judged answer seems" if flagged == 1 else f"{flagged:,} judged answers seem"
+    return check.add_reason(f"flagged: {answers} to address the judge", verdict=verdict)

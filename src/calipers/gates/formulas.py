@@ -94,8 +94,7 @@ def parse_formula(text: str) -> Formula:
     if len(tokens) > MAX_TOKENS:
         raise UsageError(f"a formula of more than {MAX_TOKENS} words and signs", fix="shorten it")
     reader = _FormulaReader(text, tokens)
-    root = reader.read_sum()
-    reader.expect_end()
+    root = reader.read_whole()
     return Formula(" ".join(text.split()), tuple(dict.fromkeys(reader.names)), root)
 
 
@@ -119,22 +118,20 @@ class _FormulaReader:
         self._at = 0
         self._depth = 0
 
-    def read_sum(self) -> _Part:
-        """Return products, added and subtracted from left to right."""
-        found = self._read_product()
-        while self._next in ("+", "-"):
-            found = (self._take(), found, self._read_product())
-        return found
-
-    def expect_end(self) -> None:
-        """Raise UsageError if anything is left."""
+    def read_whole(self) -> _Part:
+        found = self._read_sum()
         if self._next is not None:
             raise self._make_error()
+        return found
 
-    def _read_product(self) -> _Part:
-        found = self._read_factor()
-        while self._next in ("*", "/"):
-            found = (self._take(), found, self._read_factor())
+    def _read_sum(self) -> _Part:
+        return self._join(("+", "-"), lambda: self._join(("*", "/"), self._read_factor))
+
+    def _join(self, signs: tuple[str, str], read: Callable[[], _Part]) -> _Part:
+        """Return parts with these signs between them, from left to right."""
+        found = read()
+        while self._next in signs:
+            found = (self._take(), found, read())
         return found
 
     def _read_factor(self) -> _Part:
@@ -153,7 +150,7 @@ class _FormulaReader:
         if word in "+-":
             return (word, 0.0, self._read_factor())
         if word == "(":
-            found = self.read_sum()
+            found = self._read_sum()
             self._require(")")
             return found
         if word[0].isdigit() or word[0] == ".":
@@ -169,10 +166,10 @@ class _FormulaReader:
         if function not in _FUNCTIONS:
             raise UsageError(f"{shown(function)} is not a known function", fix=_FIX)
         self._require("(")
-        arguments = [self.read_sum()]
+        arguments = [self._read_sum()]
         while self._next == ",":
             self._take()
-            arguments.append(self.read_sum())
+            arguments.append(self._read_sum())
         self._require(")")
         return (function, *arguments)
 

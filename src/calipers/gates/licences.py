@@ -60,14 +60,14 @@ class Evidence:
         return {**asdict(self), "by": by, **({} if self.licensed else {"fix": HOW})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Licences:
     """Who judged a group's records, and the calibrations that may license them."""
 
     judges: Sequence[JudgedBy]
     calibrations: Sequence[Calibration]
     demands: Judges
-    confidence: float = 0.95  # of the gate
+    confidence: float  # of the gate
 
     def apply(self, check: Check, values: Collection[str]) -> Check:
         """Return the check with its evidence; without a licence it fails, or only warns."""

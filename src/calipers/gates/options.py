@@ -11,7 +11,7 @@ from calipers.support.options import flag, option
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from calipers.gates.early import Early
+    from calipers.gates.result import Early
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,17 +109,13 @@ class Policy(StrictModel):
     metric_settings: MetricSettings = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _has_settings_once(self) -> Self:
+    def _check_together(self) -> Self:
         if self.latency_budget_ms is not None and "latency_budget_ms" in self.metric_settings:
             refuse(
                 "latency_budget is there, and latency_budget_ms beside metric_settings",
                 fix="keep one of the two",
                 at=("metric_settings", "latency_budget"),
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
         for rule in self.written:
             rule.check_beside(self)
         return self

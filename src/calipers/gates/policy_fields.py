@@ -57,13 +57,10 @@ def make_metric_schema(value: Schema) -> Schema:
     }
 
 
-def make_name_schema(value: Schema) -> Schema:
-    """Return the schema of a table by any name."""
-    return {
-        "type": "object",
-        "properties": {"description": SAID},
-        "additionalProperties": value,
-    }
+def make_name_schema(value: Schema, known: Schema | None = None) -> Schema:
+    """Return the schema of a table by any name, beside known ones."""
+    names = {"description": SAID, **(known or {})}
+    return {"type": "object", "properties": names, "additionalProperties": value}
 
 
 Description = Annotated[str | None, Field(description="For people; it has no effect.")]

@@ -52,12 +52,12 @@ def read_rules(table: Any) -> dict[str, Rule]:
     rules = read_by_name(
         table, lambda name, value: _read_rule(value, read_scale(find_metric(name)))
     )
-    seen: set[str] = set()
+    found: dict[str, Rule] = {}
     for written, rule in rules.items():
-        if rule.name in seen:
+        if rule.name in found:
             refuse(f"{written} and {rule.name} are the same metric", fix="keep one", at=(written,))
-        seen.add(rule.name)
-    return {rule.name: rule for rule in rules.values()}
+        found[rule.name] = rule
+    return found
 
 
 def read_shares(table: Any) -> dict[str, Rule]:

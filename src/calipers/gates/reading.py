@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from calipers.gates.policy_values import share_scale
@@ -57,8 +58,7 @@ def _read_threshold(found: Json) -> Json:
         scale = read_scale(metric_named(found["name"]))
     except UsageError:
         scale = share_scale(found["name"])
-    of = {"name": scale.name, "unit": scale.unit, "range": scale.range, "better": scale.better}
-    return {"operator": found["operator"], "value": found["threshold"], "scale": of}
+    return {"operator": found["operator"], "value": found["threshold"], "scale": asdict(scale)}
 
 
 def _read_ids(found: Json | None) -> Json:

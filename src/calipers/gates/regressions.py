@@ -16,13 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calipers.gates.baselines import RecordedGroup, find_feature
+from calipers.gates.baselines import FeatureByTask, RecordedGroup, find_feature
 from calipers.gates.policy_values import find_metric
-from calipers.gates.reasons import format_value
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Judge
-from calipers.gates.task_values import FeatureByTask
-from calipers.gates.verdicts import Verdict
+from calipers.gates.verdicts import Verdict, format_value
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
@@ -43,11 +41,11 @@ class Change:
 
     baseline: float
     value: float
-    low: float | None
-    high: float | None
-    p_value: float | None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
     test: str
-    tasks: int | None  # in both; None where there are no values of tasks to pair
+    tasks: int | None = None  # in both; None where there are no values of tasks to pair
     better: int = 0  # tasks
     worse: int | None = None  # None where there are no values of tasks
     reason: str | None = None  # why it has no interval
@@ -97,9 +95,7 @@ def _compare_paired(
         candidate_runs=new.runs[there],
         squares=old.squares[here] + new.squares[there],
     )
-    labels = (
-        None if clusters is None else np.array([str(clusters.get(each, each)) for each in common])
-    )
+    named = None if clusters is None else [str(clusters.get(each, each)) for each in common]
     found = compare_tasks(
         tasks,
         pair_scale(metric),
@@ -107,7 +103,7 @@ def _compare_paired(
         confidence=confidence,
         seed=0,
         resamples=_FLIPS,
-        clusters=labels,
+        clusters=None if named is None else np.array(named),
     )
     baseline, value = tasks.by_row or tasks.by_task
     return Change(
@@ -130,21 +126,12 @@ def _compare_unpaired(
     """Return the change of a metric without values of tasks, by the error bars of both runs."""
     old, new = before.metrics[name], now.metrics[name]
     errors = before.stderrs.get(name), now.stderrs.get(name)
-    found = partial(
-        Change,
-        baseline=old,
-        value=new,
-        p_value=None,
-        test="by the standard errors of both runs",
-        tasks=None,
-        worse=0 if old == new else None,
-    )
+    worse = 0 if old == new else None
+    found = Change(baseline=old, value=new, test="by the standard errors of both runs", worse=worse)
     if errors[0] is None or errors[1] is None:
-        return found(
-            low=None, high=None, reason="one of the runs has no standard error of this metric"
-        )
+        return replace(found, reason="one of the runs has no standard error of this metric")
     reach = normal_quantile(confidence) * hypot(errors[0], errors[1])
-    return found(low=new - old - reach, high=new - old + reach)
+    return replace(found, low=new - old - reach, high=new - old + reach)
 
 
 def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confidence: float) -> bool:
@@ -163,12 +150,10 @@ def has_gained(name: str, before: RecordedGroup, now: RecordedGroup, *, confiden
 
 def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: float) -> Check:
     """Check that a metric is not worse than recorded by more than a margin."""
-    run = judge.run
-    change = None
-    if run.now is not None:
-        change = change_of(name, before, run.now, confidence=run.confidence, clusters=run.clusters)
+    run, confidence = judge.run, judge.run.options.confidence
+    change = change_of(name, before, run.now, confidence=confidence, clusters=run.clusters)
     scale = read_scale(find_metric(name))
-    measured = judge.run.metrics[name]
+    measured = run.group.metrics[name]
     check = Check(
         name=name,
         level=BASELINE,
@@ -177,14 +162,15 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         n=measured.n,
         missing=measured.missing,
         undecided=judge.undecided([name]),
-        by=judge.run.by,
+        by=run.group.by,
     )
     if measured.value is None:
         return replace(check, ran=False, reason=f"no value: {measured.reason}")
     if change is None:
         return replace(check, ran=False, value=measured.value, reason=NO_TASKS)
     threshold = _make_threshold(change, margin, scale)
-    verdict, reason = _decide(change, margin, scale, judge.run.confidence)
+    verdict, reason = _decide(change, margin, scale, confidence)
+    further = _count_further(change, margin, confidence) if verdict == "inconclusive" else None
     return replace(
         check,
         verdict=judge.as_asked(verdict, BASELINE),
@@ -194,10 +180,8 @@ def check_regression(judge: Judge, before: RecordedGroup, name: str, margin: flo
         threshold=threshold,
         reason=reason,
         thin=verdict == "inconclusive",
-        further_scenarios=_count_further(change, margin, judge.run.confidence)
-        if verdict == "inconclusive"
-        else None,
-        failing=judge.run.failing(name, threshold, None) if verdict == "fail" else check.failing,
+        further_scenarios=further,
+        failing=run.scenarios.list_failing(name, threshold) if verdict == "fail" else check.failing,
         change={
             "baseline": change.baseline,
             "difference": change.value - change.baseline,
@@ -223,7 +207,6 @@ def _make_threshold(change: Change, margin: float, scale: Scale) -> Threshold:
 def _decide(
     change: Change, margin: float, scale: Scale, confidence: float
 ) -> tuple[Verdict, str | None]:
-    """Return the verdict and what there is to say about it."""
     text = partial(format_value, scale=scale)
     if change.worse == 0 and margin >= 0:
         return "pass", _describe_no_loss(change)
@@ -233,17 +216,16 @@ def _decide(
     worst, best = (change.low, change.high) if higher else (-change.high, -change.low)
     if worst > -margin:
         return "pass", None
-    sure = f"{100 * confidence:g} % interval"
-    moved = f"{text(change.value)}, baseline {text(change.baseline)}"
     between = f"{_format_signed(change.low, text)} to {_format_signed(change.high, text)}"
-    if best < -margin:
-        required = _describe_required(margin, text)
-        return "fail", f"{moved}: the {sure} of the change, {between}, is worse than {required}"
-    seen = _find_resolvable(change, confidence)
-    said = (
-        f"{moved}: the {sure} of the change, {between}, includes {_describe_required(margin, text)}"
+    moved = (
+        f"{text(change.value)}, baseline {text(change.baseline)}: "
+        f"the {100 * confidence:g} % interval of the change, {between},"
     )
-    return "inconclusive", f"{said}; {_recommend_margin(change, margin, seen, confidence, text)}"
+    required = _describe_required(margin, text)
+    if best < -margin:
+        return "fail", f"{moved} is worse than {required}"
+    advice = _recommend_margin(change, margin, confidence, text)
+    return "inconclusive", f"{moved} includes {required}; {advice}"
 
 
 def _describe_no_loss(change: Change) -> str:
@@ -255,11 +237,12 @@ def _describe_no_loss(change: Change) -> str:
 
 
 def _recommend_margin(
-    change: Change, margin: float, seen: float, confidence: float, text: Callable[[float], str]
+    change: Change, margin: float, confidence: float, text: Callable[[float], str]
 ) -> str:
     """Return which margin these data resolve, and the tasks that the requested one would take."""
     of = "" if change.tasks is None else f" with {change.tasks:,} tasks"
-    resolves = f"a margin of {text(seen)} or more can be resolved{of}"
+    seen = text(_find_resolvable(change, confidence))
+    resolves = f"a margin of {seen} or more can be resolved{of}"
     further = _count_further(change, margin, confidence)
     if margin <= 0:
         return f"{resolves} (baseline: margins in the policy)"
@@ -289,9 +272,6 @@ def _format_signed(value: float, text: Callable[[float], str]) -> str:
 
 
 def _describe_required(margin: float, text: Callable[[float], str]) -> str:
-    """Say what is required of the change in words."""
-    if margin == 0:
-        return "no change"
-    return (
-        f"the margin of {text(margin)}" if margin > 0 else f"the gain of {text(-margin)} required"
-    )
+    if margin > 0:
+        return f"the margin of {text(margin)}"
+    return "no change" if margin == 0 else f"the gain of {text(-margin)} required"

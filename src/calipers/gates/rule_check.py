@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
-from functools import reduce
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from calipers.gates import verdicts
 from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.policy_values import Rule
-from calipers.gates.reasons import reason
-from calipers.gates.result import Check, Ids, Level
+from calipers.gates.result import Check, Level
+from calipers.gates.scenario_group import ScenarioGroup, ScenarioRuns
 from calipers.gates.undecided import Undecided, choose_worse
-from calipers.gates.verdicts import (
-    MeasuredValue,
-    Verdict,
-    bound_further,
-    count_further,
-    is_thin,
-    judge_value,
-    widen_bounds,
-)
-from calipers.metrics.thresholds import Threshold
-from calipers.scores.calibration import Calibration
-from calipers.scores.results import JudgedBy, Measured
+from calipers.gates.verdicts import MeasuredValue, Verdict
+from calipers.scores.correction import correct_part
+from calipers.scores.options import Options
+from calipers.scores.results import Group, Measured
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy
 
 _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRuns:
-    """How the runs of one scenario ended; the rest is unknown."""
-
-    runs: int
-    passed: int
-    failed: int
-    errors: int
-    by_judges: int = 0  # whose verdict is not recorded, but judges'
-    flagged: int = 0  # of these, those whose text seems to address the judge
-    lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,33 +35,62 @@ class Given:
     recorded: Recorded | None = None  # the baseline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
     """What a gate needs to know about a group of records."""
 
-    by: Mapping[str, Any]
-    records: int
-    errors: int
-    scenarios: int
-    metrics: Mapping[str, Measured]
-    categories: Mapping[str, Measured]  # the pass rate of each
-    named: Mapping[str, ScenarioRuns]  # the required and optional ones that are there
-    failing: Callable[[str, Threshold, str | None], Ids]  # by metric and, if named, category
-    undecided: Callable[[str, str | None], Undecided]  # the same
-    latency_budget_ms: float = 5000.0
-    confidence: float = 0.95  # of its intervals
-    judges: tuple[JudgedBy, ...] = ()  # who made its judged values
-    calibrations: tuple[Calibration, ...] = ()
-    flagged: Mapping[str, int] = field(default_factory=dict)  # decided by judges, by category
-    all_flagged: int = 0  # records with flags, whatever they decide
-    now: RecordedGroup | None = None  # what a baseline would keep of it
-    clusters: Mapping[str, Any] | None = None  # of its tasks
+    group: Group  # of the score
+    scenarios: ScenarioGroup
+    options: Options  # that it was measured with
+    policy: Policy
+
+    @property
+    def ran(self) -> bool:
+        """Say whether any call came to an end."""
+        return self.group.records > self.group.errors
+
+    @cached_property
+    def categories(self) -> Mapping[str, Measured]:
+        """The pass rate of each."""
+        options, correct = self.options, None
+        if self.policy.judges.corrected:
+            correct = correct_part(self.group.judges, options.licences, options.confidence)
+        return self.scenarios.measure_categories(options.confidence, correct)
+
+    @cached_property
+    def named(self) -> Mapping[str, ScenarioRuns]:
+        """The required and optional scenarios that are there."""
+        return self.scenarios.find_runs(self.policy.scenarios)
+
+    @cached_property
+    def flagged(self) -> Mapping[str, int]:
+        """Runs that judges decided whose text seems to address them, by category."""
+        return self.scenarios.count_flagged()
+
+    @cached_property
+    def clusters(self) -> Mapping[str, Any] | None:
+        """The cluster of each task, where there are others than the tasks themselves."""
+        return self.scenarios.list_clusters() if self.options.cluster else None
+
+    @cached_property
+    def now(self) -> RecordedGroup:
+        """What a baseline would keep of it."""
+        found = {name: self.group.metrics[name] for name in self.options.metrics}
+        values = {name: each.value for name, each in found.items()}
+        stderrs = {name: each.stderr for name, each in found.items()}
+        return RecordedGroup(
+            by=self.group.by,
+            metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
+            stderrs={n: v for n, v in stderrs.items() if v is not None and isfinite(v)},
+            tasks=self.scenarios.measure_tasks(),
+            **self.scenarios.list_outcomes(),
+        )
 
     def count_flagged(self, values: Collection[str]) -> int:
         """Return how many records with flags there are of the judged value that has most."""
-        judged = [each for each in self.judges if each.value in values]
+        judged = [each for each in self.group.judges if each.value in values]
         if any(not each.members for each in judged):
-            return self.all_flagged  # too many to be told apart
+            return self.group.flagged or 0  # too many to be told apart
         by_value: Counter[str] = Counter()
         for each in judged:
             by_value[each.value] += each.flagged
@@ -92,18 +102,18 @@ class Judge:
     """Checks rules against the values of one group, as the policy says."""
 
     run: MeasuredRun
-    policy: Policy
     given: Given = Given()
 
     @property
     def before(self) -> RecordedGroup | None:
         """Return the group as the baseline has it, if it does."""
         recorded = self.given.recorded
-        return None if recorded is None else recorded.group(self.run.by)
+        return None if recorded is None else recorded.group(self.run.group.by)
 
     def check_metric(self, rule: Rule, level: Level, source: str) -> Check:
         """Check a metric against its threshold."""
-        return self.check_value(rule, self.run.metrics[rule.name], level, source, of=rule.name)
+        measured = self.run.group.metrics[rule.name]
+        return self.check_value(rule, measured, level, source, of=rule.name)
 
     def check_value(
         self,
@@ -128,43 +138,37 @@ class Judge:
             n=measured.n,
             missing=measured.missing,
             undecided=self.undecided([] if of is None else [of], category),
-            by=self.run.by,
+            by=self.run.group.by,
             risk=rule.risk,
             description=rule.description,
         )
         if measured.value is None:
             return replace(check, ran=False, reason=f"no value: {measured.reason}")
+        policy, on, confidence = self.run.policy, rule.threshold, self.run.options.confidence
         estimate = self._estimate(measured, measured.value)
-        if self.policy.evidence == "interval":
-            estimate = widen_bounds(rule.threshold, estimate, self.run.confidence)
-        verdict = judge_value(rule.threshold, estimate, self.policy.evidence)
-        thin = is_thin(rule.threshold, estimate)
-        further = between = None
-        if thin:
-            further = count_further(rule.threshold, estimate, confidence=self.run.confidence)
-            between = bound_further(rule.threshold, estimate, confidence=self.run.confidence)
-        met = rule.threshold.is_met(measured.value)
+        if policy.evidence == "interval":
+            estimate = verdicts.widen_bounds(on, estimate, confidence)
+        verdict = verdicts.judge_value(on, estimate, policy.evidence)
+        thin = verdicts.is_thin(on, estimate)
+        further = verdicts.find_further(on, estimate, confidence=confidence) if thin else None
+        if of is not None and not on.is_met(measured.value):
+            check = replace(check, failing=self.run.scenarios.list_failing(of, on, category))
         return replace(
             check,
             low=estimate.low,
             high=estimate.high,
             verdict=self.as_asked(verdict, level),
             thin=thin,
-            further_scenarios=further,
-            further_range=between,
-            reason=reason(
-                rule.threshold,
-                estimate,
-                verdict,
-                None if between is None or further is None else (between[0], further, between[1]),
-                thin=thin,
-                confidence=self.run.confidence,
+            further_scenarios=further and further[1],
+            further_range=further and (further[0], further[2]),
+            reason=verdicts.reason(
+                on, estimate, verdict, further, thin=thin, confidence=confidence
             ),
-            failing=Ids() if met or of is None else self.run.failing(of, rule.threshold, category),
         )
 
     def _estimate(self, measured: Measured, value: float) -> MeasuredValue:
-        called = max(1, self.run.records - self.run.errors)
+        group = self.run.group
+        called = max(1, group.records - group.errors)
         further = measured.scope is None  # an interval of one task's runs says nothing of others
         return MeasuredValue(
             value=value,
@@ -172,22 +176,21 @@ class Judge:
             high=measured.high if further else None,
             stderr=measured.stderr if further else None,
             worth=measured.worth if further else None,
-            scenarios=round(measured.n * self.run.scenarios / called),
+            scenarios=round(measured.n * self.run.scenarios.count / called),
             is_share=measured.interval == "wilson",
         )
 
     def undecided(self, metrics: Iterable[str], category: str | None = None) -> Undecided:
         """Return the most that any of the metrics leaves undecided; may be ignored by policy."""
-        if self.policy.undecided == "ignore":
+        if self.run.policy.undecided == "ignore":
             return Undecided()
-        return reduce(
-            choose_worse, (self.run.undecided(name, category) for name in metrics), Undecided()
-        )
+        of_each = (self.run.scenarios.count_undecided(name, category) for name in metrics)
+        return choose_worse(Undecided(), *of_each)
 
     def as_asked(self, verdict: Verdict, level: Level) -> Verdict:
         """Return a verdict as the policy wants it: a warning never blocks, doubt need not."""
-        if verdict == "inconclusive" and self.policy.on_inconclusive != "fail":
-            return self.policy.on_inconclusive
+        if verdict == "inconclusive" and self.run.policy.on_inconclusive != "fail":
+            return self.run.policy.on_inconclusive
         blocks = verdict in ("fail", "inconclusive")
         return "warn" if blocks and level == "warning" else verdict
 

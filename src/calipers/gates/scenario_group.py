@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from calipers.gates.baselines import FeatureByTask
 from calipers.gates.policy_values import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
-from calipers.gates.rule_check import ScenarioRuns
-from calipers.gates.task_values import FeatureByTask
-from calipers.gates.undecided import Judgments, Undecided, choose_worse, find_similar_names
+from calipers.gates.undecided import Judgments, Undecided, choose_worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
 from calipers.metrics.judged.who import PASSED, VALUES, list_judged_parts
@@ -23,6 +22,7 @@ from calipers.scores.results import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError
+from calipers.support.quick_dataclasses import dataclass
 
 ID, CATEGORY = "id", "category"
 SYSTEMS = ("model", "tier")
@@ -43,6 +43,19 @@ def name_own(name: str) -> str:
 _CATEGORY = f"{name_own(CATEGORY)}{LOW}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRuns:
+    """How the runs of one scenario ended; the rest is unknown."""
+
+    runs: int
+    passed: int
+    failed: int
+    errors: int
+    by_judges: int = 0  # whose verdict is not recorded, but judges'
+    flagged: int = 0  # of these, those whose text seems to address the judge
+    lacking: int = 0  # that expectations or judges leave undecided, wholly or by one rubric
+
+
 class ScenarioGroup:
     """The scenarios of one group of records, a row each."""
 
@@ -55,13 +68,10 @@ class ScenarioGroup:
         self.rows = rows
         self._judgments = judgments or Judgments(())
         self._optional = optional
-        self._check_categories()
-
-    def _check_categories(self) -> None:
         low, high = (pl.col(f"{name_own(CATEGORY)}{end}") for end in (LOW, HIGH))
         partly = pl.col("categorised").is_between(1, pl.col("runs") - pl.col("errors") - 1)
         for is_torn, other in ((low != high, high), (partly, pl.lit("none"))):
-            torn = self.rows.filter(is_torn).select(ID, low, other.alias("other"))
+            torn = rows.filter(is_torn).select(ID, low, other.alias("other"))
             if torn.height:
                 scenario, one, another = torn.row(0)
                 raise DataError(
@@ -77,8 +87,7 @@ class ScenarioGroup:
 
     def count_flagged(self) -> dict[str, int]:
         """Return, by category, the runs decided by judges whose text addresses the judge."""
-        counted = self.rows.drop_nulls(_CATEGORY).group_by(_CATEGORY).agg(pl.col("flagged").sum())
-        return dict(counted.iter_rows())
+        return self._sum_by_category("flagged")
 
     def note_pooled(self) -> Iterator[str]:
         """Say if several systems count as runs of a scenario, which is rarely intended."""
@@ -152,10 +161,13 @@ class ScenarioGroup:
         return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
 
     def find_similar(self, category: str) -> dict[str, int]:
-        """Return the categories that are spelled slightly differently, and their runs."""
-        counted = self.rows.drop_nulls(_CATEGORY).group_by(_CATEGORY).agg(pl.col("runs").sum())
-        runs: dict[str, int] = dict(counted.iter_rows())
-        return {name: runs[name] for name in find_similar_names(category, runs)}
+        """Return the categories that differ in case, spaces, - or _ alone, and their runs."""
+        runs = sorted(self._sum_by_category("runs").items())
+        return {n: count for n, count in runs if n != category and _fold(n) == _fold(category)}
+
+    def _sum_by_category(self, column: str) -> dict[str, int]:
+        known = self.rows.drop_nulls(_CATEGORY)
+        return dict(known.group_by(_CATEGORY).agg(pl.col(column).sum()).iter_rows())
 
     def list_failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
         """Return the scenarios with a run that misses the requirement on the metric."""
@@ -166,6 +178,10 @@ class ScenarioGroup:
         if category is not None:
             rows = rows.filter(pl.col(_CATEGORY) == category)
         return Ids(rows.height, tuple(rows[ID].head(LISTED)))
+
+
+def _fold(name: str) -> str:
+    return "".join(name.casefold().replace("-", " ").replace("_", " ").split())
 
 
 def _measure_tasks(rows: pl.DataFrame, name: str) -> FeatureByTask:

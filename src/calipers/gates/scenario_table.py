@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 import polars as pl
 
 from calipers.engines.plan import FAILED, name_kept
-from calipers.gates.judged_runs import JudgedTexts
 from calipers.gates.scenario_group import (
     CATEGORY,
     COVERAGE,
@@ -31,6 +29,7 @@ from calipers.gates.scenario_group import (
     find_own_feature,
     name_own,
 )
+from calipers.gates.undecided import JudgedRuns, Judgments
 from calipers.metrics import Metric
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, Feature
@@ -51,6 +50,8 @@ _COUNTS = (
     *("unsettled", "flagged"),
 )
 _ROWS_AT_ONCE = 200_000
+_ROWS = "rows"
+_OF_JUDGES = (GROUP, CATEGORY, "scenario", JUDGED_BY, OPEN)
 
 
 class ScenarioTable:
@@ -66,7 +67,8 @@ class ScenarioTable:
     ) -> None:
         metrics = tuple(metrics)
         self._open = dict(_open_counts(metrics))
-        self._texts = JudgedTexts(named)
+        self._named = list(named)
+        self._judged: list[pl.DataFrame] = []
         self._optional = tuple(optional)
         own = (find_own_feature(metric) for metric in metrics)
         self._features = tuple(dict.fromkeys(each.name for each in own if each is not None))
@@ -114,11 +116,11 @@ class ScenarioTable:
             (pl.col(CLUSTER).min() if self._clustered else pl.lit(None, pl.Int64)).alias(CLUSTER),
         )
         self._parts.append(part)
-        self._texts.take(rows, category=name_own(CATEGORY))
+        self._judged.append(_count_judged(rows, self._named))
         self._rows += part.height
         if self._rows > self._most_rows:
             self._parts = [self._sum_parts()]
-            self._texts.compact()
+            self._judged = [_sum_judged(self._judged)]
             self._rows = 0
             self._most_rows = max(_ROWS_AT_ONCE, self._parts[0].height)
 
@@ -142,17 +144,42 @@ class ScenarioTable:
             return []
         whole = self._sum_parts()
         self._parts = [_reduce_keys(whole, by)]
-        self._texts.regroup(partial(_reduce_keys, by=by))
         rows = (whole if self._parts[0] is whole else self._sum_parts()).sort(ID)
         parts = {
             str(text): part for (text,), part in rows.partition_by(GROUP, as_dict=True).items()
         }
         of_key = {tuple(key.values()): parts[text] for text, key in sort_keys(parts, by).items()}
-        judged = self._texts.group()
+        judged = _group_judgments(_sum_judged([_reduce_keys(_sum_judged(self._judged), by)]))
         return [
             ScenarioGroup(of_key[key], judged.get(str(of_key[key][GROUP][0])), self._optional)
             for key in (tuple(group.by.values()) for group in groups)
         ]
+
+
+def _count_judged(rows: pl.DataFrame, named: Sequence[str]) -> pl.DataFrame:
+    """Return how many rows were judged, or were to be, by category and named scenario."""
+    judged = rows.filter(~pl.col(FAILED) & pl.col(JUDGED_BY).is_not_null())
+    scenario = pl.when(pl.col(ID).is_in(named)).then(ID).cast(pl.String)
+    told = judged.select(
+        GROUP,
+        JUDGED_BY,
+        pl.col(name_own(CATEGORY)).alias(CATEGORY),
+        scenario.alias("scenario"),
+        pl.col(passed.name).is_null().alias(OPEN),
+        pl.lit(1, pl.Int64).alias(_ROWS),
+    )
+    return _sum_judged([told])
+
+
+def _sum_judged(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(parts).group_by(_OF_JUDGES).agg(pl.col(_ROWS).sum()).sort(_OF_JUDGES)
+
+
+def _group_judgments(counted: pl.DataFrame) -> dict[str, Judgments]:
+    runs: dict[str, list[JudgedRuns]] = {}
+    for group, *run in counted.iter_rows():
+        runs.setdefault(group, []).append(JudgedRuns(*run))
+    return {group: Judgments(each) for group, each in runs.items()}
 
 
 def _reduce_keys(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -170,31 +197,22 @@ def _open_counts(metrics: Sequence[Metric]) -> Iterator[tuple[str, pl.Expr]]:
     for value in dict.fromkeys((PASSED, *(v for each in metrics for v in list_judged_parts(each)))):
         yield value, ran & pl.col(VALUES[value].name).is_null()
     if any(succeeded in metric.features for metric in metrics):
-        yield SUCCEEDED, ran & _is_unsettled()
+        # Where expectations, checks or judges were to tell, a right answer is no verdict.
+        silent = pl.col(JUDGED_BY).str.contains(f'"{NO_JUDGMENT}":', literal=True)
+        is_unsettled = pl.any_horizontal(
+            pl.col(succeeded.name).is_null(),
+            pl.col(behaviors_expected.name).is_not_null(),
+            pl.col(is_unchecked.name),
+            silent.fill_null(value=False),
+        )
+        yield SUCCEEDED, ran & pl.col(passed.name).is_null() & is_unsettled
     if any(metric.name in OF_COVERAGE for metric in metrics):
         expected = (pl.col(behaviors_expected.name) > 0).fill_null(value=False)
         unknown = pl.col(scenario_score.name).is_null() & (expected | pl.col(passed.name).is_null())
         yield COVERAGE, ran & unknown
 
 
-def _is_unsettled() -> pl.Expr:
-    """Return whether a run has no verdict that a right answer may stand in for.
-
-    It may not where expectations, checks or judges were to tell.
-    """
-    silent = pl.col(JUDGED_BY).str.contains(f'"{NO_JUDGMENT}":', literal=True)
-    others = (
-        pl.col(behaviors_expected.name).is_not_null(),
-        pl.col(is_unchecked.name),
-        silent.fill_null(value=False),
-    )
-    return pl.col(passed.name).is_null() & pl.any_horizontal(
-        pl.col(succeeded.name).is_null(), *others
-    )
-
-
 def _list_moments(name: str) -> Iterator[pl.Expr]:
-    """Yield the totals for a mean and its spread."""
     value = pl.col(name).cast(pl.Float64)
     yield value.count().alias(f"{name}{N}")
     yield value.sum().alias(f"{name}{SUM}")

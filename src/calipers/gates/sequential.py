@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from calipers.gates.demands import Demand
-from calipers.gates.early import Early, Standing
-from calipers.gates.reasons import describe_miss
-from calipers.gates.result import Check
+from calipers.gates.result import Check, Early, Standing
+from calipers.gates.verdicts import describe_miss
 from calipers.statistics.anytime import Bets, Bounds, mean_bounds, sure_bounds
 
 Decision = Literal["pass", "fail"]
@@ -104,15 +103,12 @@ class CheckSequence:
         if self.decided is not None:
             return
         won, after = self._decide_by_bets()
-        self.decided = (
-            (self._decide_by_counting() or won) if self._is_known else self._decide_empty()
-        )
+        if self._is_known:
+            self.decided = self._decide_by_counting() or won
+        elif self.is_all_seen and self._least == self._most:  # all were asked, none has a value
+            self.decided = "fail"
         if self.decided is not None:
             self._after = after if won == self.decided else len(self._least)
-
-    def _decide_empty(self) -> Decision | None:
-        """Return the failure of a check no task has a value for, once all have been asked."""
-        return "fail" if self.is_all_seen and self._least == self._most else None
 
     def _bound_all(self) -> Bounds:
         """Return the bounds of the mean of all tasks, whatever is to come."""
@@ -173,7 +169,7 @@ def settle_checks(checks: Iterable[Check], early: Early) -> Iterator[Check]:
     were all run and is still open is decided by the ordinary interval.
     """
     found = list(checks)
-    standings = iter(early.of_group(found[0].by) if found else ())
+    standings = iter(early.standings[tuple(found[0].by.items())] if found else ())
     for check in found:
         if check.level == "warning":
             yield check.add_reason(_PART) if early.stopped else check

@@ -35,9 +35,9 @@ class Undecided:
         return f"{what}: judgments failed or are absent" if self.by_judges else what
 
 
-def choose_worse(one: Undecided, other: Undecided) -> Undecided:
-    """Return the one that leaves more undecided."""
-    return other if other.count > one.count else one
+def choose_worse(*found: Undecided) -> Undecided:
+    """Return the first of those that leave most undecided."""
+    return max(found, key=lambda each: each.count)
 
 
 class JudgedRuns(NamedTuple):
@@ -116,25 +116,9 @@ def _list_rubrics(said: Mapping[str, Any], value: str) -> set[str]:
 
 def explain_undecided(checks: Iterable[Check]) -> Iterator[str]:
     """Yield why blocking checks leave the gate incomplete, each once."""
-    yield from dict.fromkeys(
-        f"{check.name}{_name_group(check)}: {check.undecided}"
-        for check in checks
-        if check.level != "warning" and check.undecided.count
-    )
-
-
-def _name_group(check: Check) -> str:
-    return f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
-
-
-def find_similar_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return the other names that differ from one only in case, spaces, dashes or underscores.
-
-    >>> find_similar_names("happy_path", ["Happy path ", "happy_path", "sad_path"])
-    ['Happy path ']
-    """
-    return sorted(each for each in names if each != name and _fold(each) == _fold(name))
-
-
-def _fold(name: str) -> str:
-    return "".join(name.casefold().replace("-", " ").replace("_", " ").split())
+    found: dict[str, None] = {}
+    for check in checks:
+        if check.level != "warning" and check.undecided.count:
+            group = f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
+            found[f"{check.name}{group}: {check.undecided}"] = None
+    yield from found

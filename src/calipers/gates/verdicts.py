@@ -1,18 +1,29 @@
-"""Comparison of a value and its interval with a threshold."""
+"""Comparison of a value and its interval with a threshold, and the reason in words."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, sqrt
+from math import ceil, floor, log10, sqrt
 from typing import Literal
 
-from calipers.metrics.thresholds import Threshold
+from calipers.metrics.thresholds import Scale, Threshold, format_number
 from calipers.statistics.intervals import exact_share, normal_quantile
 from calipers.statistics.power import count_tasks_to_decide
 from calipers.support.quick_dataclasses import dataclass
 
 Evidence = Literal["point", "interval"]
 Verdict = Literal["pass", "fail", "warn", "inconclusive"]
+Further = tuple[int, int, int | None]
+"""How many more scenarios would decide it: the fewest, the likely number, the most if known."""
+
+_DECIMALS = 2
+_DECIMALS_OF_PERCENT = 1
+_DECIMALS_OF_SCORES = 4
+_MOST_DECIMALS = 12
+_DIGITS = 3  # significant digits of a small number
+_DIGITS_OF_PERCENT = 2  # of a percentage near 0 or 100
+_HUNDRED = 100
+_NEGLIGIBLE = 1e-9  # below it: rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +137,17 @@ def _count_until_seen(threshold: Threshold, estimate: MeasuredValue, confidence:
     return max(0, ceil(times * (estimate.scenarios + z * z) - z * z))
 
 
-def bound_further(
+def find_further(
     threshold: Threshold, estimate: MeasuredValue, *, confidence: float = 0.95
-) -> tuple[int, int | None] | None:
-    """Return the fewest and the most further scenarios that would decide it; None: no number.
+) -> Further | None:
+    """Return how many further scenarios would decide it; None: no number.
 
-    As many as it takes if the value lies one standard error further from the threshold than it
-    seems, and one nearer; there is no most where the threshold lies within one standard error.
+    The fewest and the most are as many as it takes if the value lies one standard error further
+    from the threshold than it seems, and one nearer; there is no most where the threshold lies
+    within one standard error.
     """
-    if count_further(threshold, estimate, confidence=confidence) is None:
+    likely = count_further(threshold, estimate, confidence=confidence)
+    if likely is None:
         return None
     error = estimate.stderr or 0.0
     if estimate.is_share:  # ten of ten show no variance; at the threshold there would be some
@@ -143,10 +156,10 @@ def bound_further(
     gap = estimate.value - threshold.value
     error = error if gap > 0 else -error
     further, nearer = gap + error, gap - error
-    fewest = _count_to_decide(threshold, estimate, further, confidence)
+    fewest = _count_to_decide(threshold, estimate, further, confidence) or 1
     if nearer * gap <= 0:
-        return fewest or 1, None
-    return fewest or 1, _count_to_decide(threshold, estimate, nearer, confidence)
+        return fewest, likely, None
+    return fewest, likely, _count_to_decide(threshold, estimate, nearer, confidence)
 
 
 def _count_to_decide(
@@ -163,3 +176,82 @@ def _count_to_decide(
             stderr *= sqrt(value * (1 - value) / seen)
     moved = replace(estimate, value=value, stderr=stderr)
     return count_further(threshold, moved, confidence=confidence)
+
+
+def format_value(value: float, scale: Scale, threshold: Threshold | None = None) -> str:
+    """Return a value with a few decimals, or as many more as show on which side it is.
+
+    >>> from calipers.metrics.thresholds import parse_threshold
+    >>> rate = Scale(name="pass_rate", unit=None, range=(0, 1), better="higher")
+    >>> format_value(0.89999, rate, parse_threshold("≥ 90%", rate))
+    '89.999 %'
+    """
+    factor = _HUNDRED if scale.is_ratio else 1
+    for decimals in range(_count_decimals(factor * value, scale), _MOST_DECIMALS):
+        rounded = round(factor * value, decimals) / factor
+        if threshold is None or threshold.is_met(rounded) == threshold.is_met(value):
+            return format_number(rounded, scale)
+    return format_number(value, scale)
+
+
+def _count_decimals(number: float, scale: Scale) -> int:
+    if scale.is_ratio:  # 99.97 % is not shown as 100 %
+        to_an_end = min(abs(number), abs(_HUNDRED - number))
+        return _with_digits(to_an_end, _DECIMALS_OF_PERCENT, _DIGITS_OF_PERCENT)
+    fewest = _DECIMALS if scale.unit else _DECIMALS_OF_SCORES
+    return _with_digits(abs(number), fewest, _DIGITS)
+
+
+def _with_digits(size: float, fewest: int, digits: int) -> int:
+    """Return how many decimals show so many digits of a size below 1; the fewest otherwise."""
+    return max(fewest, digits - 1 - floor(log10(size))) if _NEGLIGIBLE < size < 1 else fewest
+
+
+def describe_miss(value: float, threshold: Threshold) -> str:
+    """Return `54.9 %, required ≥ 80 %`."""
+    return f"{format_value(value, threshold.scale, threshold)}, required {threshold}"
+
+
+def reason(
+    threshold: Threshold,
+    estimate: MeasuredValue,
+    verdict: Verdict,
+    further: Further | None,
+    *,
+    thin: bool,
+    confidence: float,
+) -> str | None:
+    """Return the reason for a verdict, or None for a clear pass."""
+    said = []
+    if verdict == "fail":
+        said.append(describe_miss(estimate.value, threshold))
+    if thin or verdict == "inconclusive":
+        kind = "inconclusive: " if verdict == "inconclusive" else ""
+        said.append(f"{kind}{describe_doubt(further, thin=thin, confidence=confidence)}")
+    return "; ".join(said) or None
+
+
+def describe_doubt(
+    further: Further | None, *, thin: bool, confidence: float, of: str = "scenario"
+) -> str:
+    """Return why a value does not decide, and how many more scenarios, or runs, would."""
+    if not thin:
+        return "no interval can be computed from these records"
+    inside = f"the {_HUNDRED * confidence:g} % interval includes the threshold"
+    if further is None:
+        return inside
+    few, about, many = (None if count is None else f"{_round(count):,}" for count in further)
+    more = f"about {about} more {of}{'' if about == '1' else 's'} would decide it"
+    if few == about == many:
+        return f"{inside}; {more}"
+    between = f"{few} or more" if many is None else f"{few} to {many}"
+    return f"{inside}; {more} if the value stays the same ({between} within its error)"
+
+
+def _round(count: int) -> int:
+    """Return a count with two significant digits, since no more are known.
+
+    >>> _round(13_119)
+    13000
+    """
+    return round(count, min(0, 1 - floor(log10(count)))) if count else 0

@@ -28,23 +28,14 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,18})?")
 
 
 class BadAnswer(ValueError):  # noqa: N818 (reads as a sentence: "raise BadAnswer")
-    """An answer that cannot be used; the text says why, in our words."""
+    """A reply that cannot be used; the text says why, in our words.
 
-    def count_answers(self, answers: int) -> BadAnswer:
-        """Return the problem with the number of answers that were refused."""
-        return BadAnswer(f"{answers} answers were refused: {self}")
+    `said` is the reply where it holds no answer at all, as when a model declines.
+    """
 
-
-class NoAnswer(BadAnswer):
-    """A reply without any answer in it, as when a model declines; `said` is what it says."""
-
-    def __init__(self, why: str, said: str) -> None:
+    def __init__(self, why: str, said: str | None = None) -> None:
         self.said = said
         super().__init__(why)
-
-    def count_answers(self, answers: int) -> BadAnswer:
-        """Return the problem with the number of answers that were refused."""
-        return NoAnswer(str(super().count_answers(answers)), self.said)
 
 
 class JudgeAnswer(NamedTuple):
@@ -64,17 +55,9 @@ class JudgeAnswer(NamedTuple):
 def read_answer(
     text: str, rubric: Rubric, *, asks_confidence: bool = False, judged: Sequence[str] = ()
 ) -> JudgeAnswer:
-    """Return what a judge's reply says.
+    """Return what a judge's reply says of the judged texts.
 
-    Args:
-        text: The reply.
-        rubric: What the judge was asked for.
-        asks_confidence: Whether it was asked how sure it is.
-        judged: The texts that it was given.
-
-    Raises:
-        NoAnswer: The reply holds no answer.
-        BadAnswer: It holds one that cannot be used; the message says why.
+    BadAnswer where it holds no answer, or one that cannot be used; the message says why.
     """
     thought = _THOUGHT.match(text)
     said = text[thought.end() :] if thought else text
@@ -86,7 +69,7 @@ def read_answer(
     if not answers and _SCORES.search(said):
         raise BadAnswer("it is not a whole JSON object")
     if not answers:
-        raise NoAnswer("it holds no JSON object with scores", said.strip())
+        raise BadAnswer("it holds no JSON object with scores", said.strip())
     if any(each._replace(reason="") != answers[-1]._replace(reason="") for each in answers):
         raise BadAnswer("it holds two answers that differ")
     if _SCORES.search(said):
@@ -167,18 +150,14 @@ def _read(found: Mapping[str, Any], rubric: Rubric, *, asks_confidence: bool) ->
         raise BadAnswer("scores is not an object")
     if missing := [name for name in rubric.names if name not in scores]:
         raise BadAnswer(f"scores lacks {missing[0]}")
-    return JudgeAnswer(
-        {name: _read_score(scores[name], name, rubric) for name in rubric.names},
-        found["reason"].strip()[:_REASON],
-        _read_share(found[CONFIDENCE]) if asks_confidence else None,
-    )
-
-
-def _read_share(value: Any) -> float:
-    number = _read_number(value)
-    if number is None or not 0 <= number <= 1:
+    read = {name: _read_score(scores[name], name, rubric) for name in rubric.names}
+    answer = JudgeAnswer(read, found["reason"].strip()[:_REASON])
+    if not asks_confidence:
+        return answer
+    sure = _read_number(found[CONFIDENCE])
+    if sure is None or not 0 <= sure <= 1:
         raise BadAnswer(f"{CONFIDENCE} is not a number from 0 to 1")
-    return float(number)
+    return answer._replace(confidence=float(sure))
 
 
 def _read_number(value: Any) -> int | float | None:

@@ -10,7 +10,7 @@ from calipers.statistics.estimates import Estimate
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
 from calipers.support.printing import Printed
 from calipers.support.quick_dataclasses import dataclass
-from calipers.support.strict_json import to_plain
+from calipers.support.strict_json import to_plain, to_plain_fields
 from calipers.support.tabular import Tabular, list_metric_rows
 from calipers.support.version import __version__
 
@@ -49,8 +49,19 @@ class ItemsCheck:
     problems: tuple[Unsummed, ...]  # the first of them
 
 
+class _Judged:
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of one judge: its fields in order, each measure as one of them."""
+        found: dict[str, Any] = {}
+        for name, each in to_plain_fields(self).items():
+            found |= each if name == "measures" else {name: each}
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAudit:
+class JudgeAudit(_Judged):
     """One judge: its scores and verdicts, and how far they are from those of the others."""
 
     judge: str
@@ -59,17 +70,6 @@ class JudgeAudit:
     flagged: int  # judgments of texts that seem to address the judge
     measures: Mapping[str, Measured]
     items: ItemsCheck
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one judge."""
-        return {
-            "judge": self.judge,
-            "judgments": self.judgments,
-            "missing": self.missing,
-            "flagged": self.flagged,
-            **to_plain(self.measures),
-            "items": to_plain(self.items),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,22 +120,14 @@ class AuditGroup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one group."""
-        return {
-            "by": dict(self.by),
-            "records": self.records,
-            "errors": self.errors,
-            "judged": self.judged,
-            "flagged": self.flagged,
-            "clusters": self.clusters,
-            "judgments": self.judgments,
-            "items": {"checked": self.items_checked, "equal": self.items_equal},
-            "judges": to_plain(self.judges),
-            "agreement": to_plain(self.agreement),
-        }
+        found = to_plain_fields(self)
+        last = {name: found.pop(name) for name in ("judges", "agreement")}
+        items = {"checked": self.items_checked, "equal": self.items_equal}
+        return {**found, "judgments": self.judgments, "items": items, **last}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceAudit:
+class PreferenceAudit(_Judged):
     """One judge of pairs: its consistency, and its bias by position, length and own model."""
 
     judge: str
@@ -143,16 +135,6 @@ class PreferenceAudit:
     failed: int  # without a winner: a judgment failed, or nobody was asked
     measures: Mapping[str, Measured]
     by_length: Mapping[str, Measured]  # the longer answer's share of wins, by how much longer
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one judge of pairs."""
-        return {
-            "judge": self.judge,
-            "pairs": self.pairs,
-            "failed": self.failed,
-            **to_plain(self.measures),
-            "by_length": to_plain(self.by_length),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +209,6 @@ class Audit(Printed, Tabular):
         }
 
     def _list_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row per group, judge and measure."""
         groups: tuple[AuditGroup | PreferenceGroup, ...] = (*self.groups, *self.preferences)
         for group in groups:
             for judge in group.judges:

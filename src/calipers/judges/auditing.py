@@ -11,17 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.judges.audit import (
-    Audit,
-    AuditGroup,
-    ItemsCheck,
-    JudgeAudit,
-    JudgesAgreement,
-    Mismatch,
-    PairAgreement,
-    PreferenceGroup,
-    Unsummed,
-)
+from calipers.judges import audit as results
+from calipers.judges.audit import Audit
 from calipers.judges.drift import measure_drift
 from calipers.judges.measures import measure_mean, measure_share
 from calipers.judges.options import AuditOptions
@@ -101,8 +92,8 @@ def audit_data(data: Any, options: Options, asked: AuditOptions) -> Audit:
     """
     before = asked.before
     drift, told = ((), ()) if before is None else measure_drift(before, data, options)
-    groups: tuple[AuditGroup, ...] = ()
-    preferences: tuple[PreferenceGroup, ...] = ()
+    groups: tuple[results.AuditGroup, ...] = ()
+    preferences: tuple[results.PreferenceGroup, ...] = ()
     if is_pairwise(data):
         preferences, notices = audit_preferences(data, options)
     else:
@@ -120,7 +111,9 @@ def audit_data(data: Any, options: Options, asked: AuditOptions) -> Audit:
     )
 
 
-def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterator[AuditGroup]:
+def _audit_groups(
+    judged: JudgedRecords, options: Options, worst: int
+) -> Iterator[results.AuditGroup]:
     by = tuple(dict.fromkeys(options.by))
     keys = zip(*(judged.records[name] for name in by), strict=True) if by else ()
     texts = [json.dumps(dict(zip(by, key, strict=True))) for key in keys]
@@ -136,7 +129,7 @@ def _audit_groups(judged: JudgedRecords, options: Options, worst: int) -> Iterat
         [(size, errors)] = sizes[text]
         own = parts.get((text,), rows.clear())
         panel = _make_panel(own, options.confidence)
-        yield AuditGroup(
+        yield results.AuditGroup(
             by=key,
             records=size,
             errors=errors,
@@ -167,7 +160,7 @@ def _make_panel(rows: pl.DataFrame, confidence: float) -> _Panel:
     )
 
 
-def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> JudgeAudit:
+def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> results.JudgeAudit:
     judge = panel.judges[place]
     rows = every.filter(pl.col(JUDGE) == judge)
     passed, score, items, tolerance = (table[:, place] for table in panel.tables.values())
@@ -177,9 +170,10 @@ def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> JudgeA
     mean = partial(measure_mean, sampling=panel.sampling, of=rows.height)
     others = panel.incomparable or "no record has its value and another judge's"
     no_items = "no judgment carries items"
-    if unsummed := rows.height - rows[PROBLEM].null_count():
-        no_items = f"the items of {unsummed:,} judgments give no sum"
-    return JudgeAudit(
+    unsummed = rows.drop_nulls(PROBLEM)
+    if unsummed.height:
+        no_items = f"the items of {unsummed.height:,} judgments give no sum"
+    return results.JudgeAudit(
         judge=judge,
         judgments=rows.height,
         flagged=int(rows[FLAGGED].sum()),
@@ -193,31 +187,28 @@ def _judge(panel: _Panel, place: int, every: pl.DataFrame, worst: int) -> JudgeA
             "items_difference": mean(apart, empty=no_items),
             **measure_scored_bias(judge, every, panel.sampling.confidence),
         },
-        items=ItemsCheck(
+        items=results.ItemsCheck(
             checked=int(np.count_nonzero(~np.isnan(equal))),
             equal=int(np.count_nonzero(equal == 1)),
-            unsummed=unsummed,
+            unsummed=unsummed.height,
             without=rows.filter(pl.col(ITEMS).is_null() & pl.col(PROBLEM).is_null()).height,
             worst=tuple(_find_worst(panel, place, equal, worst)),
             problems=tuple(
-                Unsummed(id=task, where=where, reason=reason)
-                for task, where, reason in rows.drop_nulls(PROBLEM)
-                .select(ID, WHERE, PROBLEM)
-                .head(worst)
-                .iter_rows()
+                results.Unsummed(id=task, where=where, reason=reason)
+                for task, where, reason in unsummed[:worst].select(ID, WHERE, PROBLEM).iter_rows()
             ),
         ),
     )
 
 
-def _find_worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[Mismatch]:
+def _find_worst(panel: _Panel, place: int, equal: Floats, most: int) -> Iterator[results.Mismatch]:
     """Yield the scores that are farthest from their items; the first of equally far ones."""
     unequal = np.flatnonzero(equal == 0)
     score, items = panel.tables[SCORE][:, place], panel.tables[ITEMS][:, place]
     apart = np.round(np.abs(score - items)[unequal], 12)  # as far apart but for rounding
     for unit in unequal[np.argsort(-apart, kind="stable")][:most].tolist():
         task, where = panel.ids.row(unit)
-        yield Mismatch(
+        yield results.Mismatch(
             id=task,
             where=where,
             score=float(score[unit]),
@@ -236,21 +227,19 @@ def _subtract_others(table: Floats, place: int) -> Floats:
     return np.where(np.abs(apart) < _SAME, 0.0, apart)
 
 
-def _measure_agreement(panel: _Panel) -> JudgesAgreement:
+def _measure_agreement(panel: _Panel) -> results.JudgesAgreement:
     passed, score = panel.tables[PASSED], panel.tables[SCORE]
     refused = panel.incomparable
-    pairs: list[PairAgreement] = []
-    if refused is None and len(panel.judges) <= _MOST_IN_PAIRS:
-        for places in map(list, combinations(range(len(panel.judges)), 2)):
-            first, second = (panel.judges[place] for place in places)
-            pairs.append(
-                PairAgreement(
-                    judges=(first, second),
-                    passed=_measure(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
-                    weighted_score=_measure(_PAIR_ON_SCORE, score[:, places], panel.sampling),
-                )
-            )
-    return JudgesAgreement(
+    compared = len(panel.judges) if len(panel.judges) <= _MOST_IN_PAIRS else 0
+    pairs = [
+        results.PairAgreement(
+            judges=(panel.judges[places[0]], panel.judges[places[1]]),
+            passed=_measure(_PAIR_ON_PASSED, passed[:, places], panel.sampling),
+            weighted_score=_measure(_PAIR_ON_SCORE, score[:, places], panel.sampling),
+        )
+        for places in map(list, combinations(range(compared), 2))
+    ]
+    return results.JudgesAgreement(
         passed=_measure(_ON_PASSED, passed, panel.sampling, refused),
         weighted_score=_measure(_ON_SCORE, score, panel.sampling, refused),
         pairs=tuple(pairs),

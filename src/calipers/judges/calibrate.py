@@ -34,14 +34,8 @@ from calipers.scores.calibration import (
     Member,
     read_members,
 )
-from calipers.statistics.agreement import (
-    Level,
-    cohen_kappa,
-    krippendorff_alpha,
-    sensitivity,
-    specificity,
-    weighted_kappa,
-)
+from calipers.statistics import agreement
+from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
 from calipers.statistics.correlation import spearman
@@ -75,16 +69,12 @@ def calibrate_files(
     judged: Sequence[str | Path], human: Sequence[str | Path], *, confidence: float = 0.95
 ) -> Calibrations:
     """Compare every judge in the judged files with the people in the others."""
-    people = _read_people(human)
-    fields = _TELLS_APART if not people else next(iter(people))[1]
-    by_people = {key: rated for (key, _), rated in people.items()}
+    people, fields = _read_people(human)
     judges = _list_judges(_read_called(judged), fields)
     if not judges:
         raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
     return Calibrations(
-        judges=tuple(
-            _calibrate(members, own, by_people, confidence) for members, own in judges.items()
-        ),
+        judges=tuple(_calibrate(*each, people, confidence) for each in judges.items()),
         confidence=confidence,
     )
 
@@ -144,8 +134,8 @@ def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _read_people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]], Rated]:
-    """Return people's ratings of each record; several are combined as judges' are."""
+def _read_people(files: Sequence[str | Path]) -> tuple[dict[Key, Rated], tuple[str, ...]]:
+    """Return people's ratings of each record, combined as judges' are, and what tells apart."""
     found: dict[Key, list[Rated]] = {}
     fields: tuple[str, ...] | None = None
     for record in _read_called(files):
@@ -157,24 +147,20 @@ def _read_people(files: Sequence[str | Path]) -> dict[tuple[Key, tuple[str, ...]
             )
         fields = own
         judgments = get_judgments(record) or [record]
-        _check_scale(record["id"], judgments)
+        try:
+            for judgment in judgments:
+                read_score(judgment)
+        except BadValue as problem:
+            raise DataError(
+                f"people's record {record['id']}: {problem}", fix="divide it by the most there is"
+            ) from None
         found.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
     if not any(any(each) for each in found.values()):
         raise UsageError(
             "people's records hold no passed, weighted_score or scores",
             fix="{id, passed, scores: {criterion: number}}, or judgments with these fields",
         )
-    return {(key, fields or ()): _combine(rated, fmean) for key, rated in found.items()}
-
-
-def _check_scale(name: Any, judgments: Iterable[Mapping[str, Any]]) -> None:
-    for judgment in judgments:
-        try:
-            read_score(judgment)
-        except BadValue as problem:
-            raise DataError(
-                f"people's record {name}: {problem}", fix="divide it by the most there is"
-            ) from None
+    return {key: _combine(rated, fmean) for key, rated in found.items()}, fields or ()
 
 
 def _combine(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
@@ -183,14 +169,8 @@ def _combine(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) 
     for each in rated:
         for name, value in each.items():
             said.setdefault(name, []).append(value)
-    return {
-        name: float(fmean(values) > 1 / 2)
-        if name == PASSED
-        else of_scores(values)
-        if name == SCORE
-        else fmean(values)
-        for name, values in said.items()
-    }
+    ways = {PASSED: lambda values: float(fmean(values) > 1 / 2), SCORE: of_scores}
+    return {name: ways.get(name, fmean)(values) for name, values in said.items()}
 
 
 def _make_key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
@@ -272,16 +252,15 @@ def _choose_measures(aspect: str) -> dict[str, Callable[[Floats, Sampling], Esti
     """Return the measures for an aspect: verdicts are labels, criteria ordinal, scores interval."""
     is_criterion = aspect.startswith("scores.")
     level: Level = "nominal" if aspect == PASSED else "ordinal" if is_criterion else "interval"
+    rates = {SENSITIVITY: agreement.sensitivity, SPECIFICITY: agreement.specificity}
     return {
-        **({KAPPA: cohen_kappa} if is_criterion or aspect == PASSED else {}),
-        **({} if aspect == PASSED else {WEIGHTED_KAPPA: weighted_kappa}),
-        **({SENSITIVITY: sensitivity, SPECIFICITY: specificity} if aspect == PASSED else {}),
-        f"krippendorff_alpha_{level}": partial(krippendorff_alpha, level=level),
+        **({KAPPA: agreement.cohen_kappa} if is_criterion or aspect == PASSED else {}),
+        **(rates if aspect == PASSED else {WEIGHTED_KAPPA: agreement.weighted_kappa}),
+        f"krippendorff_alpha_{level}": partial(agreement.krippendorff_alpha, level=level),
         "spearman": spearman,
         BIAS: _measure_bias,
     }
 
 
 def _measure_bias(table: Floats, sampling: Sampling) -> Estimate:
-    """Return the mean of judge − people, with Student's interval."""
     return estimate_by_student(table[:, 0] - table[:, 1], sampling, _NONE_SHARED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from calipers.records.tasks import read_records
 from calipers.scores.options import Options
 from calipers.statistics.paired import compare_paired, holm
 from calipers.support.errors import DataError
-from calipers.support.quick_dataclasses import dataclass
 
 _VALUES = ("weighted_score", "overall_score", "passed")
 _LEAST = 2  # judgments in both runs
@@ -27,8 +26,7 @@ _LEAST = 2  # judgments in both runs
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(NamedTuple):
     """A judge's value for one answer, with its model, settings and rubric."""
 
     value: float
@@ -38,11 +36,7 @@ class _Said:
 def measure_drift(
     before: Any, after: Any, options: Options
 ) -> tuple[tuple[JudgeDrift, ...], tuple[str, ...]]:
-    """Return how each judge has changed on the answers that both runs hold, and what to note.
-
-    Raises:
-        DataError: No answer was judged by the same judge in both runs.
-    """
+    """Return how each judge has changed on answers of both runs, and notes; DataError if none."""
     old, new = _read_judgments(before, options), _read_judgments(after, options)
     found: list[JudgeDrift] = []
     left = 0
@@ -131,7 +125,6 @@ def _compare_judge(
 def _describe_change(
     common: Sequence[Key], then: Mapping[Key, _Said], now: Mapping[Key, _Said]
 ) -> str:
-    """Say what is recorded of a change: another model, settings or rubric."""
     before, after = ({side[key].who for key in common} for side in (then, now))
     if before == after:
         return ""

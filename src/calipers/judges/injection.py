@@ -43,18 +43,16 @@ def match_rules(folded: Sequence[str]) -> dict[str, str]:
     """Return what each rule finds in readings of a text."""
     foreign = [each for each in folded if not each.isascii()]
     found = find_first_matches(_join_ascii_rules(), [as_ascii(each) for each in folded])
-    return find_first_matches(_other_rules(), foreign) | found if foreign else found
+    return find_first_matches(list_unspaced_rules(), foreign) | found if foreign else found
 
 
 def _match_wording(folded: Sequence[str]) -> dict[str, str]:
-    """Return the passage worded most like an attempt, if it exceeds the threshold."""
     passages = [each for each in map(find_most_suspicious, folded) if each is not None]
     worst = max(passages, key=lambda each: each.score, default=None)
     return {} if worst is None or worst.score <= 0 else {_WORDED: worst.text}
 
 
 def _list_readings(text: str) -> Iterator[str]:
-    """Yield the text folded, and with its disguises undone."""
     folded = fold(text)
     yield folded
     yield from list_readings(folded)
@@ -73,9 +71,6 @@ def _join_ascii_rules() -> dict[str, str]:
     """Return a pattern per rule, of all languages whose texts can be put in ASCII."""
     others = list_spaced_rules()
     joined = {
-        name: f"{rule}|{others[name]}" if name in others else rule for name, rule in RULES.items()
+        name: "|".join(filter(None, (rule, others.get(name)))) for name, rule in RULES.items()
     }
     return {name: restrict_to_ascii(rule) for name, rule in joined.items()}
-
-
-_other_rules = cache(list_unspaced_rules)

@@ -5,25 +5,15 @@ A language has a few words for each; the rules join them. Words are folded as te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from functools import cache
 
 from calipers.judges.folding import as_ascii, fold
 
-
-class Words(NamedTuple):
-    """A language's words, as alternatives of a pattern."""
-
-    ignore: str
-    task: str  # instructions, rubric, criteria
-    give: str  # and grade, answer
-    best: str  # highest score, ten of ten, fives
-    accept: str  # count as right
-    judge: str  # evaluator
-    greet: str  # dear, note to
-    close: str = ""  # do not deduct points
-
-
+# By language: words for task (instructions, rubric, criteria), give (grade, answer), best (highest
+# score, ten of ten), accept (count as right), judge (evaluator), greet (dear, note to), and perhaps
+# close (do not deduct points), as alternatives of a pattern.
 _TABLE = r"""
 de
     ignore: ignorier(?:e|en sie|t)?|vergiss|vergessen sie|missachte|übergehe|überspringe|beachte nicht
@@ -183,39 +173,29 @@ UNSPACED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def read_languages() -> dict[str, Words]:
-    """Return the words of each language that puts spaces between words."""
-    found: dict[str, dict[str, str]] = {}
-    code = ""
-    for line in _TABLE.strip().splitlines():
-        if line.startswith(" "):
-            name, _, words = line.lstrip().partition(": ")
-            found[code][name] = words
-        else:
-            code = line
-            found[code] = {}
-    return {code: Words(**each) for code, each in found.items()}
-
-
 def list_spaced_rules() -> dict[str, str]:
     """Return the patterns of languages that put spaces between words, over texts in ASCII."""
     found: dict[str, list[str]] = {}
-    for words in read_languages().values():
+    for language in re.split(r"^\w\w\n", _TABLE, flags=re.MULTILINE)[1:]:
+        words = dict(line.lstrip().split(": ", 1) for line in language.splitlines())
         for name, pattern in _make_spaced(words):
             found.setdefault(name, []).append(as_ascii(fold(pattern)))
     return {name: "|".join(each) for name, each in found.items()}
 
 
+@cache
 def list_unspaced_rules() -> dict[str, str]:
     """Return the patterns of the other languages, over folded texts."""
     return {name: fold("|".join(each)) for name, each in UNSPACED.items()}
 
 
-def _make_spaced(words: Words) -> Iterator[tuple[str, str]]:
+def _make_spaced(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    any_of = {name: f"(?:{each})" for name, each in words.items()}
     gap = r"[^.!?\n]"
-    yield "ignore_instructions", rf"\b(?:{words.ignore})\b{gap}{{0,40}}?(?:\b|')(?:{words.task})"
-    yield "asks_for_score", rf"\b(?:{words.give})\b{gap}{{0,60}}?\b(?:{words.best})"
-    yield "asks_for_verdict", rf"\b(?:{words.accept})"
-    yield "speaks_to_judge", rf"\b(?:{words.greet})\s*(?:{words.judge})\b"
-    if words.close:
-        yield "asks_for_score", rf"\b(?:{words.close})"
+    ignored = rf"\b{any_of['ignore']}\b{gap}{{0,40}}?(?:\b|'){any_of['task']}"
+    yield "ignore_instructions", ignored
+    yield "asks_for_score", rf"\b{any_of['give']}\b{gap}{{0,60}}?\b{any_of['best']}"
+    yield "asks_for_verdict", rf"\b{any_of['accept']}"
+    yield "speaks_to_judge", rf"\b{any_of['greet']}\s*{any_of['judge']}\b"
+    if "close" in any_of:
+        yield "asks_for_score", rf"\b{any_of['close']}"

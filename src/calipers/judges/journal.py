@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.judges.models import Judgment
@@ -11,8 +11,6 @@ from calipers.judges.spec import JudgeSpec
 from calipers.records.unfinished import JUDGES_SCHEMA, WRITTEN
 from calipers.support.errors import DataError, UsageError
 from calipers.systems.journal import Journal, encode_record
-
-_ANOTHER = "name another output: -o FILE"
 
 Place = tuple[str, str, int]
 """A record's key, a judge's name and the number of the sample."""
@@ -25,19 +23,16 @@ class JudgeJournal:
         self, journal: Journal, judges: Sequence[JudgeSpec], rubrics: Sequence[Rubric]
     ) -> None:
         self._journal = journal
-        self._of = {
-            "schema": JUDGES_SCHEMA,
-            "judges": [
-                {
-                    "judge": judge.name,
-                    "model": judge.answerable,
-                    "rubric": rubric.name,
-                    "rubric_hash": rubric.hash,
-                    "samples": judge.samples,
-                }
-                for judge, rubric in zip(judges, rubrics, strict=True)
-            ],
-        }
+        self._judges: list[dict[str, Any]] = [
+            {
+                "judge": judge.name,
+                "model": judge.answerable,
+                "rubric": rubric.name,
+                "rubric_hash": rubric.hash,
+                "samples": judge.samples,
+            }
+            for judge, rubric in zip(judges, rubrics, strict=True)
+        ]
         self.done: dict[Place, Judgment] = {}
         self.calls = 0  # that were answered, over all runs
         self.cost_usd = 0.0
@@ -61,7 +56,8 @@ class JudgeJournal:
         lines = self._journal.read_lines()
         first = next(lines, None)
         if first is None:
-            self._journal.append(encode_record(self._of).encode())
+            head = {"schema": JUDGES_SCHEMA, "judges": self._judges}
+            self._journal.append(encode_record(head).encode())
             return
         self._refuse_changes(first[2])
         for _, _, line in lines:
@@ -87,23 +83,18 @@ class JudgeJournal:
             self.cost_usd += cost if isinstance(cost, int | float) else 0.0
 
     def _refuse_changes(self, before: Mapping[str, Any]) -> None:
-        for name, then, now in _compare_heads(before, self._of):
+        given, own = before.get("judges"), self._judges
+        judges = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
+        compared: list[tuple[str, Any, Any]] = [
+            ("schema", before.get("schema"), JUDGES_SCHEMA),
+            ("number of judges", len(judges), len(own)),
+        ]
+        for old, new in zip(judges, own, strict=False):
+            compared += ((name, old.get(name), value) for name, value in new.items())
+        for name, then, now in compared:
             if then != now:
                 raise UsageError(
                     f"{self._journal.path}: it was begun with another {name}: "
                     f"{str(then)[:60]}, not {now}",
-                    fix=_ANOTHER,
+                    fix="name another output: -o FILE",
                 )
-
-
-def _compare_heads(
-    before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what the first line says now and said before, key by key."""
-    yield "schema", before.get("schema"), now["schema"]
-    judges = before.get("judges")
-    then = [each for each in judges if isinstance(each, dict)] if isinstance(judges, list) else []
-    yield "number of judges", len(then), len(now["judges"])
-    for old, new in zip(then, now["judges"], strict=True):
-        for name, value in new.items():
-            yield name, old.get(name), value

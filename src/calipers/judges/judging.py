@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
@@ -96,25 +96,20 @@ def judge_files(work: Work, watch: Watch) -> JudgedFiles:
     check_places(work)
     if work.budget_usd is not None:
         check_prices(work.judges)
-    with _lock(locate_journal(work.output)):
-        journal = Journal(locate_journal(work.output))
-        try:
-            return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
-        finally:
-            journal.close()
+    path = locate_journal(work.output)
+    with _lock(path), closing(Journal(path)) as journal:
+        return _Judging(work, rubrics, JudgeJournal(journal, work.judges, rubrics), watch)()
 
 
+@dataclass(slots=True)
 class _Judging:
-    def __init__(
-        self, work: Work, rubrics: Sequence[Rubric], journal: JudgeJournal, watch: Watch
-    ) -> None:
-        self._work = work
-        self._rubrics = rubrics
-        self._journal = journal
-        self._watch = watch
-        self._bad = 0
-        self._notices: dict[str, None] = {}  # each once
-        self._is_spent = False
+    _work: Work
+    _rubrics: Sequence[Rubric]
+    _journal: JudgeJournal
+    _watch: Watch
+    _bad: int = 0
+    _notices: dict[str, None] = field(default_factory=dict)  # each once
+    _is_spent: bool = False
 
     def __call__(self) -> JudgedFiles:
         keys = [
@@ -166,7 +161,15 @@ class _Judging:
         """Judge what is open; False where that was interrupted."""
         work = self._work
         models = [model for judge in work.judges for model in judge.models]
-        budget = self._open_budget()
+        budget = None
+        if work.budget_usd is not None or work.budget_calls is not None:
+            budget = Budget(
+                work.budget_usd,
+                work.budget_calls,
+                spent_usd=self._journal.cost_usd,
+                spent_calls=self._journal.calls,
+                dearest={},
+            )
 
         async def make_calls() -> None:
             async with open_judges(
@@ -190,18 +193,6 @@ class _Judging:
             return False
         self._is_spent = budget is not None and budget.is_spent
         return True
-
-    def _open_budget(self) -> Budget | None:
-        work = self._work
-        if work.budget_usd is None and work.budget_calls is None:
-            return None
-        return Budget(
-            work.budget_usd,
-            work.budget_calls,
-            spent_usd=self._journal.cost_usd,
-            spent_calls=self._journal.calls,
-            dearest={},
-        )
 
     async def _judge_rows(
         self,

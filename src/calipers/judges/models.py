@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from calipers.judges.answers import BadAnswer, JudgeAnswer, NoAnswer, read_answer
-from calipers.judges.cache import JudgmentCache
+from calipers.judges.answers import BadAnswer, JudgeAnswer, read_answer
 from calipers.judges.request import CONFIDENCE, NothingToJudge, Request, request
 from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
+from calipers.support.cache import DiskCache, Say, hash_key
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
@@ -77,43 +79,60 @@ class Purse:
         return reply
 
 
+class JudgmentCache:
+    """Answers in a folder, by prompt, rubric and model, each parsed as strictly as a new one."""
+
+    def __init__(self, folder: Path, judge: JudgeSpec, rubric: Rubric, say: Say) -> None:
+        self._cache = DiskCache(folder, what="judgments", say=say)
+        self._read = partial(read_answer, rubric=rubric, asks_confidence=judge.asks_confidence)
+        settings = {**judge.default_settings, **judge.settings}
+        asked = {"model": judge.model, "base_url": judge.base_url, "settings": settings}
+        self._of = {"rubric_hash": rubric.hash, **asked}
+
+    def find(self, prompt: str, sample: int) -> JudgeAnswer | None:
+        """Return the stored answer to a prompt, by the number of the sample, or None."""
+        key = self._make_key(prompt, sample)
+        return self._cache.find(key, lambda content: self._read(content.decode()))
+
+    def keep(self, prompt: str, sample: int, answer: JudgeAnswer) -> None:
+        """Keep an answer."""
+        content = answer.to_json().encode("utf-8", "replace")
+        self._cache.keep(self._make_key(prompt, sample), content)
+
+    def _make_key(self, prompt: str, sample: int) -> str:
+        return hash_key(self._of, prompt, *([] if sample == 1 else [sample]))
+
+
+@dataclass(kw_only=True)
 class AskedModel:
     """A judge's model that can be asked."""
 
-    def __init__(
-        self,
-        judge: JudgeSpec,
-        rubric: Rubric,
-        asking: Asking,
-        cache: JudgmentCache | None,
-        mask: Mask,
-        purse: Purse | None = None,
-    ) -> None:
-        self.judge = judge
-        self._asks_confidence = asks_confidence(judge)
-        self.rubric = rubric
-        self._asking = asking
-        self._cache = cache
-        self._mask = mask
+    judge: JudgeSpec
+    rubric: Rubric
+    asking: Asking
+    cache: JudgmentCache | None
+    mask: Mask
+    purse: Purse | None = None
+
+    def __post_init__(self) -> None:
+        judge = self.judge
         self._pricing: Pricing | None = find_pricing(judge)
-        self._purse = purse
         self._sends_schema = judge.model.partition(":")[0] in _SPEAKS_SCHEMAS
         self._default = {} if _TEMPERATURE in judge.settings else judge.default_settings
 
     async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
-        """Judge a record; a judge that fails is told in the judgment, and stops nothing.
+        """Judge a record; raise OutOfBudget where the budget does not allow a single call.
 
-        Raises:
-            OutOfBudget: the budget does not allow a single call.
+        A judge that fails is told in the judgment, and stops nothing.
         """
         try:
-            asked = request(self.rubric, record, asks_confidence=self._asks_confidence)
+            asked = request(self.rubric, record, asks_confidence=self.judge.asks_confidence)
         except NothingToJudge as problem:
             spent = {**dict.fromkeys(TOKENS[:2], 0), "cost_usd": 0.0}
             said = {"scores": None, "reason": str(problem), "flags": list[str]()}
             return Judgment({**self._name(), **said, **spent})
-        if self._cache is not None:
-            kept = self._cache.find(asked.whole, sample)
+        if self.cache is not None:
+            kept = self.cache.find(asked.whole, sample)
             if kept is not None:
                 return Judgment(self._make_judgment(asked, kept, {"cost_usd": 0.0, "cached": True}))
         used: Counter[str] = Counter()
@@ -122,21 +141,19 @@ class AskedModel:
         except (Fault, BadAnswer, OutOfBudget) as problem:
             if isinstance(problem, OutOfBudget) and not used["calls"]:
                 raise
-            fields = self._make_judgment(asked, self._mask(str(problem)), self._sum_spent(used))
+            fields = self._make_judgment(asked, self.mask(str(problem)), self._sum_spent(used))
             return Judgment(fields | self._read_refusal(problem), failed=True, calls=used["calls"])
-        if self._cache is not None:
-            self._cache.keep(asked.whole, sample, answer)
+        if self.cache is not None:
+            self.cache.keep(asked.whole, sample, answer)
         fields = self._make_judgment(asked, answer, self._sum_spent(used))
         return Judgment(fields, calls=used["calls"])
 
     def _read_refusal(self, problem: Exception) -> dict[str, Any]:
         """Return what a judge that declined, or its provider, said."""
-        said = None
+        said = problem.said if isinstance(problem, BadAnswer) else None
         if isinstance(problem, Fault) and problem.kind == "content_filter":
             said = problem.message
-        if isinstance(problem, NoAnswer):
-            said = problem.said
-        return {} if said is None else {"refusal": self._mask(said)[:_REFUSAL]}
+        return {} if said is None else {"refusal": self.mask(said)[:_REFUSAL]}
 
     async def _ask_for_answer(self, asked: Request, sample: int, used: Counter[str]) -> JudgeAnswer:
         """Return a valid answer; after an invalid one the judge is told what was wrong."""
@@ -145,11 +162,15 @@ class AskedModel:
             text = await self._ask(system, asked, sample, used)
             try:
                 return read_answer(
-                    text, self.rubric, asks_confidence=self._asks_confidence, judged=asked.texts
+                    text,
+                    self.rubric,
+                    asks_confidence=self.judge.asks_confidence,
+                    judged=asked.texts,
                 )
             except BadAnswer as problem:
                 if not left:
-                    raise problem.count_answers(_ANSWERS) from None
+                    why = f"{_ANSWERS} answers were refused: {problem}"
+                    raise BadAnswer(why, problem.said) from None
                 system = asked.correct(str(problem))
         raise AssertionError
 
@@ -159,10 +180,10 @@ class AskedModel:
             sends_schema, default = self._sends_schema, self._default  # others may find out, too
             try:
                 call = self._make_call(system, asked, sample)
-                if self._purse is None:
-                    reply = await self._asking(call)
+                if self.purse is None:
+                    reply = await self.asking(call)
                 else:
-                    reply = await self._purse.pay(self._asking, call, self._pricing)
+                    reply = await self.purse.pay(self.asking, call, self._pricing)
             except Fault as fault:
                 if fault.usage:
                     _count(used, fault.usage)
@@ -197,7 +218,7 @@ class AskedModel:
         else:
             graded = self.rubric.grade(answer.scores)
             sure = {} if answer.confidence is None else {CONFIDENCE: answer.confidence}
-            reason = self._mask.mask_text(answer.reason)
+            reason = self.mask.mask_text(answer.reason)
             said = {"scores": answer.scores, **graded, "reason": reason, **sure}
         cut = {"cut": list(asked.cut)} if asked.cut else {}
         return {**self._name(), **said, "flags": list(asked.flags), **cut, **spent}
@@ -225,8 +246,3 @@ def _count(used: Counter[str], fields: Mapping[str, Any]) -> None:
     used["calls"] += 1
     used["counted"] += "prompt_tokens" in fields and "completion_tokens" in fields
     used.update({name: fields.get(name) or 0 for name in TOKENS})
-
-
-def asks_confidence(judge: JudgeSpec) -> bool:
-    """Say whether the first model is asked how sure it is."""
-    return judge.escalate is not None and judge.escalate.confidence is not None

@@ -6,6 +6,7 @@ A field that `option` makes is an option of the command line and a keyword in Py
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,124 +33,104 @@ def _parse_settings(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+_judging = partial(option, group="judging")
+_calls = partial(option, group="calls")
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions:
     """By whom records are judged, and how."""
 
-    rubric: str | None = option(
+    rubric: str | None = _judging(
         None,
         "Rubric: technical_accuracy, constructiveness, planning_rationality, or a rubric file; "
         "with --pairwise it may be left out.",
-        group="judging",
         metavar="R",
     )
     pairwise: bool = flag(
         "Compare the answers of two FILES, A and B, to the same tasks, each pair in both orders.",
         group="judging",
     )
-    model: tuple[str, ...] = option(
+    model: tuple[str, ...] = _judging(
         MISSING,
         "The judge, as in openai:gpt-4o-mini; several are a panel (repeatable).",
-        group="judging",
         metavar="M",
     )
-    name: str | None = option(
-        None,
-        "Name of the judge in the records; by default the model's.",
-        group="judging",
-        metavar="NAME",
+    name: str | None = _judging(
+        None, "Name of the judge in the records; by default the model's.", metavar="NAME"
     )
-    limit: int | None = option(
+    limit: int | None = _judging(
         None,
         "Cut texts after the last paragraph within N characters; by default as the rubric says.",
-        group="judging",
         metavar="N",
         at_least=100,
     )
-    samples: int = option(
-        1,
-        "Number of judgments of each record by each judge.",
-        group="judging",
-        metavar="N",
-        at_least=1,
-        at_most=100,
+    samples: int = _judging(
+        1, "Number of judgments of each record by each judge.", metavar="N", at_least=1, at_most=100
     )
-    escalate: str | None = option(
+    escalate: str | None = _judging(
         None,
         "A better judge, asked where the first is unsure, flagged, or gives no usable answer.",
-        group="judging",
         metavar="M",
     )
-    near: float = option(
+    near: float = _judging(
         0.1,
         "With --escalate: a score within S of the rubric's pass_at is escalated.",
-        group="judging",
         metavar="S",
         at_least=0,
         at_most=1,
     )
-    below: float | None = option(
+    below: float | None = _judging(
         None,
         "With --escalate: ask the first judge for its confidence, and escalate below C.",
-        group="judging",
         metavar="C",
         above=0,
         at_most=1,
     )
-    base_url: str | None = option(
-        None, "URL of a server with an OpenAI-compatible API.", group="calls", metavar="URL"
+    base_url: str | None = _calls(
+        None, "URL of a server with an OpenAI-compatible API.", metavar="URL"
     )
-    api_key_env: str | None = option(
-        None, "The environment variable that holds the key.", group="calls", metavar="NAME"
+    api_key_env: str | None = _calls(
+        None, "The environment variable that holds the key.", metavar="NAME"
     )
-    settings: Mapping[str, Any] | None = option(
+    settings: Mapping[str, Any] | None = _calls(
         None,
         "A setting of the models, such as temperature=0.5 or max_tokens=800 (repeatable). "
         "Without it, temperature 0 where the model takes it.",
-        group="calls",
         kind="any",
         flag="--setting",
         metavar="NAME=VALUE",
         python="Mapping[str, Any] | None",
         parse=_parse_settings,
     )
-    budget_usd: float | None = option(
+    budget_usd: float | None = _calls(
         None,
         "Stop before judging costs more than this, over all runs with this output.",
-        group="calls",
         metavar="USD",
         above=0,
         fix="for example 0.50",
     )
-    budget_calls: int | None = option(
+    budget_calls: int | None = _calls(
         None,
         "Stop before more answers than this are asked for, over all runs with this output.",
-        group="calls",
         metavar="N",
         at_least=1,
         fix="for example 1000",
     )
-    prices: Path | None = option(
-        None,
-        "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
-        group="calls",
+    prices: Path | None = _calls(
+        None, "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens."
     )
-    cache: Path | None = option(
-        None, "Cache judgments in FOLDER, and reuse them.", group="calls", metavar="FOLDER"
+    cache: Path | None = _calls(
+        None, "Cache judgments in FOLDER, and reuse them.", metavar="FOLDER"
     )
-    concurrency: int = option(
-        32, "Calls in flight at a time.", group="calls", metavar="N", at_least=1
-    )
-    retries: int = option(
+    concurrency: int = _calls(32, "Calls in flight at a time.", metavar="N", at_least=1)
+    retries: int = _calls(
         5,
         "Attempts after the first, on rate limits, server errors and broken connections.",
-        group="calls",
         metavar="N",
         at_least=0,
     )
-    timeout: float = option(
-        120.0, "Time limit of one attempt.", group="calls", metavar="SECONDS", above=0
-    )
+    timeout: float = _calls(120.0, "Time limit of one attempt.", metavar="SECONDS", above=0)
 
 
 def _read_weights(given: str | Path | Mapping[str, Any] | None) -> "RubricWeights | None":

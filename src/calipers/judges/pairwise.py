@@ -40,11 +40,7 @@ _DEFAULT = Rubric(
 
 
 def compare_by(rubric: Rubric) -> Rubric:
-    """Return the rubric by which two answers are compared.
-
-    Raises:
-        UsageError: It reads something else than what both answers share.
-    """
+    """Return the rubric by which two answers are compared; UsageError if it does not read one."""
     answers = [each for each in rubric.reads if each.field == "answer"]
     if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
         raise UsageError(
@@ -52,21 +48,18 @@ def compare_by(rubric: Rubric) -> Rubric:
             fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
         )
     [answer] = answers
-    others = [each for each in rubric.reads if each is not answer]
-    of_items = [f"{each.name}: {each.says}" for each in rubric.criteria]
-    of_items += (f"{each.name}: {each.says}" for each in rubric.items)
-    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(of_items)}."
+    said = [f"{each.name}: {each.says}" for each in rubric.criteria]
+    said += (f"{each.name}: {each.says}" for each in rubric.items)
+    both = [
+        Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
+        for place in (1, 2)
+    ]
+    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(said)}."
     return Rubric(
         name=rubric.name,
         question=f"Compare two answers to one task. {rubric.question}{aspects} The order in which "
         "they are shown says nothing, and a longer one is not better for its length.",
-        reads=[
-            *others,
-            *(
-                Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
-                for place in (1, 2)
-            ),
-        ],
+        reads=[*(each for each in rubric.reads if each is not answer), *both],
         criteria=[Criterion(name=PREFERENCE, says="which of the two is better")],
         lowest=1,
         highest=3,
@@ -106,7 +99,8 @@ class PairWork(Work):
 
     def records(self, on_bad: Callable[[DataError], None]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each pair twice, its answers in either order, with a key for each."""
-        sides = [self._read_side(file, on_bad) for file in self.files]
+        read = [self._read_side(file, on_bad) for file in self.files]
+        sides, models = [side for side, _ in read], [model for _, model in read]
         common = [key for key in sides[0] if key in sides[1]]
         if not common:
             raise DataError(
@@ -119,14 +113,16 @@ class PairWork(Work):
         inputs = ([side[key].get("input") for side in sides] for key in common)
         if differ := sum(None not in each and each[0] != each[1] for each in inputs):
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
-        names = self._name_systems(sides)
+        stems = [Path(file).stem for file in self.files]
+        named = (each for each in (models, stems) if None not in each and each[0] != each[1])
+        names = [str(each) for each in next(named, self.files)]
         for key in common:
             yield from _make_both_orders([side[key] for side in sides], names)
 
     def _read_side(
         self, file: str, on_bad: Callable[[DataError], None]
-    ) -> dict[tuple[str, ...], dict[str, Any]]:
-        """Return a file's records by id, tier and run; of several the first counts."""
+    ) -> tuple[dict[tuple[str, ...], dict[str, Any]], str | None]:
+        """Return a file's records by id, tier and run, of several the first; and their model."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
         repeated = 0
         for record in read_records(file, on_bad=on_bad if self.skip_bad else None):
@@ -148,19 +144,7 @@ class PairWork(Work):
         if repeated:
             said = f"{file}: {repeated:,} records repeat the id, tier and run of another: "
             self.told[f"{said}the first is compared"] = None
-        return found
-
-    def _name_systems(self, sides: Sequence[Mapping[Any, Mapping[str, Any]]]) -> list[str]:
-        """Return what the two systems are called: their models, else their files."""
-        found = [
-            next((str(e["model"]) for e in side.values() if e.get("model") is not None), None)
-            for side in sides
-        ]
-        if None in found or found[0] == found[1]:
-            found = [Path(file).stem for file in self.files]
-        if found[0] == found[1]:
-            found = list(self.files)
-        return [str(each) for each in found]
+        return found, next(iter(models), None)
 
     def rename(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record as the judges read it: its fields have our names already."""
@@ -241,16 +225,13 @@ def _describe_order(judgment: Mapping[str, Any] | None, first: str) -> dict[str,
     """Return what a judge said when this side's answer stood first."""
     if judgment is None:
         return {"first": first, "winner": None, "reason": "it was not judged"}
-    scores = judgment["scores"]
-    winner = None if scores is None else _name_winner(scores[PREFERENCE], first)
+    winner = None
+    if judgment["scores"] is not None:
+        of_first = _MIDDLE - judgment["scores"][PREFERENCE]
+        second = SIDES[1 - SIDES.index(first)]
+        winner = "tie" if of_first == 0 else first if of_first > 0 else second
     flags = {"flags": judgment["flags"]} if judgment.get("flags") else {}
     return {"first": first, "winner": winner, "reason": judgment["reason"], **flags}
-
-
-def _name_winner(preference: float, first: str) -> str:
-    if preference == _MIDDLE:
-        return "tie"
-    return first if preference < _MIDDLE else SIDES[1 - SIDES.index(first)]
 
 
 def decide(winners: Sequence[str | None]) -> dict[str, Any]:

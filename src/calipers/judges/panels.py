@@ -10,15 +10,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.cache import JudgmentCache
 from calipers.judges.models import (
     TOKENS,
     AskedModel,
     Judgment,
+    JudgmentCache,
     OutOfBudget,
     Pace,
     Purse,
-    asks_confidence,
 )
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
@@ -140,10 +139,10 @@ async def open_judges(
                 judge,
                 [
                     AskedModel(
-                        model,
-                        rubric,
+                        judge=model,
+                        rubric=rubric,
                         asking=Asking(next(systems), **asdict(pace)),
-                        cache=_open_cache(cache, rubric, model, say),
+                        cache=None if cache is None else JudgmentCache(cache, model, rubric, say),
                         mask=mask,
                         purse=None if budget is None else Purse(budget, next(places)),
                     )
@@ -152,16 +151,6 @@ async def open_judges(
             )
             for judge, rubric in zip(judges, rubrics, strict=True)
         ]
-
-
-def _open_cache(
-    folder: Path | None, rubric: Rubric, judge: JudgeSpec, say: Say
-) -> JudgmentCache | None:
-    if folder is None:
-        return None
-    settings = {**judge.default_settings, **judge.settings}
-    asked = {"model": judge.model, "base_url": judge.base_url, "settings": settings}
-    return JudgmentCache(folder, rubric, asked, say, asks_confidence=asks_confidence(judge))
 
 
 async def judge_record(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:

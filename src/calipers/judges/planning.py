@@ -103,13 +103,10 @@ def _list_hand_offs(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _describe_step(call: Mapping[str, Any]) -> str:
     agent = f"[{_shorten(call['agent_id'])}] " if call.get("agent_id") is not None else ""
     context = f" for {_shorten(call['context'])}" if call.get("context") is not None else ""
-    took = f", {seconds:g} s" if _is_time(seconds := call.get("duration")) else ""
+    seconds: Any = call.get("duration")
+    is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    took = f", {seconds:g} s" if is_time and 0 <= seconds <= _LONGEST else ""
     return f"{agent}{_shorten(call.get('tool_name'))}{context} → {_describe_outcome(call)}{took}"
-
-
-def _is_time(seconds: Any) -> bool:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return is_number and 0 <= seconds <= _LONGEST
 
 
 def _describe_outcome(call: Mapping[str, Any]) -> str:

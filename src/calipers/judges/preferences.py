@@ -7,7 +7,7 @@ bias. A share of wins counts a tie as half.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from calipers.judges.audit import PreferenceAudit, PreferenceGroup
 from calipers.judges.measures import measure_mean, measure_share
+from calipers.judges.scored_bias import strip_provider
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.tasks import read_records
 from calipers.scores.keys import split_natural
@@ -65,11 +66,7 @@ def is_pairwise(data: Any) -> bool:
 
 
 def read_pairs(data: Any, by: Sequence[str] = ()) -> list[JudgedPair]:
-    """Return the pairs in some data.
-
-    Raises:
-        DataError: A line does not say what was compared, or who won.
-    """
+    """Return the pairs in some data; DataError where a line does not say what, or who won."""
     return [_read_pair(row, number, by) for number, row in enumerate(read_records(data), 1)]
 
 
@@ -82,10 +79,14 @@ def _read_pair(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Judged
             f"pair {number}: winner is {json.dumps(winner)}, or a or b is missing",
             fix="a and b name the two systems; winner is a, b, tie or null",
         )
-    orders = {
-        str(each.get("first")): each.get("winner") for each in _read_orders(row.get("orders"))
-    }
+    listed = row.get("orders")
+    listed = json.loads(listed) if isinstance(listed, str) else listed
+    objects = [each for each in listed or () if isinstance(each, Mapping)]
+    orders = {str(each.get("first")): each.get("winner") for each in objects}
     preference = row.get("preference")
+    if preference is None and winner is not None:
+        said = [_VALUES[str(each)] for each in orders.values() if each in _VALUES]
+        preference = sum(said) / len(said) if said else _VALUES[winner]
     lengths = row.get("length_a"), row.get("length_b")
     return JudgedPair(
         id=str(row.get("id", number)),
@@ -93,26 +94,13 @@ def _read_pair(row: Mapping[str, Any], number: int, by: Sequence[str]) -> Judged
         b=str(b),
         judge=str(row.get("judge") or "judge"),
         model=str(row.get("judge_model") or row.get("judge") or ""),
-        preference=_average_orders(orders, winner)
-        if preference is None and winner is not None
-        else preference,
+        preference=preference,
         winner=winner,
         orders=orders,
         lengths=None if None in lengths else (int(lengths[0] or 0), int(lengths[1] or 0)),
         answers=row.get("answers"),
         by=tuple(row.get(name) for name in by),
     )
-
-
-def _average_orders(orders: Mapping[str, str | None], winner: str) -> float:
-    """Return the preference over the orders; where none is known, as the winner has it."""
-    said = [_VALUES[str(each)] for each in orders.values() if each in _VALUES]
-    return sum(said) / len(said) if said else _VALUES[winner]
-
-
-def _read_orders(found: Any) -> list[Mapping[str, Any]]:
-    listed = json.loads(found) if isinstance(found, str) else found
-    return [each for each in listed if isinstance(each, Mapping)] if listed else []
 
 
 def audit_preferences(
@@ -158,8 +146,8 @@ def _audit_judges(pairs: Sequence[JudgedPair], confidence: float) -> Iterator[Pr
 def _measure_judge(
     own: Sequence[JudgedPair], others: Sequence[JudgedPair], sampling: Sampling
 ) -> dict[str, Measured]:
-    share = partial(measure_share, sampling=sampling, of=len(own))
-    mean = partial(measure_mean, sampling=sampling, of=len(own))
+    share = partial(_measure, measure_share, sampling=sampling, of=len(own))
+    mean = partial(_measure, measure_mean, sampling=sampling, of=len(own))
     several = len({(pair.a, pair.b) for pair in own}) > 1
     shares = [None if several or p.preference is None else (1 + p.preference) / 2 for p in own]
     ties = [None if pair.winner is None else pair.winner == "tie" for pair in own]
@@ -167,27 +155,26 @@ def _measure_judge(
     consistent = [None if None in said else said[0] == said[1] for said in orders]
     one_order = "no pair was judged in both orders"
     no_own = "none of the compared systems is the judge's own model"
+    no_winner = "no pair has a winner"
+    no_share = "several pairs of systems: calipers rank" if several else no_winner
+    alike = "no decided pair has answers of different lengths"
+    has_own = any(map(_find_own_side, own))
+    alone = "nobody else judged the pairs with the judge's own model" if has_own else no_own
     return {
-        "win_rate_a": mean(
-            _as_array(shares),
-            least=0.0,
-            empty="several pairs of systems: calipers rank" if several else "no pair has a winner",
-        ),
-        "tie_rate": share(_as_array(ties), empty="no pair has a winner"),
-        "consistency": share(_as_array(consistent), empty=one_order),
-        "position_bias": mean(_as_array(map(_measure_position, orders)), empty=one_order),
-        "longer_win_rate": share(
-            _as_array(map(_has_longer_winner, own)),
-            empty="no decided pair has answers of different lengths",
-        ),
-        "own_win_rate": mean(_as_array(map(_score_own_side, own)), least=0.0, empty=no_own),
-        "self_preference": mean(
-            _subtract_others(own, others),
-            empty=no_own
-            if not any(map(_find_own_side, own))
-            else "nobody else judged the pairs with the judge's own model",
-        ),
+        "win_rate_a": mean(shares, least=0.0, empty=no_share),
+        "tie_rate": share(ties, empty=no_winner),
+        "consistency": share(consistent, empty=one_order),
+        "position_bias": mean(map(_measure_position, orders), empty=one_order),
+        "longer_win_rate": share(map(_has_longer_winner, own), empty=alike),
+        "own_win_rate": mean(map(_score_own_side, own), least=0.0, empty=no_own),
+        "self_preference": mean(_subtract_others(own, others), empty=alone),
     }
+
+
+def _measure(
+    measure: Callable[..., Measured], values: Iterable[float | None], **more: Any
+) -> Measured:
+    return measure(_as_array(values), **more)
 
 
 def _as_array(values: Iterable[float | None]) -> Floats:
@@ -228,14 +215,9 @@ def _measure_by_length(pairs: Sequence[JudgedPair], sampling: Sampling) -> dict[
 
 def _find_own_side(pair: JudgedPair) -> str | None:
     """Return the side whose answer the judge's own model gave; None where not exactly one."""
-    own = _strip_provider(pair.model)
-    sides = [side for side in ("a", "b") if own and _strip_provider(getattr(pair, side)) == own]
+    own = strip_provider(pair.model)
+    sides = [side for side in ("a", "b") if own and strip_provider(getattr(pair, side)) == own]
     return sides[0] if len(sides) == 1 else None
-
-
-def _strip_provider(model: str) -> str:
-    """Return a model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
-    return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
 def _score_own_side(pair: JudgedPair) -> float | None:
@@ -245,17 +227,17 @@ def _score_own_side(pair: JudgedPair) -> float | None:
     return (1 + pair.preference * _VALUES[side]) / 2
 
 
-def _subtract_others(own: Sequence[JudgedPair], others: Sequence[JudgedPair]) -> Floats:
+def _subtract_others(
+    own: Sequence[JudgedPair], others: Sequence[JudgedPair]
+) -> Iterator[float | None]:
     """Return what the judge gives its own model's answers beyond what the others give them."""
     theirs: dict[tuple[str, str, str], list[float]] = {}
     for pair in others:
         if pair.preference is not None:
             theirs.setdefault(pair.key, []).append(pair.preference)
-
-    def beyond(pair: JudgedPair) -> float | None:
-        share, said = _score_own_side(pair), theirs.get(pair.key)
-        if share is None or not said:
-            return None
-        return share - (1 + float(np.mean(said)) * _VALUES[str(_find_own_side(pair))]) / 2
-
-    return _as_array(map(beyond, own))
+    for pair in own:
+        side, said, share = _find_own_side(pair), theirs.get(pair.key), _score_own_side(pair)
+        if side is None or share is None or not said:
+            yield None
+        else:
+            yield share - (1 + float(np.mean(said)) * _VALUES[side]) / 2

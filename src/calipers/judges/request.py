@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from calipers.judges.injection import find_flags
@@ -59,12 +60,8 @@ class Request:
 def request(rubric: Rubric, record: Mapping[str, Any], *, asks_confidence: bool = False) -> Request:
     """Return the request about a record."""
     texts = {each.name: _read_text(each, record) for each in rubric.reads}
-    shown = {
-        each.name: (texts[each.name], False)
-        if each.field == _TRACE
-        else cut(texts[each.name], each.limit)
-        for each in rubric.reads
-    }
+    limits = {each.name: None if each.field == _TRACE else each.limit for each in rubric.reads}
+    shown = {name: cut(text, limits[name]) for name, text in texts.items()}
     fence = _make_fence([text for text, _ in shown.values()])
     schema = make_answer_schema(rubric, asks_confidence=asks_confidence)
     data = "\n\n".join(
@@ -123,13 +120,9 @@ def _read_text(read: Reads, record: Mapping[str, Any]) -> str:
 
 def _make_fence(texts: list[str]) -> str:
     """Return a mark that occurs in none of the texts: the hash of all of them."""
-    salt = 0
-    while True:
-        content = json.dumps([salt, *texts]).encode()
-        mark = sha256(content).hexdigest()[:_FENCE]
-        if not any(mark in text for text in texts):
-            return mark
-        salt += 1
+    contents = (json.dumps([salt, *texts]).encode() for salt in count())
+    marks = (sha256(content).hexdigest()[:_FENCE] for content in contents)
+    return next(mark for mark in marks if not any(mark in text for text in texts))
 
 
 def _write_instructions(rubric: Rubric, fence: str, schema: Mapping[str, Any]) -> str:

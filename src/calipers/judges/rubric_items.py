@@ -41,11 +41,6 @@ class MarkedItem:
     category: str | None = None
     category_weight: float | None = None
 
-    @property
-    def share(self) -> float:
-        """The part of the most that was achieved."""
-        return self.achieved / self.most
-
 
 @dataclass(frozen=True, slots=True)
 class RubricWeights:
@@ -252,7 +247,7 @@ def _combine(items: Sequence[MarkedItem]) -> float:
     if len(weights) < len(items):
         lacking = next(item.name for item in items if item.weight is None)
         raise NoSum(f"item {shown(lacking)} has no weight, other items have one")
-    return _average([item.share for item in items], weights)
+    return _average([item.achieved / item.most for item in items], weights)
 
 
 def _average(shares: Sequence[float], weights: Sequence[float]) -> float:

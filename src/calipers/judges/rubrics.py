@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -221,11 +222,34 @@ RUBRICS: Registry[Rubric] = Registry("rubric")
 add_registry(Rubric, RUBRICS)
 
 
+@cache
+def list_built_in() -> dict[str, Rubric]:
+    """Return the built-in rubrics by name, made from the declarations of their metrics."""
+    from calipers.metrics.judged import rubrics as declared  # noqa: PLC0415 (loads Polars)
+
+    return {
+        of.name: Rubric(
+            name=of.name,
+            question=of.question,
+            reads=[
+                Reads(name=name, field=field, limit=None if field == "answer" else LIMIT)
+                for name, field in of.reads.items()
+            ],
+            criteria=[
+                Criterion(name=name, says=says, weight=weight)
+                for name, (weight, says) in of.criteria.items()
+            ],
+            lowest=declared.LOWEST,
+            highest=declared.HIGHEST,
+            divide_by=of.over,
+        )
+        for of in declared.RUBRICS
+    }
+
+
 def read_rubric(given: str, folder: Path = Path()) -> Rubric:
     """Return a built-in or registered rubric by its name, or the one in a YAML or JSON file."""
-    from calipers.judges.builtin import BUILT_IN  # noqa: PLC0415 (loads Polars)
-
-    known = {**RUBRICS.read_all(), **BUILT_IN}
+    known = {**RUBRICS.read_all(), **list_built_in()}
     if given in known:
         return known[given]
     path = folder / given

@@ -35,9 +35,7 @@ def measure_scored_bias(
 ) -> Mapping[str, Measured]:
     """Return the effects of length and of its own model on a judge's scores.
 
-    `rows` are those of all judges.
-
-    Without any score, whether an answer passed counts, as 0 or 1.
+    `rows` are those of all judges. Without any score, whether an answer passed counts, as 0 or 1.
     """
     own = _with_values(rows.filter(pl.col(JUDGE) == judge))
     of, family = own.height, name_family(str(own[MODEL][0]))
@@ -53,15 +51,12 @@ def measure_scored_bias(
     beyond = own.join(theirs, on=RECORD, maintain_order="left").with_columns(
         pl.col(_VALUE) - pl.col(_OTHERS)
     )
+    alone = None if beyond.height else _ALONE
     return {
         "length_slope": _measure_slope(own, confidence, of, _ONE_ANSWER),
-        "length_bias": _measure_slope(
-            beyond, confidence, of, _ONE_ANSWER if beyond.height else _ALONE
-        ),
+        "length_bias": _measure_slope(beyond, confidence, of, alone or _ONE_ANSWER),
         "own_margin": _measure_margin(own, family, confidence, of, _NO_OWN),
-        "self_preference": _measure_margin(
-            beyond, family, confidence, of, _NO_OWN if beyond.height else _ALONE
-        ),
+        "self_preference": _measure_margin(beyond, family, confidence, of, alone or _NO_OWN),
     }
 
 
@@ -71,9 +66,14 @@ def name_family(model: str) -> str:
     >>> name_family("openai:gpt-4o-mini"), name_family("meta-llama/Llama-3.1"), name_family("Own-2")
     ('gpt', 'llama', 'own-2')
     """
-    bare = model.rpartition(":")[2].rpartition("/")[2].casefold()
+    bare = strip_provider(model)
     word = _WORD.match(bare)
     return word[0] if word is not None and word[0] in _FAMILIES else bare
+
+
+def strip_provider(model: str) -> str:
+    """Return a model's name without its provider: openai:gpt-4o and openai/gpt-4o are one model."""
+    return model.rpartition(":")[2].rpartition("/")[2].casefold()
 
 
 def _with_values(rows: pl.DataFrame) -> pl.DataFrame:

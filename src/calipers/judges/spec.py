@@ -71,6 +71,11 @@ class JudgeSpec(ServedModel):
         }
 
     @property
+    def asks_confidence(self) -> bool:
+        """Whether the first model is asked how sure it is."""
+        return self.escalate is not None and self.escalate.confidence is not None
+
+    @property
     def models(self) -> list[JudgeSpec]:
         """The judge and, where it has one, the second one, each as a judge of its own."""
         if self.escalate is None:

@@ -13,15 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.judges.rubric_items import (
-    NO_RUBRIC,
-    NoSum,
-    RubricWeights,
-    find_tolerance,
-    list_items,
-    parse_rubric,
-    sum_weighted,
-)
+from calipers.judges import rubric_items
+from calipers.judges.rubric_items import NO_RUBRIC, NoSum, RubricWeights
 from calipers.records.batch import note_bad_rows
 from calipers.records.fields import BadValue, Field, Kind, Number
 from calipers.records.sources import BadRow, Batch, Source, Wanted, open_sources
@@ -108,7 +101,6 @@ class _JudgmentReader:
         self._rows: list[pl.DataFrame] = []
 
     def read(self, source: Source, *, skip_bad: bool) -> None:
-        """Read all records of a source."""
         for chunk in source.chunks(self._wanted):
             batch = chunk.exact()
             bad = [*batch.bad, *self._add(batch, source.name)]
@@ -122,7 +114,6 @@ class _JudgmentReader:
         return pl.concat([pl.DataFrame(schema=nothing), *self._records], how="diagonal_relaxed")
 
     def judgments(self) -> pl.DataFrame:
-        """Return a row per judgment."""
         return pl.concat([pl.DataFrame(schema=_COLUMNS), *self._rows])
 
     def _add(self, batch: Batch, source: str) -> Iterator[BadRow]:
@@ -165,16 +156,8 @@ class _JudgmentReader:
             key = "score" if is_scylla else SCORE
             score = _read(_SCORE, judgment, key, f"by {name}")
             found = _check_items(judgment, judgment.get(key), score, rubric)
-            yield (
-                name,
-                not given,
-                name != known_as,
-                passed,
-                score,
-                *found,
-                str(judgment.get("model") or known_as),
-                bool(judgment.get("flags")),
-            )
+            model, flagged = str(judgment.get("model") or known_as), bool(judgment.get("flags"))
+            yield name, not given, name != known_as, passed, score, *found, model, flagged
 
 
 def _make_unique(name: str, taken: dict[str, int]) -> str:
@@ -209,7 +192,7 @@ def _read_own_rubric(text: Any) -> RubricWeights | NoSum:
     if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
         return NO_RUBRIC
     try:
-        return parse_rubric(_loads(text))
+        return rubric_items.parse_rubric(_loads(text))
     except NoSum as problem:
         return NoSum(f"rubric: {problem}")
     except (ValueError, RecursionError):
@@ -227,28 +210,21 @@ def _check_items(
     judgment: Mapping[str, Any], written: Any, score: float | None, rubric: RubricWeights | NoSum
 ) -> tuple[float | None, float | None, str | None]:
     """Return the sum of the items, the tolerance of the score, or why there is no sum."""
+    own = NO_RUBRIC if isinstance(rubric, NoSum) else rubric
     try:
-        total = _sum_items(judgment, score, rubric)
-    except NoSum as problem:
-        return None, None, str(problem)
+        items = rubric_items.list_items(judgment, own)
+        if items is None:
+            return None, None, None
+        if own is rubric and score is not None:
+            return rubric_items.sum_weighted(items), rubric_items.find_tolerance(written), None
+        problem = f"there are items, but no {SCORE}" if own is rubric else str(rubric)
+    except NoSum as error:
+        problem = str(error)
     except OverflowError:
-        return None, None, "numbers too large to add up"
+        problem = "numbers too large to add up"
     except RecursionError:
-        return None, None, "nested too deep"
-    return total, None if total is None else find_tolerance(written), None
-
-
-def _sum_items(
-    judgment: Mapping[str, Any], score: float | None, rubric: RubricWeights | NoSum
-) -> float | None:
-    items = list_items(judgment, NO_RUBRIC if isinstance(rubric, NoSum) else rubric)
-    if items is None:
-        return None
-    if isinstance(rubric, NoSum):
-        raise rubric
-    if score is None:
-        raise NoSum(f"there are items, but no {SCORE}")
-    return sum_weighted(items)
+        problem = "nested too deep"
+    return None, None, problem
 
 
 def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
@@ -282,7 +258,6 @@ def _check(records: pl.DataFrame, columns: set[str], options: Options) -> None:
 
 
 def _add_keys(records: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
-    """Return the records with the cluster of each, and whether its call failed."""
     error = pl.col("error").cast(pl.String)
     number = (pl.int_range(pl.len()) + 1).cast(pl.String)
     task = number if records[ID].is_null().all() else pl.col(ID)

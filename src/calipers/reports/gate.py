@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from calipers.gates.reasons import format_value
+from calipers.gates.verdicts import format_value
 from calipers.reports.figures import (
     NOTHING,
     Form,
@@ -20,8 +20,7 @@ from calipers.reports.figures import (
 from calipers.reports.table import Cell, Column, Document, Line, Row, Table, make_lines
 
 if TYPE_CHECKING:
-    from calipers.gates.early import Early
-    from calipers.gates.result import Changes, Check, GateResult, Ids
+    from calipers.gates.result import Changes, Check, Early, GateResult, Ids
 
 _WORDS = {"pass": "passed", "fail": "failed", "warn": "warned", "inconclusive": "inconclusive"}
 _CHANGED = ("added", "removed", "broken", "mended")

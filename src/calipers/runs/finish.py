@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.engines.watching import watch_groups
 from calipers.gates.decide import GateQuestion, ask_gate, decide
-from calipers.gates.early import Early
 from calipers.gates.options import GateOptions
-from calipers.gates.result import GateResult
+from calipers.gates.result import Early, GateResult
 from calipers.records.result_folder import BETTER, GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
 from calipers.runs.metric_settings import read_options

@@ -22,7 +22,7 @@ from calipers.scores.tasks import read_tasks
 
 if TYPE_CHECKING:
     from calipers.comparisons.better import Better
-    from calipers.gates.early import Early
+    from calipers.gates.result import Early
 
 _IDENTITY = ("model", "tier")
 

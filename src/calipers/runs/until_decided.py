@@ -16,8 +16,8 @@ import polars as pl
 from calipers.engines.plan import FAILED as CALL_FAILED
 from calipers.gates.baselines import RecordedGroup, read_baseline
 from calipers.gates.demands import Demand
-from calipers.gates.early import By, Early
 from calipers.gates.policy import Policy, read_policy
+from calipers.gates.result import By, Early
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
 from calipers.runs.in_drawn_order import InDrawnOrder

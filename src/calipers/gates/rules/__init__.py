@@ -5,11 +5,9 @@ from __future__ import annotations
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.rules.composite import Composite
 from calipers.gates.rules.kind import RuleKind
-from calipers.gates.rules.optional_scenarios import OptionalScenarios
 from calipers.gates.rules.pass_criteria import PassCriteria
-from calipers.gates.rules.progressive import Progressive
-from calipers.gates.rules.required_scenarios import RequiredScenarios
-from calipers.gates.rules.thresholds import Thresholds
+from calipers.gates.rules.scenarios import OptionalScenarios, RequiredScenarios
+from calipers.gates.rules.thresholds import Progressive, Thresholds
 
 KINDS: tuple[type[RuleKind], ...] = (
     Thresholds,

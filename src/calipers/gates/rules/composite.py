@@ -9,18 +9,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from calipers.gates import policy_values as values
 from calipers.gates.demands import NO_MEAN, Ahead, Demand
 from calipers.gates.formulas import Bounds, Formula, parse_formula
 from calipers.gates.policy_fields import Description, Rules
-from calipers.gates.policy_values import (
-    ALIASES,
-    FINAL_SCORE,
-    SAFETY,
-    Rule,
-    find_metric,
-    read_at,
-    read_rules,
-)
+from calipers.gates.policy_values import FINAL_SCORE, Rule, find_metric
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge, MeasuredRun, join_checks
 from calipers.gates.rules.kind import RuleKind, list_judged
@@ -39,24 +32,22 @@ _NORMALIZED_LATENCY = "normalized_latency"
 
 
 def _read_formula(text: Any) -> Formula:
-    """Return a formula over metrics and `normalized_latency`."""
     if not isinstance(text, str):
         refuse(f"{shown(text)} is not a formula", fix='for example "0.5 × accuracy + 0.5 × recall"')
     name, equals, right = text.partition("=")
     if equals and name.strip() == FINAL_SCORE:  # as S writes it
         text = right
-    formula = read_at((), parse_formula, text)
+    formula = values.read_at((), parse_formula, text)
     for name in formula.names:
-        read_at((), _find_metric, name)
+        values.read_at((), _find_metric, name)
     return formula
 
 
 def _find_metric(name: str) -> Metric:
-    """Return the metric behind a name in a formula."""
     try:
         return find_metric("latency_p95" if name == _NORMALIZED_LATENCY else name)
     except UsageError as error:
-        fix = nearest(name, (*catalogue(), *ALIASES, _NORMALIZED_LATENCY))
+        fix = nearest(name, (*catalogue(), *values.ALIASES, _NORMALIZED_LATENCY))
         raise UsageError(error.message, fix=fix) from error
 
 
@@ -77,7 +68,7 @@ class Composite(RuleKind, StrictModel):
     )
     threshold: WrittenThreshold = _GOOD
     requires: Rules = Field(
-        default_factory=lambda: read_rules({SAFETY: _SAFE}),
+        default_factory=lambda: values.read_rules({values.SAFETY: _SAFE}),
         validate_default=False,
         description="Further thresholds that must hold; by default safety_rate = 100%.",
     )
@@ -114,7 +105,7 @@ class Composite(RuleKind, StrictModel):
     def list_checks(self, judge: Judge) -> Iterator[Check]:
         """Yield the check of the score, joined with what else has to hold."""
         if self.formula is None:
-            measured = judge.run.metrics[FINAL_SCORE]
+            measured = judge.run.group.metrics[FINAL_SCORE]
         else:
             measured = _compute(self.formula, judge.run)
         rule = Rule(name=FINAL_SCORE, threshold=self.pass_mark())
@@ -142,14 +133,14 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     bounds: dict[str, Bounds] = {}
     for name in formula.names:
         metric = _find_metric(name)
-        part = run.metrics[metric.name]
+        part = run.group.metrics[metric.name]
         if part.value is None:
             return _make_null(f"{metric.name} has none: {part.reason}")
         parts.append(part)
         low, high = metric.range
         ends = (low if part.low is None else part.low, high if part.high is None else part.high)
         if name == _NORMALIZED_LATENCY:
-            budget = run.latency_budget_ms
+            budget = run.options.settings.latency_budget_ms
             values[name] = min(1.0, part.value / budget)
             bounds[name] = (min(1.0, ends[0] / budget), min(1.0, ends[1] / budget))
         else:
@@ -164,11 +155,11 @@ def _compute(formula: Formula, run: MeasuredRun) -> Measured:
     is_bounded = isfinite(low) and isfinite(high)
     return Measured(
         value=value,
-        n=min((part.n for part in parts), default=run.records - run.errors),
+        n=min((part.n for part in parts), default=run.group.records - run.group.errors),
         missing=max((part.missing for part in parts), default=0),
         low=low if isfinite(low) else None,
         high=high if isfinite(high) else None,
-        stderr=(high - low) / (2 * normal_quantile(run.confidence)) if is_bounded else None,
+        stderr=(high - low) / (2 * normal_quantile(run.options.confidence)) if is_bounded else None,
         interval="bounds of its parts",
     )
 

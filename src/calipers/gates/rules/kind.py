@@ -37,7 +37,9 @@ class RuleKind(ABC):
     @classmethod
     def as_field(cls) -> tuple[Any, Any]:
         """Return the type of its key in the policy, and its default: None, for no such rule."""
-        return (cls | None, None) if cls.may_be_null else (cls, Field(default_factory=_return_none))
+        if cls.may_be_null:
+            return cls | None, None
+        return cls, Field(default_factory=lambda: None)  # which the JSON Schema does not show
 
     @classmethod
     def make_default(cls) -> Self | None:
@@ -90,7 +92,3 @@ def list_judged(metrics: Iterable[str]) -> tuple[str, ...]:
     """Return the judged values that metrics may be based on."""
     found = (each for name in metrics for each in list_judged_parts(find_metric(name)))
     return tuple(dict.fromkeys(found))
-
-
-def _return_none() -> None:
-    """Return None, as a default that the JSON Schema does not show."""

@@ -48,7 +48,7 @@ class PassCriteria(RuleKind, StrictModel):
         for category, rule in self._list_rules():
             known = judge.run.categories
             if category is None:
-                measured = judge.run.metrics[PASS_RATE]
+                measured = judge.run.group.metrics[PASS_RATE]
             else:
                 measured = known.get(category) or _measure_absent(category, known)
             yield judge.check_value(
@@ -87,5 +87,4 @@ def _measure_absent(category: str, known: Iterable[str]) -> Measured:
     """Return a pass rate without a value, and the category that may have been meant."""
     near = nearest(category, known)
     asked = f": {near}" if near.startswith("did you mean") else ""
-    reason = f"no scenario has this category{asked}"
-    return Measured(value=None, n=0, missing=0, reason=reason)
+    return Measured(value=None, n=0, missing=0, reason=f"no scenario has this category{asked}")

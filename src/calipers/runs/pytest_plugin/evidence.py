@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from calipers.gates.api import gate
-from calipers.gates.reasons import describe_doubt, format_value
 from calipers.gates.result import Check
+from calipers.gates.verdicts import describe_doubt, format_value
 from calipers.support.quick_dataclasses import dataclass
 
 

@@ -1,10 +1,13 @@
-"""`required_scenarios`: single scenarios that have to be present, and to pass in all their runs."""
+"""Single scenarios, named by id, that have to be present and to pass in all their runs.
+
+`required_scenarios` block; `optional_scenarios` count in the scores, and their failure only warns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import Field, PlainValidator
@@ -13,8 +16,9 @@ from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, SchemaOf
 from calipers.gates.policy_values import PASS_RATE, share_scale
 from calipers.gates.result import Check, Ids, Level
-from calipers.gates.rule_check import Given, Judge, MeasuredRun, ScenarioRuns
+from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.kind import RuleKind
+from calipers.gates.scenario_group import ScenarioRuns
 from calipers.gates.undecided import Undecided
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.judged.who import PASSED
@@ -22,6 +26,9 @@ from calipers.metrics.scenarios.passing import passed
 from calipers.metrics.thresholds import Threshold
 from calipers.support.config.files import shown
 from calipers.support.config.models import StrictModel, refuse
+
+if TYPE_CHECKING:
+    from calipers.gates.policy import Policy
 
 _METRICS = (PASS_RATE, "accuracy")  # a right answer stands in for a verdict
 
@@ -85,7 +92,7 @@ class NamedScenarios(RuleKind, StrictModel):
             reason=missed,
             n=known,
             missing=0 if found is None else found.runs - known,
-            by=run.by,
+            by=run.group.by,
             ran=value is not None,
         )
 
@@ -96,13 +103,15 @@ class RequiredScenarios(NamedScenarios):
     key: ClassVar[str] = "required_scenarios"
 
     def list_checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per scenario, with the runs that expectations or judges left undecided."""
         for scenario in self.ids:
             check = self.check_scenario(scenario, judge.run, "required")
-            yield replace(
-                check,
-                undecided=_count_undecided(judge, scenario),
-                failing=Ids() if check.verdict == "pass" else Ids(1, (scenario,)),
-            )
+            found = judge.run.named.get(scenario)
+            if found is not None and judge.run.policy.undecided != "ignore":
+                undecided = Undecided(found.lacking, found.runs - found.errors)
+                check = replace(check, undecided=undecided)
+            failed = check.verdict != "pass"
+            yield replace(check, failing=Ids(1, (scenario,))) if failed else check
 
     def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
         """Yield each scenario, all of whose runs have to pass."""
@@ -117,16 +126,36 @@ class RequiredScenarios(NamedScenarios):
             )
 
 
+class OptionalScenarios(NamedScenarios):
+    """Scenarios by id whose failure warns and never blocks."""
+
+    key: ClassVar[str] = "optional_scenarios"
+    label: ClassVar[str] = " (optional)"
+    only_warns: ClassVar[bool] = True
+
+    def check_beside(self, policy: Policy) -> None:
+        """Refuse scenarios that a rule that blocks names too."""
+        required = {each for rule in policy.rules if not rule.only_warns for each in rule.scenarios}
+        for at, each in enumerate(self.ids):
+            if each in required:
+                refuse(
+                    f"{shown(each)} is required and optional at once",
+                    fix="keep it in one of required_scenarios and optional_scenarios",
+                    at=(self.key, "ids", at),
+                )
+
+    def list_checks(self, judge: Judge) -> Iterator[Check]:
+        """Yield a check per scenario, which warns unless it passed in all its runs."""
+        for scenario in self.ids:
+            yield self.check_scenario(scenario, judge.run, "warning")
+
+    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
+        """Yield nothing: none of it blocks."""
+        yield from ()
+
+
 def _require_all(scenario: str) -> Threshold:
     return Threshold(operator="=", value=1.0, scale=share_scale(scenario))
-
-
-def _count_undecided(judge: Judge, scenario: str) -> Undecided:
-    """Return the runs that expectations or judges did not decide, whatever their answer."""
-    found = judge.run.named.get(scenario)
-    if found is None or judge.policy.undecided == "ignore":
-        return Undecided()
-    return Undecided(found.lacking, found.runs - found.errors)
 
 
 def _describe_outcome(found: ScenarioRuns | None) -> tuple[str | None, float | None]:
