@@ -108,9 +108,9 @@ def _merge(
     asked: RunOptions,
 ) -> RunResult:
     """Put shards together, and score and decide on what they hold."""
-    from calipers.runs.merging import merge_shards  # noqa: PLC0415
     from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
+    from calipers.runs.sharding import merge_shards  # noqa: PLC0415
 
     if output is None:
         raise UsageError("--merge: the merged run needs a folder", fix="-o FOLDER")

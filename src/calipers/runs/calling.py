@@ -11,8 +11,7 @@ from calipers.records.judgment_shape import sum_judging_cost
 from calipers.runs.checking import RecordChecks
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.records import ReplyReader
-from calipers.runs.schedule import CallChooser
-from calipers.runs.state import DONE, FAILED, State
+from calipers.runs.state import DONE, FAILED, CallChooser, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.support.quick_dataclasses import dataclass
@@ -21,10 +20,10 @@ from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.deadlines import Deadlines
 from calipers.systems.images import list_images
-from calipers.systems.journal import Journal, encode_record
+from calipers.systems.journal import Journal
 from calipers.systems.masking import Mask
 from calipers.systems.own_loop import is_unbegun
-from calipers.systems.pace import LONGEST_WAIT, Lane
+from calipers.systems.pace import Lane
 from calipers.systems.pricing import Pricing
 from calipers.systems.simulated_user import sum_user_cost
 
@@ -77,7 +76,7 @@ class Calling:
         self._unjudged = unjudged
         self._reading = ReplyReader(suite, state.predicted)
         self._most = [MOST if spec.mode == "batch" else suite.concurrency for spec in suite.systems]
-        self._lanes = [Lane(most) for most in self._most]
+        self._lanes = [Lane(most, suite.retries) for most in self._most]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._is_batch = [spec.mode == "batch" for spec in suite.systems]
         self._deadlines = [
@@ -145,7 +144,7 @@ class Calling:
                         lane.note_success()
                     elif fault.kind == "rate_limit":
                         lane.note_throttling(began, fault)
-                    if fault is not None and self._is_last(attempt, fault):
+                    if fault is not None and lane.is_last(attempt, fault):
                         record = self._make_record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took, billed)
                         lane.note_failure(fault)
@@ -153,7 +152,7 @@ class Calling:
                 if fault is None:
                     record = await self._check_record(self._make_record(system, place, tried))
                     if self._judge is not None:
-                        self._unjudged.append(_encode_line(record))
+                        self._unjudged.add(record)
                         record = await self._check_record(await self._judge(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
@@ -166,10 +165,6 @@ class Calling:
     async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record with the results of its checks; a user's function may take time."""
         return await asyncio.to_thread(self._check, record) if self._check else record
-
-    def _is_last(self, attempt: int, fault: Fault) -> bool:
-        too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
-        return not fault.again or too_long or attempt >= self._suite.retries
 
     async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
         """Return the outcome of one attempt, bounded in time."""
@@ -217,7 +212,7 @@ class Calling:
         billed: float = 0.0,
     ) -> None:
         """Write the record into the journal, then add it to the sums."""
-        self._journal.append(_encode_line(record))
+        self._journal.add(record)
         states = self._state.calls[system]
         if states[number] == FAILED:
             self._state.tally.forget_failed()
@@ -251,10 +246,6 @@ class Calling:
 def _is_bounded(call: Call) -> bool:
     """Say whether the prompt and the settings tell the most that a call may cost."""
     return not call.is_open_ended and not any(list_images(call.messages))
-
-
-def _encode_line(record: Mapping[str, Any]) -> bytes:
-    return encode_record(record).encode("utf-8", "replace")
 
 
 def _add_not_called(fault: Fault) -> Fault:

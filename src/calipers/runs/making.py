@@ -16,9 +16,8 @@ from calipers.runs.manifest import FRESH, IMPORTED
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
 from calipers.runs.run_manifest import REPLACED, RunManifest
-from calipers.runs.schedule import AllCalls, CallChooser
 from calipers.runs.sharding import WHOLE
-from calipers.runs.state import DONE, State
+from calipers.runs.state import DONE, AllCalls, CallChooser, State
 from calipers.runs.unjudged import Unjudged
 from calipers.support.cache import Say
 from calipers.systems.budget import Budget
@@ -186,7 +185,7 @@ class AnswerMaker:
     def _make_chooser(self, state: State, journal: Journal) -> CallChooser:
         if self._until is None:
             return AllCalls(state)
-        self._until.begin(state, (record for _, _, record in journal.read_lines()))
+        self._until.begin(state, journal.read_records())
         return self._until
 
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:

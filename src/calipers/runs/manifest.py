@@ -14,8 +14,7 @@ from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
 from calipers.systems.pricing import Pricing, find_pricing
-from calipers.systems.secrets import mask_for
-from calipers.systems.servers import hash_servers
+from calipers.systems.secrets import hash_servers, mask_for
 
 if TYPE_CHECKING:
     from calipers.judges.rubrics import Rubric

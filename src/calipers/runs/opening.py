@@ -13,7 +13,6 @@ from calipers.support.cache import Say
 from calipers.support.functions import Function, load_object
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.agents.system import AgentSystem, is_agent, make_error
-from calipers.systems.asking import Asking
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
@@ -23,11 +22,11 @@ from calipers.systems.conversations import Conversation
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
 from calipers.systems.own_loop import OwnLoop
-from calipers.systems.posting import Session, open_session
+from calipers.systems.pace import Asking
+from calipers.systems.posting import Endpoint, Session, open_session
 from calipers.systems.pricing import find_pricing
 from calipers.systems.registered import SYSTEMS
-from calipers.systems.secrets import mask_for, read_key
-from calipers.systems.servers import hash_servers
+from calipers.systems.secrets import hash_servers, mask_for, read_key
 from calipers.systems.simulated_user import SimulatedUser, SpokenText
 from calipers.systems.spans import open_collector
 from calipers.systems.spec import SystemSpec
@@ -157,8 +156,6 @@ def _open(
     session = shared.session
     assert session is not None
     if system.http is not None:
-        from calipers.systems.endpoints import Endpoint  # noqa: PLC0415 (loads aiohttp)
-
         return Endpoint(session, system.http, read_key(system))
     assert system.model is not None
     logprobs = suite.confidence is not None and suite.confidence.logprobs

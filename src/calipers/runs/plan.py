@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.records.tasks import Task, Tasks
-from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
 from calipers.runs.users import list_texts, make_role
 from calipers.support.errors import UsageError, nearest
@@ -18,7 +17,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
-from calipers.systems.images import get_url, with_url
+from calipers.systems.images import ImageFiles, get_url, with_url
 
 _DEFAULT_PROMPT = "{input}"
 _ROLES = ("system", "user", "assistant", "tool")

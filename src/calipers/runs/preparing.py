@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.gates.policy import read_policy
+from calipers.judges.prices import check_prices
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import Tasks, read_tasks
 from calipers.runs.checking import RecordChecks
-from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import read_options
 from calipers.runs.options import RunOptions
 from calipers.runs.plan import CallPlan
-from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
 from calipers.runs.sharding import Shard
 from calipers.runs.suite import Suite, gate_fields, read_suite
@@ -24,7 +23,8 @@ from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.pricing import Pricing
+from calipers.systems.images import ImageFiles
+from calipers.systems.pricing import GIVE_PRICE, Pricing, find_pricing
 
 if TYPE_CHECKING:
     from calipers.judges.rubrics import Rubric
@@ -82,7 +82,7 @@ def prepare_suite(
     tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
     if suite.sample is not None:
         tasks = draw_sample(tasks, suite.sample)
-    prices = find_prices(suite)
+    prices = _find_prices(suite)
     return Prepared(
         suite=suite,
         base=base,
@@ -95,10 +95,46 @@ def prepare_suite(
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
-        notices=(*tasks.notices, *note_unpriced(suite, prices)),
+        notices=(*tasks.notices, *_note_unpriced(suite, prices)),
         functions=functions or {},
         all_tasks=len(tasks),
     )
+
+
+def _find_prices(suite: Suite) -> list[Pricing | None]:
+    """Return the prices of each system; None where none is known."""
+    found = [find_pricing(system) for system in suite.systems]
+    if suite.budget_usd is not None:
+        for system, pricing in zip(suite.systems, found, strict=True):
+            if pricing is None and system.model is not None:
+                raise UsageError(
+                    f"budget_usd: no price is known for {system.name} ({system.model})",
+                    fix=GIVE_PRICE,
+                )
+        if suite.user is not None and find_pricing(suite.user) is None:
+            raise UsageError(
+                f"budget_usd: no price is known for the simulated user ({suite.user.model})",
+                fix=GIVE_PRICE,
+            )
+        check_prices(suite.judges)
+    return found
+
+
+def _note_unpriced(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
+    """Yield whose costs will not be known."""
+    unknown = [
+        system.name
+        for system, pricing in zip(suite.systems, found, strict=True)
+        if pricing is None and system.model is not None
+    ]
+    if suite.user is not None and find_pricing(suite.user) is None:
+        unknown.append("the simulated user")
+    if unknown:
+        yield f"no price is known for {', '.join(unknown)}: its cost stays unknown"
+    if suite.budget_usd is not None:
+        for system, pricing in zip(suite.systems, found, strict=True):
+            if pricing is None:
+                yield f"the budget counts what {system.name} itself reports as cost_usd"
 
 
 def _list_rubrics(suite: Suite, base: Path) -> list[Rubric]:

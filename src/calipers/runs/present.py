@@ -8,7 +8,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.comparisons.options.rank import RankOptions
+from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
+from calipers.comparisons.ranking import rank_systems
+from calipers.comparisons.rankings import Ranking
 from calipers.engines.watching import watch_groups
+from calipers.metrics import metric_named
+from calipers.metrics.declare.declaration import GROUP
 from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
@@ -21,21 +27,24 @@ from calipers.records.result_folder import (
 )
 from calipers.records.sinks import Watch
 from calipers.runs.options import ReportOptions
-from calipers.runs.ranked_groups import rank_groups
-from calipers.runs.report_data import Report
+from calipers.runs.report_data import NOT_RANKED, Report
 from calipers.runs.report_facts import SYSTEM, list_facts, make_title
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress
-from calipers.support.errors import CalipersError
+from calipers.scores.tasks import settle_metric
+from calipers.support.errors import CalipersError, UsageError
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
 
 _PARTS = ("category", "capability")  # what tells tasks apart
+_FEWEST = 2
+_MOST_RANKED = 100  # systems that a report ranks
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
 
@@ -122,7 +131,7 @@ class ReportPage:
         stale = tuple(_note_stale(gate, score))
         gate = None if stale else gate
         n_tasks = read.count_tasks()
-        ranking, said = rank_groups(read, score, options, n_tasks)
+        ranking, said = _rank_groups(read, score, options, n_tasks)
         return Report(
             title=self._asked.title or make_title(self._table, score, manifest, n_tasks),
             facts=dict(list_facts(score, self._table, manifest, records, n_tasks)),
@@ -140,6 +149,42 @@ class ReportPage:
             kinds=self._table.count_kinds(),
             notices=(*stale, *score.notices, *said),
         )
+
+
+def _rank_groups(
+    read: ReadRecords, score: Score, options: Options, n_tasks: int
+) -> tuple[Ranking | None, tuple[str, ...]]:
+    """Return the groups of a score, ranked, and what to say of it; None if nothing can be ranked.
+
+    That is so for fewer than two groups and for more than 100, for records without ids, where less
+    than half of the tasks are common to all, and with no main metric that is a mean over tasks.
+    """
+    if not _FEWEST <= len(score.groups) <= _MOST_RANKED:
+        return None, ()
+    name = next((each for each in MAIN_METRICS if _has_several(score, each)), None)
+    if name is None or metric_named(name).averaged is None:
+        return None, ()
+    metric = metric_named(name)
+    rows = read.task_rows(metric, options)
+    if rows is None:
+        return None, (f"{NOT_RANKED}: not every record has an id",)
+    keys = sort_keys(rows.rows[GROUP].unique(), options.by)
+    systems = Systems(rows=rows, by=options.by, keys=keys)
+    settled = [settle_metric(metric, [rows])]
+    try:
+        ranking = rank_systems(systems, settled, replace(options, notices=()), RankOptions())
+    except UsageError as error:
+        return None, (f"{NOT_RANKED}: {error.message}",)
+    common = ranking.metrics[0].n_tasks
+    if common < _FEWEST or 2 * common < n_tasks:
+        few = f"all of them have only {common:,} of {n_tasks:,} tasks (calipers rank)"
+        return None, (f"{NOT_RANKED}: {few}",)
+    return ranking, ranking.notices
+
+
+def _has_several(score: Score, name: str) -> bool:
+    found = [group.metrics.get(name) for group in score.groups]
+    return sum(each is not None and each.value is not None for each in found) >= _FEWEST
 
 
 def _note_missing_code(names: Sequence[str]) -> Iterator[str]:

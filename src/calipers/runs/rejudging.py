@@ -11,7 +11,7 @@ from calipers.records.judgment_shape import FAILED, get_judgments, sum_judging_c
 from calipers.runs.checking import RecordChecks
 from calipers.runs.suite import Suite
 from calipers.systems.budget import Budget
-from calipers.systems.journal import Journal, encode_record
+from calipers.systems.journal import Journal
 from calipers.systems.secrets import mask_for
 
 Record = dict[str, Any]
@@ -75,9 +75,7 @@ class Rejudging:
             again = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
                 again = self._check(again)
-            self._journal.append(
-                encode_record(self._mask.mask_value(again)).encode("utf-8", "replace")
-            )
+            self._journal.add(self._mask.mask_value(again))
             self._budget.settle_judging(system, reserved, cost)
 
     async def _judge(self, record: Record) -> list[tuple[Record, Record]]:

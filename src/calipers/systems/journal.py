@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,18 +42,20 @@ class Journal:
                 at += len(line)
 
     def append(self, line: bytes) -> None:
-        """Add a record; where there is no room for all of it, nothing of it stays."""
+        """Append a line; where there is no room for all of it, nothing of it stays."""
         try:
             written = os.pwrite(self._file, line, self._end)
             if written < len(line):
                 written += os.pwrite(self._file, line[written:], self._end + written)
         except OSError as error:
             os.ftruncate(self._file, self._end)
-            raise UsageError(
-                f"{self.path}: {error.strerror}",
-                fix="make room and run again: what is done is kept",
-            ) from error
+            fix = "make room and run again: what is done is kept"
+            raise UsageError(f"{self.path}: {error.strerror}", fix=fix) from error
         self._end += written
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Append a record."""
+        self.append(encode_line(record))
 
     def read_records(self) -> Iterator[dict[str, Any]]:
         """Yield each record."""
@@ -60,7 +63,7 @@ class Journal:
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Rewrite the journal with these records, all at once or not at all."""
-        self._replace(encode_record(record).encode("utf-8", "replace") for record in records)
+        self._replace(map(encode_line, records))
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Rewrite the journal with these lines, all at once or not at all."""
@@ -119,6 +122,11 @@ def encode_record(record: Mapping[str, Any]) -> str:
     return _encode(record) + "\n"
 
 
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    """Return the same in UTF-8; unpaired surrogates, which it cannot hold, are replaced."""
+    return encode_record(record).encode("utf-8", "replace")
+
+
 def _parse_record(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
@@ -132,18 +140,11 @@ def _parse_record(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-class _told:  # noqa: N801 (used like a function)
-    """Turns errors of the disk into errors that say what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            raise UsageError(
-                f"{self._path}: {error.strerror}",
-                fix="check the folder, its permissions and free space",
-            ) from error
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn errors of the disk into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        fix = "check the folder, its permissions and free space"
+        raise UsageError(f"{path}: {error.strerror}", fix=fix) from error
