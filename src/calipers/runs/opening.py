@@ -12,7 +12,7 @@ from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
 from calipers.support.functions import Function, load_object
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.agents.system import AgentSystem, is_agent, make_error
+from calipers.systems.agents.system import AgentSystem, find_kind, make_error
 from calipers.systems.cache import Cached
 from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
@@ -50,8 +50,8 @@ async def open_systems(
     say: Say,
     *,
     batches: Path,
-    fresh: bool = False,
-    functions: Mapping[str, Function] | None = None,
+    fresh: bool,
+    functions: Mapping[str, Function],
 ) -> AsyncIterator[list[System]]:
     """Open the suite's systems, in order.
 
@@ -73,12 +73,12 @@ async def open_systems(
             shared.loop = stack.enter_context(OwnLoop())
         mask = mask_for(suite.served)
         with mask_errors(mask):
-            tools = open_tools(folder / suite.tools) if suite.tools else []
+            tools = open_tools(folder / suite.tools) if suite.tools else {}
             user = _open_user(suite, shared)
             opened = [
                 Conversation(
-                    _open(each, suite, folder, shared, say, functions or {}),
-                    tools if each.model else (),
+                    _open(each, suite, folder, shared, say, functions),
+                    tools if each.model else {},
                     suite.max_turns,
                     user,
                 )
@@ -132,8 +132,8 @@ def _open_python(system: SystemSpec, folder: Path, loop: OwnLoop, say: Say, at_h
         is_file = ":" in reference
         found = load_object(reference, folder) if is_file else SYSTEMS.get(reference).function
     spans = open_collector() if system.otel else None
-    if is_agent(found):
-        return AgentSystem(found, loop, spans)
+    if (kind := find_kind(found)) is not None:
+        return AgentSystem(kind, found, loop, spans)
     if not callable(found):
         raise make_error(reference, found)
     return PythonFunction(found, loop, say, spans)

@@ -61,18 +61,14 @@ def read_tools(path: Path) -> list[WrittenTool]:
     return found
 
 
-def open_tools(path: Path) -> list[Tool]:
-    """Return the tools of a file, their functions loaded."""
-    return [
-        Tool(
-            each.name,
-            each.description,
-            each.parameters,
-            None if each.python is None else load_function(each.python, path.parent),
-            each.reply,
+def open_tools(path: Path) -> dict[str, Tool]:
+    """Return the tools of a file by name, their functions loaded."""
+    return {
+        each.name: Tool(
+            None if each.python is None else load_function(each.python, path.parent), each.reply
         )
         for each in read_tools(path)
-    ]
+    }
 
 
 def describe_tools(path: Path) -> list[Mapping[str, Any]]:

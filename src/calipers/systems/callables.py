@@ -17,7 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from calipers.support.cache import Say
 from calipers.support.functions import Function
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.calls import Call, Fault, Reply, describe_error
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.spans import SpanCollector, Watched, add_spans
 
@@ -58,7 +58,6 @@ class PythonFunction:
         return make_reply(given)
 
     def _make_argument(self, call: Call) -> str | dict[str, Any]:
-        """Return what the function is called with."""
         if not self._takes_text:
             return deepcopy(dict(call.record))
         if not call.prompt:
@@ -129,18 +128,15 @@ def make_reply(given: Any) -> Reply:
         return Reply(text=given)
     if isinstance(given, dict) and all(isinstance(key, str) for key in given):
         return Reply(fields=given)
-    raise Fault("bad_response", f"neither a text nor record fields, but {_name_kind(given)}")
-
-
-def _name_kind(value: Any) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+    what = "nothing" if given is None else f"a value of type {type(given).__name__}"
+    raise Fault("bad_response", f"neither a text nor record fields, but {what}")
 
 
 def make_fault(error: BaseException) -> Fault:
     """Return the fault for what the function raised; timeouts and connections may be retried."""
     if isinstance(error, Fault):
         return error
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = describe_error(error)
     if isinstance(error, TimeoutError):
         return Fault("timeout", said, again=True, outage=True)
     if isinstance(error, ConnectionError):
@@ -158,7 +154,6 @@ class _Threads:
         self._idle: deque[SimpleQueue[_Work]] = deque()
 
     def start(self, work: _Work) -> None:
-        """Do some work in a thread."""
         try:
             self._idle.pop().put(work)
         except IndexError:

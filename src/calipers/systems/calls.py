@@ -64,6 +64,11 @@ class Call:
         """Say whether more than one reply may be asked for."""
         return bool(self.turns or self.tools or self.user is not None)
 
+    def open_messages(self) -> list[dict[str, Any]]:
+        """Return the instructions, if any, and the prompt as messages."""
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return [*system, {"role": "user", "content": self.prompt}]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -140,6 +145,11 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
             retry_after=self.retry_after,
             usage=self.usage,
         )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the text of an exception."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class System(Protocol):

@@ -93,21 +93,14 @@ async def make_body(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the body of a chat completion, and the headers that its settings ask for."""
     body, headers = _make_request(call.settings)
-    body |= {"model": model, "messages": await _make_messages(call)}
+    messages = list(await load_images(call)) or call.open_messages()
+    body |= {"model": model, "messages": messages}
     if call.tools:
         body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
     return body | ({"logprobs": True} if logprobs else {}), headers
 
 
-async def _make_messages(call: Call) -> list[Any]:
-    if call.messages:
-        return list(await load_images(call))
-    system = [] if call.system is None else [{"role": "system", "content": call.system}]
-    return [*system, {"role": "user", "content": call.prompt}]
-
-
 def _make_request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the body and the headers that settings ask for."""
     if not settings:
         return {}, {}
     further = dict(settings.get("extra_body") or {})
@@ -146,7 +139,6 @@ def read_reply(body: Any) -> Reply:
 
 
 def _read_tool_calls(found: Any) -> tuple[ToolCall, ...]:
-    """Return the tools that the model wants called."""
     if found is None:
         return ()
     try:

@@ -101,7 +101,6 @@ class Journal:
             self.append(b"\n")
 
     def _find_last_line(self) -> int:
-        """Return where the last line begins."""
         at = self._end
         while at > 0:
             start = max(0, at - _CHUNK)

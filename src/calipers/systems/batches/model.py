@@ -89,7 +89,6 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     def _put(self, bodies: Mapping[str, dict[str, Any]]) -> None:
-        """Queue calls for the next batch."""
         self._unsent |= bodies
         self._came.set()
         if bodies and not self._gathers:
@@ -149,8 +148,8 @@ class BatchModel:
             self._deliver(dict.fromkeys(some, fault))
             return
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
-            fault = Fault("exception", f"{type(error).__name__}: {error}")
-            self._deliver(dict.fromkeys(some, fault))
+            unknown = Fault("exception", f"{type(error).__name__}: {error}")
+            self._deliver(dict.fromkeys(some, unknown))
             return
         self._ledger.add(batch, list(some))
         self._say(f"{self._name}: {len(some):,} calls sent in the batch {batch}")
@@ -187,10 +186,11 @@ class BatchModel:
             if future is None:
                 if isinstance(outcome, Reply):
                     self._arrived[name] = outcome
-            elif not future.done() and isinstance(outcome, Reply):
-                future.set_result(outcome)
             elif not future.done():
-                future.set_exception(outcome)
+                if isinstance(outcome, Reply):
+                    future.set_result(outcome)
+                else:
+                    future.set_exception(outcome)
 
 
 async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
