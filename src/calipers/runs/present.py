@@ -58,7 +58,7 @@ def report_data(
     stored_score = None if folder is None else read_stored(folder / SCORE)
     not_anew = [] if stored_score is None else restore_own(stored_score.get("own_metrics"))
     if folder is not None and asked.policy is None and not options.calibrations:
-        options = replace(options, calibrations=_read_calibrations(folder))
+        options = replace(options, calibrations=_read_calibrations(stored_score or {}))
     page = ReportPage(asked, options)
     watches, question = [page.watch], None
     if asked.policy is not None:
@@ -128,8 +128,12 @@ class ReportPage:
         manifest = None if folder is None else read_stored(folder / MANIFEST)
         options = self.options
         score = read.score(options)
-        stale = tuple(_note_stale(gate, score))
+        errors = sum(group.errors for group in score.groups)
+        stale = tuple(_note_stale(gate, score.records, errors))
         gate = None if stale else gate
+        lacks = None
+        if gate is None and manifest is not None:
+            lacks = explain_incomplete(manifest, score.records, errors)
         n_tasks = read.count_tasks()
         ranking, said = _rank_groups(read, score, options, n_tasks)
         return Report(
@@ -137,9 +141,7 @@ class ReportPage:
             facts=dict(list_facts(score, self._table, manifest, records, n_tasks)),
             score=score,
             gate=gate,
-            incomplete=None
-            if gate is not None or manifest is None
-            else _explain_incomplete(manifest, score),
+            incomplete=lacks,
             ranking=ranking,
             breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
             tasks=self._table.list_hardest(self.by),
@@ -196,24 +198,18 @@ def _note_missing_code(names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _note_stale(gate: GateResult | None, score: Score) -> Iterator[str]:
+def _note_stale(gate: GateResult | None, records: int, errors: int) -> Iterator[str]:
     """Yield that a stored verdict is about other records than these, and is not shown."""
-    errors = sum(group.errors for group in score.groups)
-    if gate is not None and (gate.records, gate.errors) != (score.records, errors):
+    if gate is not None and (gate.records, gate.errors) != (records, errors):
         yield (
             f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
-            f"there are {score.records:,} and {errors:,}: run calipers run or calipers gate again"
+            f"there are {records:,} and {errors:,}: run calipers run or calipers gate again"
         )
 
 
-def _explain_incomplete(manifest: Mapping[str, Any], score: Score) -> str | None:
-    errors = sum(group.errors for group in score.groups)
-    return explain_incomplete(manifest, score.records, errors)
-
-
-def _read_calibrations(folder: Path) -> tuple[Calibration, ...]:
+def _read_calibrations(score: Mapping[str, Any]) -> tuple[Calibration, ...]:
     """Return the calibrations that the run was corrected by, if all their files exist."""
-    settings = (read_stored(folder / SCORE) or {}).get("settings")
+    settings = score.get("settings")
     files = settings.get("calibrations") if isinstance(settings, dict) else None
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from calipers.records.result_folder import MANIFEST
 from calipers.records.tasks import Tasks
@@ -73,25 +73,16 @@ class Shard:
 WHOLE = Shard(1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _ShardFolder:
-    """A folder that holds a shard."""
-
+class _ShardFolder(NamedTuple):
     folder: Folder
     shard: Shard
     manifest: Mapping[str, Any]
 
 
-def merge_shards(folders: Sequence[Path], output: Path, suite: Path | None = None) -> Path:
-    """Write the records of all shards into one folder.
+def merge_shards(folders: Sequence[Path], output: Path, suite: Path | None) -> Path:
+    """Write the records of all shards into one folder, and return the suite's file.
 
-    Args:
-        folders: Those of all shards.
-        output: The folder to write.
-        suite: The suite's file; None looks for it where the shards were run.
-
-    Returns:
-        The suite's file.
+    Without a name, it is looked for where the shards were run.
 
     Raises:
         UsageError: A shard is missing, there twice, at work, or of another suite, data or code;
@@ -114,7 +105,8 @@ def merge_shards(folders: Sequence[Path], output: Path, suite: Path | None = Non
             raise UsageError(f"{output}: it holds a run already", fix=ANOTHER)
         whole.write_json(MANIFEST, _merge_manifests([part.manifest for part in parts]))
         _join_answers(parts, whole)
-        _join_journals(parts, whole)
+        with stage_file(whole.journal, private=True) as beside, beside.open("wb") as lines:
+            lines.writelines(_list_lines(parts))
     return file
 
 
@@ -185,18 +177,12 @@ def _merge_manifests(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _join_journals(parts: Sequence[_ShardFolder], whole: Folder) -> None:
-    """Write the records of all shards, shard by shard."""
-    with stage_file(whole.journal, private=True) as beside, beside.open("wb") as file:
-        file.writelines(_list_lines(parts))
-
-
 def _list_lines(parts: Sequence[_ShardFolder]) -> Iterator[bytes]:
     """Yield the line of every record; one call in two shards is refused."""
     found: dict[int, int] = {}  # a hash of the call: shards of millions of tasks are merged
     for place, part in enumerate(parts):
-        journal = Journal(part.folder.journal)  # drops a line that a killed run left torn
-        try:
+        # Opening it drops a line that a killed run left torn.
+        with closing(Journal(part.folder.journal)) as journal:
             for record in journal.read_records():
                 key = read_key(record)
                 before = found.setdefault(hash(key), place)
@@ -207,19 +193,17 @@ def _list_lines(parts: Sequence[_ShardFolder]) -> Iterator[bytes]:
                         fix="merge the folders as the shards left them",
                     )
                 yield encode_line(record)
-        finally:
-            journal.close()
 
 
 def _join_answers(parts: Sequence[_ShardFolder], whole: Folder) -> None:
     """Keep the answers that wait for their judges."""
     for part in parts:
         if part.folder.answers.exists():
-            whole_answers, answers = Journal(whole.answers), Journal(part.folder.answers)
+            joined, answers = Journal(whole.answers), Journal(part.folder.answers)
             for record in answers.read_records():
-                whole_answers.add(record)
+                joined.add(record)
             answers.close()
-            whole_answers.close()
+            joined.close()
 
 
 def _find_suite(parts: Sequence[_ShardFolder]) -> Path:

@@ -156,7 +156,6 @@ class ScenarioOutcome:
 
 
 def _read_outcomes(ready: Prepared, folder: Path) -> Iterator[ScenarioOutcome]:
-    """Yield the outcome of every scenario whose calls were made."""
     lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     verdicts = _read_verdicts(ready, folder / RECORDS, len(records))
@@ -196,7 +195,6 @@ def _show(value: Any) -> str:
 
 
 def _describe_verdict(gate: GateResult) -> dict[str, Any]:
-    """Return what the test of the policy needs to know."""
     failed = [check.name for check in gate.checks if check.blocks]
     why = "; ".join((*gate.incomplete, *failed))
     line = f"the gate says {gate.verdict}" + (f": {why}" if why else "")
