@@ -120,12 +120,7 @@ class AnswerMaker:
         async def call_all() -> None:
             async with (
                 open_systems(
-                    of.suite,
-                    of.base,
-                    self.say,
-                    batches=self.folder.batches,
-                    fresh=self.manifest[FRESH],
-                    functions=of.functions,
+                    of, self.say, batches=self.folder.batches, fresh=self.manifest[FRESH]
                 ) as systems,
                 self._open_judges() as judges,
             ):
