@@ -17,7 +17,7 @@ from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import count_groups
 from calipers.systems.simulated_user import UserSpec
-from calipers.systems.spec import Served, Settings, SystemSpec, Text, optional
+from calipers.systems.spec import Served, Settings, SystemSpec, Text, allow
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lists the allowed keys"
 
@@ -25,8 +25,8 @@ EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lis
 class Answer(StrictModel):
     """How to find the answer in a reply; the text before it is the chain of thought."""
 
-    after: Text | None = optional("The answer follows the last occurrence of this text.")
-    regex: Text | None = optional("The first group is the answer; in the syntax of Rust's regex.")
+    after: Text | None = allow("The answer follows the last occurrence of this text.")
+    regex: Text | None = allow("The first group is the answer; in the syntax of Rust's regex.")
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:
@@ -49,8 +49,8 @@ class Tier(StrictModel):
     """A tier: another prompt, or other settings, for every system."""
 
     name: Text = Field(description="The field `tier` of the records.")
-    prompt: Text | None = optional("The prompt, instead of the suite's.")
-    system: Text | None = optional("The system message, instead of the suite's.")
+    prompt: Text | None = allow("The prompt, instead of the suite's.")
+    system: Text | None = allow("The system message, instead of the suite's.")
     settings: Settings = Field(
         default_factory=dict, description="Settings that override those of each system."
     )
@@ -83,30 +83,26 @@ class Confidence(StrictModel):
 class Suite(StrictModel):
     """Everything a suite file can say."""
 
-    description: str | None = optional("For people; it has no effect.")
+    description: str | None = allow("For people; it has no effect.")
     name: Text = Field(description="Name of the suite, and of its folder in results/.")
     data: Text = Field(
         description="The tasks: a file of records, a folder of YAML files, or hf://datasets/…; "
         "the path is relative to the suite."
     )
-    sample: SampleSpec | None = optional("Use a random part of the tasks, drawn by a seed.")
-    prompt: Text | None = optional("The prompt, with {input} or any other field of the task.")
-    system: Text | None = optional("The system message before the prompt; may hold {field}.")
+    sample: SampleSpec | None = allow("Use a random part of the tasks, drawn by a seed.")
+    prompt: Text | None = allow("The prompt, with {input} or any other field of the task.")
+    system: Text | None = allow("The system message before the prompt; may hold {field}.")
     messages: list[Message] = Field(
         default_factory=list,
         description="A conversation instead of the prompt; a task's own `messages` replace it.",
     )
-    user: UserSpec | None = optional(
-        "A model that plays the user; a task's own `user` overrides it."
-    )
-    tools: Text | None = optional("A file of tools that models may call.")
+    user: UserSpec | None = allow("A model that plays the user; a task's own `user` overrides it.")
+    tools: Text | None = allow("A file of tools that models may call.")
     max_turns: int = Field(
         default=10, ge=1, description="Most replies of a system to one task, tool calls included."
     )
-    answer: Answer | None = optional("How to find the answer; by default the whole reply.")
-    confidence: Confidence | None = optional(
-        "How to get prob_correct; by default it is not recorded."
-    )
+    answer: Answer | None = allow("How to find the answer; by default the whole reply.")
+    confidence: Confidence | None = allow("How to get prob_correct; by default it is not recorded.")
     split_thinking: bool = Field(
         default=True,
         description="Whether <think>…</think> at the start of a reply is the chain of thought.",
@@ -123,15 +119,15 @@ class Suite(StrictModel):
     timeout_seconds: float = Field(
         default=120.0, gt=0, allow_inf_nan=False, description="Limit of one whole call."
     )
-    budget_usd: float | None = optional(
+    budget_usd: float | None = allow(
         "Most that all runs of the folder may cost together.", gt=0, allow_inf_nan=False
     )
-    budget_calls: int | None = optional(
+    budget_calls: int | None = allow(
         "Most calls that all runs of the folder may make together.", ge=1
     )
-    cache: Text | None = optional("A folder that caches replies for this and other runs.")
+    cache: Text | None = allow("A folder that caches replies for this and other runs.")
     judges: list[JudgeSpec] = Field(default_factory=list)
-    policy: Text | None = optional("The policy file of a gate that decides on the run.")
+    policy: Text | None = allow("The policy file of a gate that decides on the run.")
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(
         default_factory=list, description="User-defined metrics, by name."

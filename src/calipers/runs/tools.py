@@ -13,7 +13,7 @@ from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
 from calipers.support.functions import load_function
 from calipers.systems.conversations import Tool
-from calipers.systems.spec import Text, optional
+from calipers.systems.spec import Text, allow
 
 EXAMPLE = (
     "for example - {name: look_up, description: …, parameters: {type: object}, "
@@ -30,8 +30,8 @@ class WrittenTool(StrictModel):
         default_factory=lambda: {"type": "object", "properties": {}},
         description="The arguments, as JSON Schema.",
     )
-    python: Text | None = optional("FILE.py:FUNCTION beside the file.")
-    reply: str | None = optional("A fixed reply, whatever the arguments.")
+    python: Text | None = allow("FILE.py:FUNCTION beside the file.")
+    reply: str | None = allow("A fixed reply, whatever the arguments.")
 
     @model_validator(mode="after")
     def _check_way(self) -> WrittenTool:

@@ -27,7 +27,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _told(path):
+        with _explain_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
             self._end = os.fstat(self._file).st_size
         self._drop_torn_line()
@@ -35,7 +35,7 @@ class Journal:
     def read_lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield each record with where its line begins and ends."""
         at = 0
-        with _told(self.path), self.path.open("rb") as file:
+        with _explain_errors(self.path), self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield at, at + len(line), _parse_record(line, f"{self.path}:{number}")
@@ -67,11 +67,11 @@ class Journal:
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Rewrite the journal with these lines, all at once or not at all."""
-        with _told(self.path), self.path.open("rb") as old:
+        with _explain_errors(self.path), self.path.open("rb") as old:
             self._replace(_read_piece(old, start, end) for start, end in kept)
 
     def _replace(self, lines: Iterable[bytes]) -> None:
-        with _told(self.path):
+        with _explain_errors(self.path):
             with stage_file(self.path, private=True) as beside, beside.open("wb") as new:
                 new.writelines(lines)
                 new.flush()
@@ -82,7 +82,7 @@ class Journal:
 
     def close(self) -> None:
         """Make sure that all is on the disk."""
-        with _told(self.path):
+        with _explain_errors(self.path):
             os.fsync(self._file)
             os.close(self._file)
 
@@ -140,7 +140,7 @@ def _parse_record(line: bytes, where: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Turn errors of the disk into errors that say what to do."""
     try:
         yield

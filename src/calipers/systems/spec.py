@@ -30,8 +30,8 @@ Text = Annotated[str, Field(min_length=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def optional(description: str, **limits: Any) -> Any:
-    """Declare a key that may be left out."""
+def allow(description: str, **limits: Any) -> Any:
+    """Declare a key that may be there; it is null where it is left out."""
     return Field(default=None, description=description, **limits)
 
 
@@ -40,8 +40,8 @@ class PriceSpec(StrictModel):
 
     input: Money = Field(description="Of tokens of the prompt.")
     output: Money = Field(description="Of tokens of the completion.")
-    cache_read: Money | None = optional("Of tokens read from the provider's cache.")
-    cache_write: Money | None = optional("Of tokens written to the provider's cache.")
+    cache_read: Money | None = allow("Of tokens read from the provider's cache.")
+    cache_write: Money | None = allow("Of tokens written to the provider's cache.")
 
 
 def _check_url(url: str, *at: str) -> None:
@@ -65,13 +65,11 @@ def list_urls(given: str | list[str] | None) -> list[str]:
 class Served(StrictModel):
     """How to reach a model, and what it costs."""
 
-    base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = optional(
+    base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = allow(
         "URL of a server with an OpenAI-compatible API, or a list of several."
     )
-    api_key_env: Text | None = optional(
-        "The environment variable that holds the key; never the key."
-    )
-    price: PriceSpec | None = optional("Price of the model; by default that of the price list.")
+    api_key_env: Text | None = allow("The environment variable that holds the key; never the key.")
+    price: PriceSpec | None = allow("Price of the model; by default that of the price list.")
 
     @field_validator("base_url", mode="before")
     @classmethod
@@ -122,21 +120,21 @@ class SystemSpec(Served):
     """One system under test: a model, a Python function, a command or a server."""
 
     name: Text = Field(description="Becomes `model` in the records.")
-    mode: Literal["batch"] | None = optional(
+    mode: Literal["batch"] | None = allow(
         "batch: answers within a day, at half the listed price (openai, anthropic)."
     )
-    model: Text | None = optional("provider:model, for example openai:gpt-4o")
-    python: Text | None = optional(
+    model: Text | None = allow("provider:model, for example openai:gpt-4o")
+    python: Text | None = allow(
         "FILE.py:NAME beside the suite, a function or an agent; or a plug-in's system."
     )
     otel: bool = Field(
         default=False, description="Record the OpenTelemetry spans of a call as its trace."
     )
-    command: list[Text] | None = optional(
+    command: list[Text] | None = allow(
         "A program: the record as JSON on stdin, fields of the record on stdout.", min_length=1
     )
-    http: Text | None = optional("A URL: the record is posted as JSON, fields of it come back.")
-    system: Text | None = optional("The system message, instead of the suite's or the tier's.")
+    http: Text | None = allow("A URL: the record is posted as JSON, fields of it come back.")
+    system: Text | None = allow("The system message, instead of the suite's or the tier's.")
     settings: Settings = Field(
         default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
     )
