@@ -178,13 +178,13 @@ def test_the_ledger_knows_what_was_sent_until_it_is_taken_or_refused(tmp_path: P
     path = tmp_path / "ledger.jsonl"
     sending = Ledger(path, "mini").announce(["a", "b", "c"])
     found = Ledger(path, "mini")
-    assert found.find_sending("a") == sending
-    assert found.find_batch("a") is None
+    assert found.sending_of.get("a") == sending
+    assert found.batch_of.get("a") is None
     found.add("batch_0", ["a"])
     found.remove(["b"])
     again = Ledger(path, "mini")
-    assert [again.find_sending(each) for each in "abc"] == [None, None, sending]
-    assert again.list_batches() == {"batch_0"}
+    assert [again.sending_of.get(each) for each in "abc"] == [None, None, sending]
+    assert set(again.batch_of.values()) == {"batch_0"}
 
 
 def test_the_ledger_survives_a_torn_line(tmp_path: Path) -> None:
@@ -194,10 +194,10 @@ def test_the_ledger_survives_a_torn_line(tmp_path: Path) -> None:
     ledger.remove(["b"])
     path.write_bytes(path.read_bytes() + b'\n{"system": "mini", "batch": "ba')
     found = Ledger(path, "mini")
-    assert (found.find_batch("a"), found.find_batch("b")) == ("batch_0", None)
-    assert Ledger(path, "other").find_batch("a") is None
+    assert (found.batch_of.get("a"), found.batch_of.get("b")) == ("batch_0", None)
+    assert Ledger(path, "other").batch_of.get("a") is None
     found.add("batch_1", ["b"])
-    assert Ledger(path, "mini").find_batch("b") == "batch_1"
+    assert Ledger(path, "mini").batch_of.get("b") == "batch_1"
 
 
 def test_the_listed_price_is_halved() -> None:

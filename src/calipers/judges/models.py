@@ -14,10 +14,10 @@ from calipers.judges.rubrics import Rubric
 from calipers.judges.spec import JudgeSpec
 from calipers.support.cache import DiskCache, Say, hash_key
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.masking import Mask
+from calipers.systems.pace import Asking
 from calipers.systems.pricing import Pricing, find_pricing
 
 _ANSWERS = 3  # attempts to get a valid one from a judge

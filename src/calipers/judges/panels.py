@@ -25,10 +25,10 @@ from calipers.judges.spec import Escalate, JudgeSpec
 from calipers.records.judgment_shape import FAILED, add_judgments
 from calipers.support.cache import Say
 from calipers.support.errors import UsageError
-from calipers.systems.asking import Asking
 from calipers.systems.budget import Budget
 from calipers.systems.masking import Mask
 from calipers.systems.opening import open_models
+from calipers.systems.pace import Asking
 
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
 _GRADED = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)

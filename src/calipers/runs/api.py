@@ -72,7 +72,7 @@ def run(
     from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
-    from calipers.systems.agents.system import is_agent  # noqa: PLC0415
+    from calipers.systems.agents.system import find_kind  # noqa: PLC0415
 
     watch = watch or (lambda _: nullcontext())
     asked, others = take_own("run", RunOptions, settings, strict=False)
@@ -81,7 +81,7 @@ def run(
         _refuse_for_merging(shard=asked.shard, fresh=asked.fresh, until=until)
         return _merge(suite, merge, output, watch, asked)
     report = asked.report
-    if callable(suite) or is_agent(suite):
+    if callable(suite) or find_kind(suite) is not None:
         ready = prepare_function(suite, tasks, policy, asked.checks, **others)
         report = report and output is not None
         output = make_folder() if output is None else output
@@ -107,10 +107,9 @@ def _merge(
     watch: Watch,
     asked: RunOptions,
 ) -> RunResult:
-    """Put shards together, and score and decide on what they hold."""
-    from calipers.runs.merging import merge_shards  # noqa: PLC0415
     from calipers.runs.preparing import prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
+    from calipers.runs.sharding import merge_shards  # noqa: PLC0415
 
     if output is None:
         raise UsageError("--merge: the merged run needs a folder", fix="-o FOLDER")

@@ -8,11 +8,10 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from calipers.records.judgment_shape import sum_judging_cost
-from calipers.runs.checking import RecordChecks
-from calipers.runs.plan import CallPlace, CallPlan
+from calipers.runs.plan import CallPlace
+from calipers.runs.preparing import Prepared
 from calipers.runs.records import ReplyReader
-from calipers.runs.schedule import CallChooser
-from calipers.runs.state import DONE, FAILED, State
+from calipers.runs.state import DONE, FAILED, CallChooser, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.support.quick_dataclasses import dataclass
@@ -21,11 +20,10 @@ from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.deadlines import Deadlines
 from calipers.systems.images import list_images
-from calipers.systems.journal import Journal, encode_record
-from calipers.systems.masking import Mask
+from calipers.systems.journal import Journal
 from calipers.systems.own_loop import is_unbegun
-from calipers.systems.pace import LONGEST_WAIT, Lane
-from calipers.systems.pricing import Pricing
+from calipers.systems.pace import Lane
+from calipers.systems.secrets import mask_for
 from calipers.systems.simulated_user import sum_user_cost
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these
@@ -44,42 +42,27 @@ class Attempted:
     billed_usd: float = 0.0  # by what failed, as far as it is known
 
 
+@dataclass(kw_only=True)
 class Calling:
     """Makes the calls of a plan that are still open."""
 
-    def __init__(
-        self,
-        plan: CallPlan,
-        systems: Sequence[System],
-        *,
-        state: State,
-        chooser: CallChooser,
-        journal: Journal,
-        budget: Budget,
-        prices: Sequence[Pricing | None],
-        mask: Mask,
-        judge: Judging | None,  # None without judges
-        unjudged: Unjudged,  # where answers wait for the judges
-        check: RecordChecks,
-    ) -> None:
-        self._check = check
-        suite = plan.suite
-        self._plan = plan
-        self._suite = suite
-        self._systems = systems
-        self._state = state
-        self._chooser = chooser
-        self._journal = journal
-        self._budget = budget
-        self._prices = prices
-        self._mask = mask
-        self._judge = judge
-        self._unjudged = unjudged
-        self._reading = ReplyReader(suite, state.predicted)
-        self._most = [MOST if spec.mode == "batch" else suite.concurrency for spec in suite.systems]
-        self._lanes = [Lane(most) for most in self._most]
-        self._slots = asyncio.Semaphore(suite.concurrency)
+    of: Prepared
+    systems: Sequence[System]
+    state: State
+    chooser: CallChooser
+    journal: Journal
+    budget: Budget
+    judge: Judging | None  # None without judges
+    unjudged: Unjudged  # where answers wait for the judges
+
+    def __post_init__(self) -> None:
+        suite = self._suite = self.of.suite
+        self._mask = mask_for(suite.served)
+        self._reading = ReplyReader(suite, self.state.predicted)
         self._is_batch = [spec.mode == "batch" for spec in suite.systems]
+        self._most = [MOST if is_batch else suite.concurrency for is_batch in self._is_batch]
+        self._lanes = [Lane(most, suite.retries) for most in self._most]
+        self._slots = asyncio.Semaphore(suite.concurrency)
         self._deadlines = [
             Deadlines(None if is_batch else suite.timeout_seconds) for is_batch in self._is_batch
         ]
@@ -88,20 +71,20 @@ class Calling:
     async def all(self) -> None:
         """Make all calls: each system has its own workers, so that none waits for another."""
         async with asyncio.TaskGroup() as workers:
-            for system in range(len(self._systems)):
-                numbers = self._chooser.calls(system)
+            for system in range(len(self.systems)):
+                numbers = self.chooser.calls(system)
                 for _ in range(self._most[system]):
                     if (first := next(numbers, None)) is None:
                         break
                     workers.create_task(self._work(system, first, numbers))
 
     async def _work(self, system: int, number: int | None, others: Iterator[int]) -> None:
-        while number is not None and not self._budget.is_spent:
-            place = self._plan.place(number)
-            call = self._plan.call(system, place)
-            reserved = await self._budget.reserve(
+        while number is not None and not self.budget.is_spent:
+            place = self.of.plan.place(number)
+            call = self.of.plan.call(system, place)
+            reserved = await self.budget.reserve(
                 system,
-                self._prices[system] if _is_bounded(call) else None,
+                self.of.prices[system] if _is_bounded(call) else None,
                 call.prompt,
                 call.settings,
             )
@@ -110,9 +93,9 @@ class Calling:
             try:
                 await self._finish(system, number, place, call, reserved)
             except BaseException:
-                self._budget.release(reserved)
+                self.budget.release(reserved)
                 raise
-            await self._chooser.ready()
+            await self.chooser.ready()
             number = next(others, None)
 
     async def _finish(
@@ -145,16 +128,16 @@ class Calling:
                         lane.note_success()
                     elif fault.kind == "rate_limit":
                         lane.note_throttling(began, fault)
-                    if fault is not None and self._is_last(attempt, fault):
+                    if fault is not None and lane.is_last(attempt, fault):
                         record = self._make_record(system, place, tried)
                         self._write(system, number, call, reserved, tried, record, took, billed)
                         lane.note_failure(fault)
                         return
                 if fault is None:
                     record = await self._check_record(self._make_record(system, place, tried))
-                    if self._judge is not None:
-                        self._unjudged.append(_encode_line(record))
-                        record = await self._check_record(await self._judge(record))
+                    if self.judge is not None:
+                        self.unjudged.add(record)
+                        record = await self._check_record(await self.judge(record))
                     self._write(system, number, call, reserved, tried, record, took, billed)
                     return
             finally:
@@ -165,17 +148,14 @@ class Calling:
 
     async def _check_record(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record with the results of its checks; a user's function may take time."""
-        return await asyncio.to_thread(self._check, record) if self._check else record
-
-    def _is_last(self, attempt: int, fault: Fault) -> bool:
-        too_long = fault.retry_after is not None and fault.retry_after > LONGEST_WAIT
-        return not fault.again or too_long or attempt >= self._suite.retries
+        checks = self.of.checks
+        return await asyncio.to_thread(checks, record) if checks else record
 
     async def _attempt(self, system: int, call: Call, attempts: int) -> Attempted:
         """Return the outcome of one attempt, bounded in time."""
         began = perf_counter()
         try:
-            reply = await self._deadlines[system].keep(self._systems[system](call))
+            reply = await self._deadlines[system].keep(self.systems[system](call))
             seconds = perf_counter() - began
             fields = self._add_cost(system, self._reading.read_fields(call, reply))
             return Attempted(fields, attempts, seconds)
@@ -199,7 +179,7 @@ class Calling:
 
     def _add_cost(self, system: int, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields with their cost, if the system has not given it."""
-        pricing = self._prices[system]
+        pricing = self.of.prices[system]
         if fields.get("cost_usd") is None and pricing is not None:
             cost = pricing.compute_cost(fields)
             return fields if cost is None else {**fields, "cost_usd": cost}
@@ -217,14 +197,14 @@ class Calling:
         billed: float = 0.0,
     ) -> None:
         """Write the record into the journal, then add it to the sums."""
-        self._journal.append(_encode_line(record))
-        states = self._state.calls[system]
+        self.journal.add(record)
+        states = self.state.calls[system]
         if states[number] == FAILED:
-            self._state.tally.forget_failed()
+            self.state.tally.forget_failed()
         states[number] = DONE if tried.fault is None else FAILED
-        self._state.tally.add(record)
-        self._state.note_judgments(system, number, record)
-        self._chooser.take(system, number, record)
+        self.state.tally.add(record)
+        self.state.note_judgments(system, number, record)
+        self.chooser.take(system, number, record)
         cost, judging = record.get("cost_usd"), sum_judging_cost(record)
         if tried.fault is not None and tried.fault.kind not in _MAY_COST:
             cost = 0.0
@@ -233,11 +213,11 @@ class Calling:
         elif billed:
             cost = max(reserved, billed)
         prompt_tokens = record.get("prompt_tokens")
-        self._budget.settle(system, reserved, cost, call.prompt, prompt_tokens, judging=judging)
+        self.budget.settle(system, reserved, cost, call.prompt, prompt_tokens, judging=judging)
         self._tracing.record(self._suite.systems[system], record, took, call.settings)
 
     def _make_record(self, system: int, place: CallPlace, tried: Attempted) -> dict[str, Any]:
-        record = {**self._plan.identify(system, place), **self._plan.tasks.keep(place.task)}
+        record = {**self.of.plan.identify(system, place), **self.of.plan.tasks.keep(place.task)}
         if tried.fault is not None:
             message = self._mask.mask_message(tried.fault.message, tried.fault.most)
             record["error"] = f"{tried.fault.kind}: {message}"
@@ -251,10 +231,6 @@ class Calling:
 def _is_bounded(call: Call) -> bool:
     """Say whether the prompt and the settings tell the most that a call may cost."""
     return not call.is_open_ended and not any(list_images(call.messages))
-
-
-def _encode_line(record: Mapping[str, Any]) -> bytes:
-    return encode_record(record).encode("utf-8", "replace")
 
 
 def _add_not_called(fault: Fault) -> Fault:

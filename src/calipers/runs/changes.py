@@ -21,21 +21,15 @@ def list_changes(before: Mapping[str, Any], now: Mapping[str, Any], base: Path) 
     """Return every difference between two manifests that makes old answers stale, in words.
 
     Compared are the suite without `MAY_CHANGE`, the data, the code under test, the judges' rubrics,
-    the prices of the price list, and the servers that environment variables name.
-
-    Args:
-        before: The manifest of the folder.
-        now: The manifest of the run that is to go on in it.
-        base: The suite's own folder.
+    the prices of the price list, and the servers that environment variables name. `base` is the
+    suite's own folder.
     """
     return [
         *_list_differences(_keep_asked(before, before), _keep_asked(now, before)),
         *_compare_shards(before, now),
         *_compare_data(before["data"], now["data"]),
         *_compare_files(before, now, base),
-        *_compare_rubrics(before.get("rubrics", {}), now.get("rubrics", {})),
-        *_compare_prices(before.get("prices", {}), now.get("prices", {})),
-        *_compare_servers(before.get("servers"), now.get("servers", {})),
+        *_compare_surroundings(before, now),
         *(note_checks(before, now) if ORDER_SEED in before else ()),
     ]
 
@@ -50,9 +44,7 @@ def list_unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
             for name in sorted({*one["files"], *other["files"]})
             if one["files"].get(name) != other["files"].get(name)
         ),
-        *_compare_rubrics(one.get("rubrics", {}), other.get("rubrics", {})),
-        *_compare_prices(one.get("prices", {}), other.get("prices", {})),
-        *_compare_servers(one.get("servers"), other.get("servers", {})),
+        *_compare_surroundings(one, other),
         *(["they were checked by other checks"] if one.get(CHECKS) != other.get(CHECKS) else []),
     ]
 
@@ -84,7 +76,7 @@ def _compare_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path
     """
     policies = {each["suite"]["policy"] for each in (before, now)}
     then = {**before["files"], **before.get(IMPORTED, {})}
-    today = {**{name: hash_file(name, base) for name in then}, **now["files"]}
+    today = {**{name: hash_file(base.resolve() / name) for name in then}, **now["files"]}
     for name in sorted(today.keys() - (set() if ORDER_SEED in before else policies)):
         if name not in then:
             yield f"{name} is new in the code under test"
@@ -92,26 +84,25 @@ def _compare_files(before: Mapping[str, Any], now: Mapping[str, Any], base: Path
             yield f"{name} has changed" if (base / name).is_file() else f"{name} is gone"
 
 
-def _compare_rubrics(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name, digest in now.items():
-        if before.get(name, digest) != digest:
+def _compare_surroundings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what differs of the rubrics, the prices on the list, and the servers.
+
+    Prices of the suite's own are in the suite; folders from before servers were noted have none.
+    """
+    rubrics = before.get("rubrics", {})
+    for name, digest in now.get("rubrics", {}).items():
+        if rubrics.get(name, digest) != digest:
             yield f"the rubric of {name} has other content"
-
-
-def _compare_prices(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the systems whose price on the list is another; the suite's own are in the suite."""
-    for name in now.keys() & before.keys():
-        then, today = before[name], now[name]
+    old_prices, prices = before.get("prices", {}), now.get("prices", {})
+    for name in prices.keys() & old_prices.keys():
+        then, today = old_prices[name], prices[name]
         listed = "suite" not in (then["source"], today["source"])
         if listed and then["usd_per_million"] != today["usd_per_million"]:
             yield f"the price of {name} has changed ({then['source']} then, {today['source']} now)"
-
-
-def _compare_servers(before: Mapping[str, str] | None, now: Mapping[str, str]) -> Iterator[str]:
-    if before is None:  # a folder from before these were noted
-        return
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
+    servers = now.get("servers", {})
+    old_servers = before.get("servers", servers)
+    for name in sorted({*old_servers, *servers}):
+        if old_servers.get(name) != servers.get(name):
             yield f"the environment variable {name} has another value"
 
 
@@ -137,23 +128,15 @@ def _list_differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
             if place or key not in (*MAY_CHANGE, *_DECIDES_NOTHING, *_DONE_ANEW):
                 at = f"{place}.{key}" if place else key
                 yield from _list_differences(before.get(key), now.get(key), at)
-    elif (
-        isinstance(before, list)
-        and isinstance(now, list)
-        and _has_names(before)
-        and _has_names(now)
-    ):
-        yield from _list_differences(_index_by_name(before), _index_by_name(now), place)
+    elif _has_names(before) and _has_names(now):
+        old, new = ({each["name"]: each for each in items} for items in (before, now))
+        yield from _list_differences(old, new, place)
     elif before != now and not (_is_empty(before) and _is_empty(now)):
         yield f"{place} was {_format_value(before)}, is {_format_value(now)}"
 
 
-def _has_names(items: list[Any]) -> bool:
-    return all(isinstance(each, dict) and "name" in each for each in items)
-
-
-def _index_by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {each["name"]: each for each in items}
+def _has_names(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(e, dict) and "name" in e for e in items)
 
 
 def _is_empty(value: Any) -> bool:

@@ -12,24 +12,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from calipers.judges.spec import JudgeSpec
 from calipers.metrics.checks.checks import Checks, read_checks
-from calipers.metrics.checks.combining import (
-    EXPECTED,
-    LISTS,
-    OBSERVED,
-    REPORTED,
-    RESULTS,
-    VIOLATED,
-)
+from calipers.metrics.checks.combining import EXPECTED, LISTS, OBSERVED, REPORTED, RESULTS, VIOLATED
 from calipers.metrics.checks.kinds.own import Judged, Python
 from calipers.metrics.declare.settings import Settings
 from calipers.records.batch import Wanted
 from calipers.records.fields import FIELDS
 from calipers.records.rows import check_rows, find_scalar_types
 from calipers.records.tasks import Tasks
+from calipers.runs.plan import require_field
 from calipers.runs.suite import Suite
 from calipers.support.errors import DataError, UsageError, nearest
 from calipers.support.local_imports import LocalImports
@@ -44,8 +36,10 @@ class RecordChecks:
         self._of_suite = Checks(tuple(suite.checks))
         self._tasks = {str(task["id"]): task for task in tasks.tasks}
         self._of_tasks = {
-            str(task["id"]): _read_task_checks(task, base, suite.data)
-            for task in tasks.tasks
+            name: read_checks(
+                task[RESULTS], base=base, source=f"{suite.data}: task {task['id']}: checks"
+            )
+            for name, task in self._tasks.items()
             if task.get(RESULTS)
         }
         self._base = base
@@ -58,9 +52,9 @@ class RecordChecks:
 
     def __call__(self, record: Record) -> Record:
         """Return a record with the lists that its checks fill, and their results."""
-        task = self._tasks.get(str(record["id"]), {})
-        plain = _drop_results(record, task)
-        checks = self._of_suite + self._of_tasks.get(str(record["id"]), Checks(()))
+        name = str(record["id"])
+        plain = _drop_results(record, self._tasks.get(name, {}))
+        checks = self._of_suite + self._of_tasks.get(name, Checks(()))
         if not checks or record.get("error") is not None:
             return plain
         found = apply_checks(checks, plain)
@@ -93,13 +87,11 @@ class RecordChecks:
         known = {name for judge in judges for name in (judge.name, judge.rubric)}
         for checks in (self._of_suite, *self._of_tasks.values()):
             for check in checks.checks:
-                if isinstance(check.test, Judged) and check.test.rubric not in known:
+                if isinstance(check.test, Judged) and (rubric := check.test.rubric) not in known:
+                    none = "judges: [{name: …, model: …, rubric: …}]"
                     raise UsageError(
-                        f"the check {check.name}: no judge of the suite has the rubric "
-                        f"{check.test.rubric}",
-                        fix=nearest(check.test.rubric, known)
-                        if known
-                        else "judges: [{name: …, model: …, rubric: …}]",
+                        f"the check {check.name}: no judge of the suite has the rubric {rubric}",
+                        fix=nearest(rubric, known) if known else none,
                     )
 
     def _refuse_unknown_fields(self, tasks: Tasks) -> None:
@@ -107,16 +99,7 @@ class RecordChecks:
         for check in self._of_suite.checks:
             for name in check.fields:
                 for task in () if name in FIELDS or isinstance(check.test, Python) else tasks.tasks:
-                    if task.get(name) is None:
-                        raise UsageError(
-                            f"the check {check.name} names {{{name}}}, and the task {task['id']} "
-                            "has none",
-                            fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
-                        )
-
-
-def _read_task_checks(task: Mapping[str, Any], base: Path, data: str) -> Checks:
-    return read_checks(task[RESULTS], base=base, source=f"{data}: task {task['id']}: checks")
+                    require_field(task, name, f"the check {check.name}")
 
 
 def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
@@ -130,8 +113,7 @@ def apply_checks(checks: Checks, record: Mapping[str, Any]) -> Record:
     batch = check_rows([(1, "", record)], wanted, "record", find_scalar_types([record], wanted))
     if batch.bad:
         raise DataError(f"a record cannot be checked: {batch.bad[0].problem}", fix="fix the system")
-    frame: pl.DataFrame = checks.apply(batch.frame, Settings(), details=True)
-    row = frame.row(0, named=True)
+    row = checks.apply(batch.frame, Settings(), details=True).row(0, named=True)
     return {name: json.loads(row[name]) for name in (*LISTS, RESULTS) if row.get(name) is not None}
 
 

@@ -32,21 +32,16 @@ _LARGEST = 64 << 20  # bytes of a file that is hashed at every start
 def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every local file of the systems, by its path from the suite's folder.
 
-    Args:
-        suite: The suite whose systems are looked at.
-        folder: The suite's folder, which its paths are relative to.
-
     Raises:
         UsageError: A pattern among the `files` of a system names no file.
     """
-    found: set[Path] = set()
-    for system in suite.systems:
-        found.update(_list_files(system, folder.resolve()))
+    base = folder.resolve()
+    found = {path for system in suite.systems for path in _list_files(system, base)}
     if suite.tools is not None:
         tools = (folder / suite.tools).resolve()
         found.add(tools)
         for file in list_files(tools):
-            found.update(_with_imports(file, folder.resolve()))
+            found.update(_with_imports(file, base))
     return _hash_files(found, folder)
 
 
@@ -56,14 +51,9 @@ def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
     return _hash_files({path for file in files for path in find_imported(file)}, folder)
 
 
-def hash_file(name: str, folder: Path) -> str:
-    """Return the SHA-256 of one of these files as it is now, or why there is none."""
-    return _hash_file(folder.resolve() / name)
-
-
 def _hash_files(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     named = {Path(os.path.relpath(path, folder.resolve())).as_posix(): path for path in paths}
-    return {name: _hash_file(named[name]) for name in sorted(named)}
+    return {name: hash_file(named[name]) for name in sorted(named)}
 
 
 def _find_python(system: SystemSpec) -> str:
@@ -84,11 +74,7 @@ def _list_files(system: SystemSpec, folder: Path) -> Iterator[Path]:
 
 
 def _match_files(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
-    """Yield the files that a pattern of the suite names.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Yield the files that a pattern of the suite names, or raise UsageError if there is none."""
     found = [folder / each for each in glob(pattern, root_dir=folder, recursive=True)]  # noqa: PTH207 (may be absolute)
     files = [path.resolve() for path in found if path.is_file()]
     if not files:
@@ -137,8 +123,11 @@ def _is_installed(path: Path) -> bool:
     return path.parent in programs or (path.parent.parent / "pyvenv.cfg").is_file()
 
 
-def _hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file; for a very large one, its size and time of change."""
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file; for a very large one, its size and time of change.
+
+    Where it cannot be read, return why.
+    """
     try:
         about = path.stat()
         if about.st_size > _LARGEST:

@@ -18,7 +18,9 @@ from calipers.support.whole_files import write_whole
 from calipers.systems import journal
 from calipers.systems.batches import ledger
 
+ANOTHER = "name another folder: -o FOLDER"
 _LOCK = ".lock"
+_PARTS = ("suite", "data", "files")  # of a manifest
 _VERDICTS = (SCORE, GATE, BETTER, REPORT)  # computed from one state of the journal
 
 
@@ -50,16 +52,14 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise UsageError(
-                f"{self.path}: {error.strerror}", fix="name another folder: -o FOLDER"
-            ) from error
+            raise UsageError(f"{self.path}: {error.strerror}", fix=ANOTHER) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
             raise UsageError(
                 f"{self.path}: another run is at work in this folder",
-                fix="wait for it, or name another folder: -o FOLDER",
+                fix=f"wait for it, or {ANOTHER}",
             ) from None
         try:
             yield
@@ -76,25 +76,15 @@ class Folder:
         if not any(_has_content(each) for each in (self.journal, self.answers, self.batches)):
             return None
         try:
-            found = json.loads(path.read_bytes())
+            found: dict[str, Any] = json.loads(path.read_bytes())
         except FileNotFoundError:
-            raise UsageError(
-                f"{self.path}: it holds {journal.NAME}, and no {MANIFEST}",
-                fix="name another folder: -o FOLDER",
-            ) from None
+            said = f"{self.path}: it holds {journal.NAME}, and no {MANIFEST}"
+            raise UsageError(said, fix=ANOTHER) from None
         except (OSError, ValueError) as error:
-            raise UsageError(
-                f"{path}: cannot be read: {error}", fix="name another folder: -o FOLDER"
-            ) from error
-        parts = ("suite", "data", "files")
-        if (
-            not isinstance(found, dict)
-            or found.get("schema") != SCHEMA
-            or not all(isinstance(found.get(each), dict) for each in parts)
-        ):
-            raise UsageError(
-                f"{path}: not of a run of calipers", fix="name another folder: -o FOLDER"
-            )
+            raise UsageError(f"{path}: cannot be read: {error}", fix=ANOTHER) from error
+        is_ours = isinstance(found, dict) and found.get("schema") == SCHEMA
+        if not is_ours or not all(isinstance(found.get(part), dict) for part in _PARTS):
+            raise UsageError(f"{path}: not of a run of calipers", fix=ANOTHER)
         return found
 
     def write(self, name: str, content: str) -> None:
@@ -118,7 +108,7 @@ class Folder:
             except OSError as error:
                 raise UsageError(
                     f"{path}: {error.strerror}, and it is of an earlier run",
-                    fix="remove it, or name another folder: -o FOLDER",
+                    fix=f"remove it, or {ANOTHER}",
                 ) from error
 
     def set_aside(self) -> Path | None:
@@ -138,9 +128,7 @@ class Folder:
         try:
             kept.mkdir()
         except OSError as error:
-            raise UsageError(
-                f"{kept}: {error.strerror}", fix="name another folder: -o FOLDER"
-            ) from error
+            raise UsageError(f"{kept}: {error.strerror}", fix=ANOTHER) from error
         write_whole(kept / MANIFEST, (self.path / MANIFEST).read_bytes())
         for name in (*_VERDICTS, self.answers.name, self.batches.name, journal.NAME):
             with suppress(FileNotFoundError):

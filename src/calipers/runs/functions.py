@@ -26,16 +26,9 @@ def make_folder() -> Path:
 
 
 def prepare_function(
-    function: Any, tasks: Any, policy: Any, checks: Any = None, **settings: Any
+    function: Any, tasks: Any, policy: Any, checks: Any, **settings: Any
 ) -> Prepared:
-    """Return a function, or an agent, as a suite that has been checked.
-
-    Args:
-        function: What is called with each task, or with its `input` where it takes a text.
-        tasks: A file, or a list of records or of inputs.
-        policy: A policy file, the same as a mapping, or None.
-        checks: A file or a list of checks, or None.
-        settings: Keys of a suite: name, runs, prompt, answer, judges, metric_settings, …
+    """Return a function, or an agent, as a suite that has been checked; see `run`.
 
     Raises:
         ArgumentTypeError: The tasks or the policy are of another type.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from calipers.engines.plan import FAILED as CALL_FAILED
 from calipers.runs.plan import CallPlace, CallPlan
 from calipers.runs.state import FAILED, MISSING, State
 from calipers.scores.options import Options
@@ -53,24 +54,17 @@ class InDrawnOrder(ABC):
         """Say whether not even calls that failed need to be made again."""
         return False
 
+    @abstractmethod
     def notices(self) -> Iterator[str]:
-        """Return what the user should know before the first call."""
-        yield from ()
+        """Yield what the user should know before the first call."""
 
-    def describe_early(self, made: int) -> Early | None:
-        """Return the state of the gate's decision after these calls, where that is waited for."""
-        del made
-        return None
+    @abstractmethod
+    def describe(self, made: int) -> Early | Better:
+        """Return the state of the decision after these calls."""
 
-    def describe_better(self, made: int) -> Better | None:
-        """Return the state of the decision between two systems, where that is waited for."""
-        del made
-        return None
-
+    @abstractmethod
     def _helps(self, system: int, tier: int, task: int) -> bool:
         """Say whether a task may help to decide."""
-        del system, tier, task
-        return True
 
     @abstractmethod
     def _see(self, system: int, tier: int, rows: pl.DataFrame) -> None:
@@ -95,9 +89,8 @@ class InDrawnOrder(ABC):
                 if self.has_failed or (wanted == MISSING and self.is_over):
                     return
                 number = self._plan.number_place(place)
-                if states[number] == wanted and (
-                    wanted == FAILED or self._helps(system, place.tier, place.task)
-                ):
+                is_open = states[number] == wanted
+                if is_open and (wanted == FAILED or self._helps(system, place.tier, place.task)):
                     yield number
 
     def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
@@ -127,13 +120,17 @@ class InDrawnOrder(ABC):
         rows = read_tasks(records, self._options, keep=_IDENTITY).rows
         systems = range(len(self._plan.suite.systems))
         for system, tier in product(systems, range(len(self._plan.tiers))):
-            named = self._plan.tiers[tier]
-            own = rows.filter(
-                pl.col("model") == self._plan.suite.systems[system].name,
-                pl.col("tier").eq_missing(pl.lit(named and named.name, pl.String)),
-            )
+            model, tier_name = self._plan.name_group(system, tier)
+            is_own = pl.col("tier").eq_missing(pl.lit(tier_name, pl.String))
+            own = rows.filter(pl.col("model") == model, is_own)
             if own.height:
                 self._see(system, tier, own)
+
+
+def bound_runs(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return the least and the most that a mean over runs can be: what failed might be 0 or 1."""
+    least, most = (pl.when(CALL_FAILED).then(e).otherwise(value).mean() for e in (0.0, 1.0))
+    return least.alias("least"), most.alias("most")
 
 
 def draw_order(plan: CallPlan, seed: int) -> list[int]:

@@ -16,11 +16,11 @@ from calipers.runs.manifest import FRESH, IMPORTED
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
 from calipers.runs.run_manifest import REPLACED, RunManifest
-from calipers.runs.schedule import AllCalls, CallChooser
 from calipers.runs.sharding import WHOLE
-from calipers.runs.state import DONE, State
+from calipers.runs.state import DONE, AllCalls, State
 from calipers.runs.unjudged import Unjudged
 from calipers.support.cache import Say
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.budget import Budget
 from calipers.systems.journal import Journal
 from calipers.systems.loop import run_to_end
@@ -37,26 +37,20 @@ SPENT = "the budget is spent"
 DECIDED = "it is decided"
 
 
+@dataclass
 class AnswerMaker:
     """Reads the answers that a folder has, and makes those that it lacks."""
 
-    def __init__(
-        self,
-        of: Prepared,
-        folder: Folder,
-        watch: Watch,
-        until: InDrawnOrder | None,
-        manifest: RunManifest,
-        say: Say,
-    ) -> None:
-        self._of = of
-        self._folder = folder
-        self._watch = watch
-        self._until = until
-        self._manifest = manifest
-        self._say = say
-        hashes = [rubric.hash for rubric in of.rubrics]
-        self._unjudged = Unjudged(folder.answers, of.suite.judges, hashes)
+    of: Prepared
+    folder: Folder
+    watch: Watch
+    until: InDrawnOrder | None
+    manifest: RunManifest
+    say: Say
+
+    def __post_init__(self) -> None:
+        hashes = [rubric.hash for rubric in self.of.rubrics]
+        self._unjudged = Unjudged(self.folder.answers, self.of.suite.judges, hashes)
 
     def read_answers(self, journal: Journal) -> State:
         """Read the answers in the folder, including those that no judge has seen."""
@@ -81,17 +75,17 @@ class AnswerMaker:
 
     def note_imports(self) -> None:
         """Note the modules that systems import in ways that the source does not show."""
-        known = {**self._manifest["files"], **self._manifest[IMPORTED]}
-        found = hash_imported(self._of.suite, self._of.base)
+        known = {**self.manifest["files"], **self.manifest[IMPORTED]}
+        found = hash_imported(self.of.suite, self.of.base)
         if more := {name: each for name, each in found.items() if name not in known}:
-            self._manifest.note({IMPORTED: {**self._manifest[IMPORTED], **more}})
+            self.manifest.note({IMPORTED: {**self.manifest[IMPORTED], **more}})
 
     def _read_state(self, journal: Journal) -> State:
         """Return the state from the journal; what was replaced stays spent."""
-        state = State(self._of.plan, journal)
+        state = State(self.of.plan, journal)
         if state.replaced_calls:
-            self._manifest.note(
-                {name: self._manifest[name] + getattr(state, name) for name in REPLACED}
+            self.manifest.note(
+                {name: self.manifest[name] + getattr(state, name) for name in REPLACED}
             )
         return state
 
@@ -107,18 +101,18 @@ class AnswerMaker:
     def _rejudge(self, state: State, journal: Journal) -> str | None:
         from calipers.runs.rejudging import Rejudging  # noqa: PLC0415 (only where judges failed)
 
-        suite, budget = self._of.suite, self._open_budget(state)
+        budget = self._open_budget(state)
 
         async def judge_all() -> None:
             async with self._open_judges() as judges:
-                rejudging = Rejudging(judges, journal, budget, suite, self._of.checks)
-                await rejudging.all(suite.concurrency)
+                await Rejudging(judges, journal, budget, self.of).all()
 
         return self._work_to_end(judge_all(), state, budget)
 
     def _make_calls(self, state: State, journal: Journal) -> str | None:
-        of = self._of
-        chooser = self._make_chooser(state, journal)
+        of = self.of
+        if self.until is not None:
+            self.until.begin(state, journal.read_records())
         if state.tally.done - state.tally.errors == of.plan.calls:
             return None
         budget = self._open_budget(state)
@@ -126,43 +120,35 @@ class AnswerMaker:
         async def call_all() -> None:
             async with (
                 open_systems(
-                    of.suite,
-                    of.base,
-                    self._say,
-                    batches=self._folder.batches,
-                    fresh=self._manifest[FRESH],
-                    functions=of.functions,
+                    of, self.say, batches=self.folder.batches, fresh=self.manifest[FRESH]
                 ) as systems,
                 self._open_judges() as judges,
             ):
                 self.note_imports()
                 calling = Calling(
-                    of.plan,
-                    systems,
+                    of=of,
+                    systems=systems,
                     state=state,
-                    chooser=chooser,
+                    chooser=self.until or AllCalls(state),
                     journal=journal,
                     budget=budget,
-                    prices=of.prices,
-                    mask=mask_for(of.suite.served),
                     judge=_make_judging(judges) if judges else None,
                     unjudged=self._unjudged,
-                    check=self._of.checks,
                 )
                 await calling.all()
 
         stopped = self._work_to_end(call_all(), state, budget)
-        decided = self._until is not None and self._until.is_over
+        decided = self.until is not None and self.until.is_over
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 
     def _open_budget(self, state: State) -> Budget:
-        suite, shard = self._of.suite, self._of.shard or WHOLE
-        in_journal = state.tally.cost_usd + self._manifest["replaced_usd"]
+        suite, shard = self.of.suite, self.of.shard or WHOLE
+        in_journal = state.tally.cost_usd + self.manifest["replaced_usd"]
         return Budget(
             shard.divide_usd(suite.budget_usd),
             shard.divide_calls(suite.budget_calls),
-            spent_usd=max(in_journal, self._manifest["spent_usd"]),
-            spent_calls=state.tally.done + self._manifest["replaced_calls"],
+            spent_usd=max(in_journal, self.manifest["spent_usd"]),
+            spent_calls=state.tally.done + self.manifest["replaced_calls"],
             dearest=state.dearest,
             judging=state.dearest_judging if suite.judges else None,
         )
@@ -171,26 +157,20 @@ class AnswerMaker:
         self, work: Coroutine[Any, Any, None], state: State, budget: Budget
     ) -> str | None:
         """Work until all is done; return why some is left, or None."""
-        printed = MaskedLines(sys.stderr, mask_for(self._of.suite.served))
+        printed = MaskedLines(sys.stderr, mask_for(self.of.suite.served))
         try:
-            with self._watch(state.tally), redirect_stdout(cast("TextIO", printed)):
+            with self.watch(state.tally), redirect_stdout(cast("TextIO", printed)):
                 run_to_end(work)
         except (KeyboardInterrupt, asyncio.CancelledError):
             return INTERRUPTED
         finally:
             printed.close_line()
-            if self._of.suite.budget_usd is not None:
-                self._manifest.note({"spent_usd": budget.spent_usd})
+            if self.of.suite.budget_usd is not None:
+                self.manifest.note({"spent_usd": budget.spent_usd})
         return SPENT if budget.is_spent else None
 
-    def _make_chooser(self, state: State, journal: Journal) -> CallChooser:
-        if self._until is None:
-            return AllCalls(state)
-        self._until.begin(state, (record for _, _, record in journal.read_lines()))
-        return self._until
-
     def _open_judges(self) -> AbstractAsyncContextManager[list[WorkingJudge]]:
-        suite = self._of.suite
+        suite = self.of.suite
         if not suite.judges:
             return nullcontext([])
         from calipers.judges.models import Pace  # noqa: PLC0415 (only where there are judges)
@@ -198,17 +178,17 @@ class AnswerMaker:
 
         return open_judges(
             suite.judges,
-            self._of.rubrics,
+            self.of.rubrics,
             Pace(
                 concurrency=suite.concurrency,
                 retries=suite.retries,
                 timeout_seconds=suite.timeout_seconds,
             ),
             mask=mask_for(suite.served),
-            say=self._say,
+            say=self.say,
             cache=None
-            if suite.cache is None or self._manifest[FRESH]
-            else self._of.base / suite.cache,
+            if suite.cache is None or self.manifest[FRESH]
+            else self.of.base / suite.cache,
         )
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.records.tasks import Tasks
 from calipers.runs.code_under_test import hash_code
 from calipers.runs.suite import Suite
 from calipers.support.version import __version__
-from calipers.systems.pricing import Pricing, find_pricing
-from calipers.systems.secrets import mask_for
-from calipers.systems.servers import hash_servers
+from calipers.systems.pricing import find_pricing
+from calipers.systems.secrets import hash_servers, mask_for
 
 if TYPE_CHECKING:
-    from calipers.judges.rubrics import Rubric
+    from calipers.runs.preparing import Prepared
 
 SCHEMA = "calipers.run/1"
 ANSWERS = "answers"  # how many answers of the last run are new, how many were there before
@@ -33,25 +31,15 @@ _USER = "the simulated user"  # among the systems
 _PACKAGES = ("pydantic-ai-slim", "openai", "anthropic", "aiohttp", "genai-prices")
 
 
-def make_manifest(
-    suite: Suite,
-    base: Path,
-    tasks: Tasks,
-    prices: Sequence[Pricing | None],
-    rubrics: Sequence[Rubric],
-    checks: str | None = None,
-    images: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return the manifest of a run that begins now, masked.
-
-    `base` is the suite's folder, `checks` a hash of its checks, `images` has one of each file.
-    """
-    known = [(system.name, each) for system, each in zip(suite.systems, prices, strict=True)]
+def make_manifest(of: Prepared) -> dict[str, Any]:
+    """Return the manifest of a run that begins now, masked."""
+    suite, base, tasks, checks = of.suite, of.base, of.plan.tasks, of.checks.hash()
+    known = [(system.name, each) for system, each in zip(suite.systems, of.prices, strict=True)]
     seeds = {system.name: system.settings.get("seed") for system in suite.systems}
     if suite.user is not None:
         known.append((_USER, find_pricing(suite.user)))
         seeds[_USER] = suite.user.settings_of(run=1).get("seed")
-    judges = zip(suite.judges, rubrics, strict=True)
+    judges = zip(suite.judges, of.rubrics, strict=True)
     models = [model for judge in suite.judges for model in judge.models]
     found = {
         "schema": SCHEMA,
@@ -63,13 +51,17 @@ def make_manifest(
             "tasks": len(tasks),
             **({} if tasks.drawn_from is None else {"drawn_from": tasks.drawn_from}),
         },
-        "files": {**hash_code(suite, base), **_hash_policy(suite, base), **(images or {})},
+        "files": {
+            **hash_code(suite, base),
+            **_hash_policy(suite, base),
+            **of.plan.images.hashes(base),
+        },
         "versions": dict(_list_versions()),
         "seed": seeds,
         "prices": {name: each.to_dict() for name, each in known if each is not None},
         "servers": hash_servers((*suite.systems, *models, *filter(None, (suite.user,)))),
         **({CHECKS: checks} if checks else {}),
-        **({"rubrics": {judge.name: each.hash for judge, each in judges}} if rubrics else {}),
+        **({"rubrics": {judge.name: each.hash for judge, each in judges}} if of.rubrics else {}),
     }
     return mask_for(suite.served).mask_value(found)  # type: ignore[no-any-return]
 

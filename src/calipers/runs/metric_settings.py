@@ -25,13 +25,7 @@ STORED = "metric_settings"  # the key of the manifest
 
 
 def read_options(suite: Suite, base: Path, **plain: Any) -> Options:
-    """Return the options that a suite is measured by.
-
-    Args:
-        suite: The suite.
-        base: Its folder, which its paths are relative to.
-        plain: Further fields of the options.
-    """
+    """Return the options that a suite is measured by; `plain` are further fields of them."""
     return merge_layers(_list_layers(suite, base).values(), **plain)
 
 

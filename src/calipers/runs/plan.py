@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.records.tasks import Task, Tasks
-from calipers.runs.images import ImageFiles
 from calipers.runs.suite import Suite, Tier
 from calipers.runs.users import list_texts, make_role
 from calipers.support.errors import UsageError, nearest
@@ -18,7 +17,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template, escape_braces
 from calipers.systems.answers import ASK
 from calipers.systems.calls import Call
-from calipers.systems.images import get_url, with_url
+from calipers.systems.images import ImageFiles, get_url, with_url
 
 _DEFAULT_PROMPT = "{input}"
 _ROLES = ("system", "user", "assistant", "tool")
@@ -40,14 +39,10 @@ class CallPlan:
     """All calls of a suite."""
 
     def __init__(
-        self,
-        suite: Suite,
-        tasks: Tasks,
-        tools: Sequence[Mapping[str, Any]] = (),
-        images: ImageFiles | None = None,
+        self, suite: Suite, tasks: Tasks, tools: Sequence[Mapping[str, Any]], images: ImageFiles
     ) -> None:
-        self._tools = tools
-        self.images = images or ImageFiles()
+        self.tools = tools
+        self.images = images
         self.suite = suite
         self.tasks = tasks
         self.tiers: Sequence[Tier | None] = suite.tiers or [None]
@@ -98,13 +93,18 @@ class CallPlan:
             settings["seed"] += place.run - 1
         return settings
 
+    def name_group(self, system: int, tier: int) -> tuple[str, str | None]:
+        """Return the names of a system and a tier, as in records."""
+        named = self.tiers[tier]
+        return self.suite.systems[system].name, None if named is None else named.name
+
     def identify(self, system: int, place: CallPlace) -> dict[str, Any]:
         """Return the fields that distinguish the record from all others."""
-        tier = self.tiers[place.tier]
+        model, tier = self.name_group(system, place.tier)
         return {
             "id": self.tasks.tasks[place.task]["id"],
-            "model": self.suite.systems[system].name,
-            **({} if tier is None else {"tier": tier.name}),
+            "model": model,
+            **({} if tier is None else {"tier": tier}),
             "run": place.run,
         }
 
@@ -114,8 +114,9 @@ class CallPlan:
         record = {**task, **self.identify(system, place)}
         messages, turns = self._read_conversation(task)
         user = make_role(self.suite, task, place.run)
-        prompt = "\n".join((*_list_texts(messages), *turns))
-        if not prompt and not (user is not None and self._user_begins(place.tier)):
+        said = [text for each in messages for text in _list_texts(each.get("content"))]
+        prompt = "\n".join((*said, *turns))
+        if not prompt and (user is None or not self._user_begins(place.tier)):
             prompt = self.fill_prompt(place)
         if prompt and self._shows_prompt:
             record.setdefault("prompt", prompt)
@@ -126,7 +127,7 @@ class CallPlan:
             settings=self.merge_settings(system, place),
             messages=messages,
             turns=turns,
-            tools=self._tools if self.suite.systems[system].model else (),
+            tools=self.tools if self.suite.systems[system].model else (),
             images=self.images.of(messages, task["id"]),
             user=user,
         )
@@ -142,10 +143,8 @@ class CallPlan:
         turns = tuple(map(str, task.get("turns") or ()))
         if given:
             return [dict(each) for each in given], turns
-        return [
-            {"role": each.role, "content": _fill(each.content, task)}
-            for each in self.suite.messages
-        ], turns
+        written = self.suite.messages
+        return [{"role": e.role, "content": _fill(e.content, task)} for e in written], turns
 
     def _fill_system(self, system: int, place: CallPlace) -> str | None:
         """Return the system message: the system's own, else the tier's, else the suite's."""
@@ -164,16 +163,11 @@ class CallPlan:
         written += [system.system for system in self.suite.systems]
         texts = [text for each in self.suite.messages for text in _list_templates(each.content)]
         texts += list_texts(self.suite)
-        fields = {
-            name for text in (*filter(None, written), *texts) for name in Template(text).fields
-        }
+        texts += filter(None, written)
+        fields = {name for text in texts for name in Template(text).fields}
         for task in self.tasks.tasks:
             for name in sorted(fields):
-                if task.get(name) is None:
-                    raise UsageError(
-                        f"a message names {{{name}}}, and the task {task['id']} has none",
-                        fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
-                    )
+                require_field(task, name, "a message")
             _check_talk(task)
             make_role(self.suite, task)
             self.images.of(self._read_conversation(task)[0], task["id"])
@@ -186,22 +180,25 @@ class CallPlan:
         """
         if not self._shows_prompt:
             has_functions = any(system.python for system in self.suite.systems)
-            if not (
-                has_functions and all(task.get("input") is not None for task in self.tasks.tasks)
-            ):
+            inputs = (task.get("input") for task in self.tasks.tasks)
+            if not has_functions or any(each is None for each in inputs):
                 self._prompts = [Template("") for _ in self.tiers]
             return
         for tier, prompt in enumerate(self._prompts):
             begins = self._user_begins(tier)
             for task in self.tasks.tasks:
                 is_talk = task.get("turns") or task.get("messages") or self.suite.messages
-                is_talk = is_talk or begins
-                for name in () if is_talk else prompt.fields:
-                    if task.get(name) is None:
-                        raise UsageError(
-                            f"the prompt names {{{name}}}, and the task {task['id']} has none",
-                            fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
-                        )
+                for name in () if is_talk or begins else prompt.fields:
+                    require_field(task, name, "the prompt")
+
+
+def require_field(task: Task, name: str, named_by: str) -> None:
+    """Raise UsageError if a task lacks a field that something names."""
+    if task.get(name) is None:
+        raise UsageError(
+            f"{named_by} names {{{name}}}, and the task {task['id']} has none",
+            fix=f"{nearest(name, task)} ({{{{{name}}}}} stands for itself)",
+        )
 
 
 def _check_talk(task: Task) -> None:
@@ -223,33 +220,27 @@ def _check_talk(task: Task) -> None:
         )
 
 
-def _fill(content: str | list[dict[str, Any]], task: Task) -> Any:
+def _fill(content: str | list[dict[str, Any]] | dict[str, Any], task: Task) -> Any:
     """Return a message's content with its fields, those of its texts and images included."""
     if isinstance(content, str):
         return Template(content).fill(task)
-    return [_fill_part(part, task) for part in content]
-
-
-def _fill_part(part: dict[str, Any], task: Task) -> dict[str, Any]:
-    if isinstance(part.get("text"), str):
-        return {**part, "text": Template(part["text"]).fill(task)}
-    if isinstance(url := get_url(part), str):
-        return with_url(part, Template(url).fill(task))
-    return part
+    if isinstance(content, list):
+        return [_fill(part, task) for part in content]
+    if isinstance(content.get("text"), str):
+        return {**content, "text": Template(content["text"]).fill(task)}
+    if isinstance(url := get_url(content), str):
+        return with_url(content, Template(url).fill(task))
+    return content
 
 
 def _list_templates(content: Any) -> list[str]:
     """Return the texts of a message that may hold fields: also where its images are."""
     parts = content if isinstance(content, list) else ()
     urls = [get_url(part) for part in parts if isinstance(part, Mapping)]
-    return [*_list_content_texts(content), *(url for url in urls if isinstance(url, str))]
+    return [*_list_texts(content), *(url for url in urls if isinstance(url, str))]
 
 
-def _list_content_texts(content: Any) -> list[str]:
+def _list_texts(content: Any) -> list[str]:
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     return [text for text in texts if isinstance(text, str)]
-
-
-def _list_texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [text for each in messages for text in _list_content_texts(each.get("content"))]

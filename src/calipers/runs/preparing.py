@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.gates.policy import read_policy
+from calipers.judges.prices import check_prices
 from calipers.metrics.checks.checks import Checks, read_checks
 from calipers.records.tasks import Tasks, read_tasks
 from calipers.runs.checking import RecordChecks
-from calipers.runs.images import ImageFiles
 from calipers.runs.metric_settings import read_options
 from calipers.runs.options import RunOptions
 from calipers.runs.plan import CallPlan
-from calipers.runs.prices import find_prices, note_unpriced
 from calipers.runs.sampling import draw_sample
 from calipers.runs.sharding import Shard
-from calipers.runs.suite import Suite, gate_fields, read_suite
+from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import describe_tools
 from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.pricing import Pricing
+from calipers.systems.images import ImageFiles
+from calipers.systems.pricing import GIVE_PRICE, Pricing, find_pricing
 
 if TYPE_CHECKING:
     from calipers.judges.rubrics import Rubric
@@ -59,30 +59,28 @@ def prepare_file(path: str | Path, checks: Any = None) -> Prepared:
 
 
 def prepare_suite(
-    suite: Suite,
-    base: Path,
-    functions: Mapping[str, Function] | None = None,
-    checks: Any = None,
+    suite: Suite, base: Path, functions: Mapping[str, Function] | None = None, checks: Any = None
 ) -> Prepared:
     """Read the data and the policy of a suite whose paths are relative to `base`.
 
-    Args:
-        suite: The suite.
-        base: Its folder.
-        functions: Systems that are at hand, by name, and need not be loaded.
-        checks: A file or a list of checks, added to those of the suite.
+    `functions` are systems that are at hand, by name, and need not be loaded; `checks`, a file or
+    a list, are added to those of the suite.
     """
     if checks is not None:
         every = Checks(tuple(suite.checks)) + read_checks(checks)
         suite = suite.model_copy(update={"checks": every.checks})
-    rubrics = _list_rubrics(suite, base) if suite.judges else []
+    rubrics: list[Rubric] = []
+    if suite.judges:
+        from calipers.judges.panels import list_rubrics  # noqa: PLC0415 (only where they are)
+
+        rubrics = list_rubrics(suite.judges, base)
     if suite.policy is not None:
         read_all(read_policy(base / suite.policy).judges.calibrations)
     read_options(suite, base)
     tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
     if suite.sample is not None:
         tasks = draw_sample(tasks, suite.sample)
-    prices = find_prices(suite)
+    prices = _find_prices(suite)
     return Prepared(
         suite=suite,
         base=base,
@@ -95,16 +93,38 @@ def prepare_suite(
         prices=prices,
         rubrics=rubrics,
         checks=RecordChecks(suite, tasks, base),
-        notices=(*tasks.notices, *note_unpriced(suite, prices)),
+        notices=(*tasks.notices, *_note_unpriced(suite, prices)),
         functions=functions or {},
         all_tasks=len(tasks),
     )
 
 
-def _list_rubrics(suite: Suite, base: Path) -> list[Rubric]:
-    from calipers.judges.panels import list_rubrics  # noqa: PLC0415 (only where there are judges)
+def _find_prices(suite: Suite) -> list[Pricing | None]:
+    found = [find_pricing(system) for system in suite.systems]
+    if suite.budget_usd is not None:
+        for name, model in _list_unpriced(suite, found):
+            said = f"budget_usd: no price is known for {name} ({model})"
+            raise UsageError(said, fix=GIVE_PRICE)
+        check_prices(suite.judges)
+    return found
 
-    return list_rubrics(suite.judges, base)
+
+def _list_unpriced(suite: Suite, found: list[Pricing | None]) -> Iterator[tuple[str, str]]:
+    """Yield the models without a known price: the systems', then the simulated user's."""
+    for system, pricing in zip(suite.systems, found, strict=True):
+        if pricing is None and system.model is not None:
+            yield system.name, system.model
+    if suite.user is not None and find_pricing(suite.user) is None:
+        yield "the simulated user", suite.user.model
+
+
+def _note_unpriced(suite: Suite, found: list[Pricing | None]) -> Iterator[str]:
+    if unknown := [name for name, _ in _list_unpriced(suite, found)]:
+        yield f"no price is known for {', '.join(unknown)}: its cost stays unknown"
+    if suite.budget_usd is not None:
+        for system, pricing in zip(suite.systems, found, strict=True):
+            if pricing is None:
+                yield f"the budget counts what {system.name} itself reports as cost_usd"
 
 
 def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
@@ -112,7 +132,7 @@ def choose_tasks(ready: Prepared, ids: Collection[str]) -> Prepared:
     every = ready.plan.tasks
     tasks = replace(every, tasks=[task for task in every.tasks if str(task["id"]) in ids])
     suite = ready.suite.model_copy(update={"policy": None})
-    return _with_tasks(replace(ready, suite=suite), tasks)
+    return _with_tasks(ready, tasks, suite=suite)
 
 
 def choose_shard(ready: Prepared, shard: Shard) -> Prepared:
@@ -122,18 +142,13 @@ def choose_shard(ready: Prepared, shard: Shard) -> Prepared:
         f"shard {shard}: {len(tasks):,} of {ready.all_tasks:,} tasks; once all shards are run, "
         "merge them: calipers run --merge FOLDERS… -o FOLDER"
     )
-    ready = replace(ready, shard=shard, notices=(*ready.notices, note))
-    return _with_tasks(ready, tasks)
+    return _with_tasks(ready, tasks, shard=shard, notices=(*ready.notices, note))
 
 
-def _with_tasks(ready: Prepared, tasks: Tasks) -> Prepared:
-    suite = ready.suite
-    tools = describe_tools(ready.base / suite.tools) if suite.tools else ()
-    return replace(
-        ready,
-        plan=CallPlan(suite, tasks, tools, ready.plan.images),
-        checks=RecordChecks(suite, tasks, ready.base),
-    )
+def _with_tasks(ready: Prepared, tasks: Tasks, **changed: Any) -> Prepared:
+    ready = replace(ready, **changed)
+    plan = CallPlan(ready.suite, tasks, ready.plan.tools, ready.plan.images)
+    return replace(ready, plan=plan, checks=RecordChecks(ready.suite, tasks, ready.base))
 
 
 def _list_image_folders(suite: Suite, base: Path) -> list[Path]:
@@ -165,6 +180,4 @@ def make_call_chooser(suite: Prepared, asked: RunOptions) -> UntilDecided | Unti
         return None
     from calipers.runs.until_decided import plan_until_decided  # noqa: PLC0415 (only where asked for)
 
-    return plan_until_decided(
-        suite.plan, suite.suite, suite.base, gate_fields(suite.suite), asked.seed
-    )
+    return plan_until_decided(suite, asked.seed)

@@ -8,7 +8,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.comparisons.options.rank import RankOptions
+from calipers.comparisons.ranked_systems import MAIN_METRICS, Systems
+from calipers.comparisons.ranking import rank_systems
+from calipers.comparisons.rankings import Ranking
 from calipers.engines.watching import watch_groups
+from calipers.metrics import metric_named
+from calipers.metrics.declare.declaration import GROUP
 from calipers.metrics.stored import restore_own
 from calipers.records.result_folder import (
     GATE,
@@ -21,21 +27,24 @@ from calipers.records.result_folder import (
 )
 from calipers.records.sinks import Watch
 from calipers.runs.options import ReportOptions
-from calipers.runs.ranked_groups import rank_groups
-from calipers.runs.report_data import Report
+from calipers.runs.report_data import NOT_RANKED, Report
 from calipers.runs.report_facts import SYSTEM, list_facts, make_title
 from calipers.runs.samples import FIELDS, OUTCOMES, SampleTable
 from calipers.scores.calibration import Calibration, read_all
+from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.read_once import ReadRecords, read_once
 from calipers.scores.results import Group, Score
 from calipers.scores.score import Progress
-from calipers.support.errors import CalipersError
+from calipers.scores.tasks import settle_metric
+from calipers.support.errors import CalipersError, UsageError
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
 
 _PARTS = ("category", "capability")  # what tells tasks apart
+_FEWEST = 2
+_MOST_RANKED = 100  # systems that a report ranks
 _MOST_CELLS = 400  # of a breakdown
 _BROKEN_DOWN = ("accuracy", "pass_rate", "agent_composite", "cost_usd", "latency_p95_ms")
 
@@ -49,7 +58,7 @@ def report_data(
     stored_score = None if folder is None else read_stored(folder / SCORE)
     not_anew = [] if stored_score is None else restore_own(stored_score.get("own_metrics"))
     if folder is not None and asked.policy is None and not options.calibrations:
-        options = replace(options, calibrations=_read_calibrations(folder))
+        options = replace(options, calibrations=_read_calibrations(stored_score or {}))
     page = ReportPage(asked, options)
     watches, question = [page.watch], None
     if asked.policy is not None:
@@ -119,18 +128,20 @@ class ReportPage:
         manifest = None if folder is None else read_stored(folder / MANIFEST)
         options = self.options
         score = read.score(options)
-        stale = tuple(_note_stale(gate, score))
+        errors = sum(group.errors for group in score.groups)
+        stale = tuple(_note_stale(gate, score.records, errors))
         gate = None if stale else gate
+        lacks = None
+        if gate is None and manifest is not None:
+            lacks = explain_incomplete(manifest, score.records, errors)
         n_tasks = read.count_tasks()
-        ranking, said = rank_groups(read, score, options, n_tasks)
+        ranking, said = _rank_groups(read, score, options, n_tasks)
         return Report(
             title=self._asked.title or make_title(self._table, score, manifest, n_tasks),
             facts=dict(list_facts(score, self._table, manifest, records, n_tasks)),
             score=score,
             gate=gate,
-            incomplete=None
-            if gate is not None or manifest is None
-            else _explain_incomplete(manifest, score),
+            incomplete=lacks,
             ranking=ranking,
             breakdowns=dict(_list_breakdowns(read, score, self._table.count_several(), options)),
             tasks=self._table.list_hardest(self.by),
@@ -142,6 +153,42 @@ class ReportPage:
         )
 
 
+def _rank_groups(
+    read: ReadRecords, score: Score, options: Options, n_tasks: int
+) -> tuple[Ranking | None, tuple[str, ...]]:
+    """Return the groups of a score, ranked, and what to say of it; None if nothing can be ranked.
+
+    That is so for fewer than two groups and for more than 100, for records without ids, where less
+    than half of the tasks are common to all, and with no main metric that is a mean over tasks.
+    """
+    if not _FEWEST <= len(score.groups) <= _MOST_RANKED:
+        return None, ()
+    name = next((each for each in MAIN_METRICS if _has_several(score, each)), None)
+    if name is None or metric_named(name).averaged is None:
+        return None, ()
+    metric = metric_named(name)
+    rows = read.task_rows(metric, options)
+    if rows is None:
+        return None, (f"{NOT_RANKED}: not every record has an id",)
+    keys = sort_keys(rows.rows[GROUP].unique(), options.by)
+    systems = Systems(rows=rows, by=options.by, keys=keys)
+    settled = [settle_metric(metric, [rows])]
+    try:
+        ranking = rank_systems(systems, settled, replace(options, notices=()), RankOptions())
+    except UsageError as error:
+        return None, (f"{NOT_RANKED}: {error.message}",)
+    common = ranking.metrics[0].n_tasks
+    if common < _FEWEST or 2 * common < n_tasks:
+        few = f"all of them have only {common:,} of {n_tasks:,} tasks (calipers rank)"
+        return None, (f"{NOT_RANKED}: {few}",)
+    return ranking, ranking.notices
+
+
+def _has_several(score: Score, name: str) -> bool:
+    found = [group.metrics.get(name) for group in score.groups]
+    return sum(each is not None and each.value is not None for each in found) >= _FEWEST
+
+
 def _note_missing_code(names: Sequence[str]) -> Iterator[str]:
     """Say which metrics of the folder's score are not in the report."""
     if names:
@@ -151,24 +198,18 @@ def _note_missing_code(names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _note_stale(gate: GateResult | None, score: Score) -> Iterator[str]:
+def _note_stale(gate: GateResult | None, records: int, errors: int) -> Iterator[str]:
     """Yield that a stored verdict is about other records than these, and is not shown."""
-    errors = sum(group.errors for group in score.groups)
-    if gate is not None and (gate.records, gate.errors) != (score.records, errors):
+    if gate is not None and (gate.records, gate.errors) != (records, errors):
         yield (
             f"{GATE} was decided on {gate.records:,} records, {gate.errors:,} of them failed; now "
-            f"there are {score.records:,} and {errors:,}: run calipers run or calipers gate again"
+            f"there are {records:,} and {errors:,}: run calipers run or calipers gate again"
         )
 
 
-def _explain_incomplete(manifest: Mapping[str, Any], score: Score) -> str | None:
-    errors = sum(group.errors for group in score.groups)
-    return explain_incomplete(manifest, score.records, errors)
-
-
-def _read_calibrations(folder: Path) -> tuple[Calibration, ...]:
+def _read_calibrations(score: Mapping[str, Any]) -> tuple[Calibration, ...]:
     """Return the calibrations that the run was corrected by, if all their files exist."""
-    settings = (read_stored(folder / SCORE) or {}).get("settings")
+    settings = score.get("settings")
     files = settings.get("calibrations") if isinstance(settings, dict) else None
     paths = [Path(str(each)) for each in files] if isinstance(files, list) else []
     try:

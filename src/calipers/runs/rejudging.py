@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from calipers.judges.panels import WorkingJudge
 from calipers.records.judgment_shape import FAILED, get_judgments, sum_judging_cost
-from calipers.runs.checking import RecordChecks
-from calipers.runs.suite import Suite
+from calipers.runs.plan import Key
+from calipers.runs.preparing import Prepared
+from calipers.runs.state import read_key
 from calipers.systems.budget import Budget
-from calipers.systems.journal import Journal, encode_record
+from calipers.systems.journal import Journal
 from calipers.systems.secrets import mask_for
 
 Record = dict[str, Any]
@@ -21,36 +22,32 @@ class Rejudging:
     """Asks the judges that failed, and appends the record again."""
 
     def __init__(
-        self,
-        judges: Sequence[WorkingJudge],
-        journal: Journal,
-        budget: Budget,
-        suite: Suite,
-        check: RecordChecks,
+        self, judges: Sequence[WorkingJudge], journal: Journal, budget: Budget, of: Prepared
     ) -> None:
-        self._check = check
+        self._check = of.checks
         self._judges = {judge.judge.name: judge for judge in judges}
         self._journal = journal
         self._budget = budget
-        self._mask = mask_for(suite.served)
-        self._systems = {system.name: at for at, system in enumerate(suite.systems)}
+        self._mask = mask_for(of.suite.served)
+        self._systems = {system.name: at for at, system in enumerate(of.suite.systems)}
+        self._concurrency = of.suite.concurrency
 
-    async def all(self, concurrency: int) -> None:
+    async def all(self) -> None:
         """Judge them, many at a time."""
         records = self._find_failed()
         async with asyncio.TaskGroup() as workers:
-            for _ in range(concurrency):
+            for _ in range(self._concurrency):
                 workers.create_task(self._work(records))
 
     def _find_failed(self) -> Iterator[Record]:
         """Yield the records as they are now; what is appended meanwhile is not among them."""
-        last: dict[tuple[Any, ...], tuple[int, int]] = {}
+        last: dict[Key, tuple[int, int]] = {}
         end = 0
         for start, end, record in self._journal.read_lines():
             if record.get("error") is None and any(e.get(FAILED) for e in get_judgments(record)):
-                last[_make_key(record)] = (start, end)
+                last[read_key(record)] = (start, end)
             else:
-                last.pop(_make_key(record), None)
+                last.pop(read_key(record), None)
         spans = set(last.values())
         for start, upto, record in self._journal.read_lines():
             if start >= end:
@@ -69,30 +66,20 @@ class Rejudging:
             except BaseException:
                 self._budget.release(reserved)
                 raise
-            cost = sum_judging_cost(
-                {"judgments": [new for old, new in judgments if new is not old]}
-            )
+            paid = [new for old, new in judgments if new is not old]
             again = {**record, "judgments": [new for _, new in judgments]}
             if self._check:
                 again = self._check(again)
-            self._journal.append(
-                encode_record(self._mask.mask_value(again)).encode("utf-8", "replace")
-            )
-            self._budget.settle_judging(system, reserved, cost)
+            self._journal.add(self._mask.mask_value(again))
+            self._budget.settle_judging(system, reserved, sum_judging_cost({"judgments": paid}))
 
     async def _judge(self, record: Record) -> list[tuple[Record, Record]]:
         """Return each judgment with its replacement, which is the same if it was good."""
-        return list(
-            await asyncio.gather(*(self._judge_one(record, each) for each in get_judgments(record)))
-        )
+        each = (self._judge_one(record, judgment) for judgment in get_judgments(record))
+        return await asyncio.gather(*each)
 
     async def _judge_one(self, record: Record, judgment: Record) -> tuple[Record, Record]:
         judge = self._judges.get(str(judgment.get("judge")))
         if judge is None or not judgment.get(FAILED):
             return judgment, judgment
-        sample = judgment.get("sample", 1)
-        return judgment, (await judge(record, sample)).fields
-
-
-def _make_key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(record.get(name) for name in ("id", "model", "tier", "run"))
+        return judgment, (await judge(record, judgment.get("sample", 1))).fields

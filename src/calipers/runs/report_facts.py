@@ -24,7 +24,7 @@ def make_title(
     if name := get_suite_name(manifest):
         return name
     models, tiers = (table.list_values(field) for field in SYSTEM)
-    systems = _name_some(models, "model")
+    systems = " and ".join(models) if len(models) <= _IN_TITLE else f"{len(models)} models"
     if len(tiers) > 1:
         systems = f"{len(tiers)} tiers of {systems}" if systems else f"{len(tiers)} tiers"
     counted, kind = (n_tasks, "task") if n_tasks else (score.records, "record")
@@ -32,16 +32,8 @@ def make_title(
     return f"{systems} on {tasks}" if systems else tasks
 
 
-def _name_some(names: Sequence[str], kind: str) -> str:
-    return " and ".join(names) if len(names) <= _IN_TITLE else f"{len(names)} {kind}s"
-
-
 def list_facts(
-    score: Score,
-    table: SampleTable,
-    manifest: Mapping[str, Any] | None,
-    records: Any,
-    n_tasks: int,
+    score: Score, table: SampleTable, manifest: Mapping[str, Any] | None, records: Any, n_tasks: int
 ) -> Iterator[tuple[str, str]]:
     """Yield what was measured, in pairs of a word and its value."""
     errors = sum(group.errors for group in score.groups)
@@ -71,34 +63,25 @@ def _read_manifest(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the facts of the run's manifest, as far as it can be read."""
     if systems := list_suite_parts(manifest, "systems"):
         kinds = ("model", "python", "command", "http")
-        named = [
-            f"{each.get('name')} ({' '.join(map(str, what)) if isinstance(what, list) else what})"
-            for each in systems
-            for what in [next((each[kind] for kind in kinds if each.get(kind)), "?")]
-        ]
+        called = [next((each[kind] for kind in kinds if each.get(kind)), "?") for each in systems]
+        words = [" ".join(map(str, e)) if isinstance(e, list) else e for e in called]
+        named = [f"{e.get('name')} ({what})" for e, what in zip(systems, words, strict=True)]
         yield "Systems", _join_some(named)
     answers = manifest.get("answers")
     if isinstance(answers, dict) and {"new", "reused"} <= answers.keys():
         yield "Answers", f"{answers['new']} new in the last run, {answers['reused']} reused"
     prices = manifest.get("prices")
-    if isinstance(prices, dict) and prices:
-        sources = {
-            str(each.get("source"))
-            for each in prices.values()
-            if isinstance(each, dict) and each.get("source")
-        }
-        if sources:
-            yield "Prices of the run", _join_some(sorted(sources))
+    priced = prices.values() if isinstance(prices, dict) else ()
+    sources = {str(e["source"]) for e in priced if isinstance(e, dict) and e.get("source")}
+    if sources:
+        yield "Prices of the run", _join_some(sorted(sources))
 
 
 def _find_time(records: Any) -> str | None:
     """Return when the newest of the files was last written."""
-    paths = records if isinstance(records, list | tuple) else [records]
-    times = [
-        Path(each).stat().st_mtime
-        for each in paths
-        if isinstance(each, str | Path) and Path(each).is_file()
-    ]
+    given = records if isinstance(records, list | tuple) else [records]
+    paths = [Path(each) for each in given if isinstance(each, str | Path)]
+    times = [path.stat().st_mtime for path in paths if path.is_file()]
     if not times:
         return None
     return datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -28,11 +28,8 @@ class RunManifest:
     def begin(self, order_seed: int | None) -> list[str]:
         """Write down what the folder is of, and go on from what it says of earlier runs.
 
-        Args:
-            order_seed: What draws the order of the tasks, of a run until the gate is decided.
-
-        Returns:
-            What the user is to be told.
+        Return what the user is to be told. The seed draws the order of the tasks, of a run until
+        the gate is decided.
 
         Raises:
             UsageError: The answers in the folder are of another suite, other data or other code.
@@ -46,10 +43,9 @@ class RunManifest:
                     fix="--fresh calls again and keeps the old answers beside the folder, "
                     f"-o FOLDER takes another one; {', '.join(MAY_CHANGE)} may change",
                 )
-            notices += note_policy(before, now)
             changed = list(note_checks(before, now))
             self.checks_changed = bool(changed)
-            notices += changed
+            notices += (*note_policy(before, now), *changed)
         for name in (*REPLACED, SPENT):
             now[name] = before.get(name, 0)
         now[IMPORTED] = before.get(IMPORTED, {})

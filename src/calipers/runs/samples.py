@@ -125,9 +125,7 @@ class SampleTable:
             return
         bad = self._counts.table.join(self._ids, on=_KEYS, nulls_equal=True)
         for row in bad.sort(KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
-            by = {
-                name: row[_name_own(name)] for name in _SYSTEM if row[_name_own(name)] is not None
-            }
+            by = _keep_known(row, _SYSTEM)
             what = row[FAULT] if row[KIND] == "failed" else WRONG
             ids = tuple(str(each) for each in row["id"])
             yield Failure(what=what, by=by, records=row[RECORDS], ids=ids)
@@ -177,29 +175,27 @@ def _allot(there: Mapping[SampleKind, int], most: int) -> dict[SampleKind, int]:
     return found
 
 
-def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
-    def keep_known(names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: row[_name_own(name)] for name in names if row[_name_own(name)] is not None}
+def _keep_known(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: row[_name_own(name)] for name in names if row[_name_own(name)] is not None}
 
+
+def _sample(kind: SampleKind, row: Mapping[str, Any]) -> Sample:
+    told = {
+        **_keep_known(row, _TEXTS),
+        **_describe_checks(row[_name_own(_CHECKS)]),
+        **_describe_judgments(row[_name_own(_JUDGED)]),
+    }
+    shown = (name for name in told if name != "error" or kind == "failed")
     return Sample(
         kind=kind,
         id=str(row["id"]),
-        by=keep_known(("model", "tier", "run", "category")),
-        texts={
-            name: str(text)
-            for name, text in (
-                keep_known(_TEXTS)
-                | _describe_checks(row[_name_own(_CHECKS)])
-                | _describe_judgments(row[_name_own(_JUDGED)])
-            ).items()
-            if name != "error" or kind == "failed"
-        },
-        numbers={name: float(number) for name, number in keep_known(_NUMBERS).items()},
+        by=_keep_known(row, ("model", "tier", "run", "category")),
+        texts={name: str(told[name]) for name in shown},
+        numbers={name: float(number) for name, number in _keep_known(row, _NUMBERS).items()},
     )
 
 
 def _describe_checks(text: str | None) -> dict[str, str]:
-    """Return the results of the checks, a line each."""
     try:
         results = [] if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -212,9 +208,8 @@ def _describe_checks(text: str | None) -> dict[str, str]:
 
 
 def _describe_result(found: Mapping[str, Any]) -> str:
-    forbidden = found.get("rule") == "forbid"
-    words = {True: "violated", False: "not violated"} if forbidden else {True: "yes", False: "no"}
-    held = words.get(found["held"], "unknown") if isinstance(found["held"], bool) else "unknown"
+    no, yes = ("not violated", "violated") if found.get("rule") == "forbid" else ("no", "yes")
+    held = (yes if found["held"] else no) if isinstance(found["held"], bool) else "unknown"
     detail = f" ({found['detail']})" if found.get("detail") else ""
     return f"{found.get('name')}: {held}{detail}"
 

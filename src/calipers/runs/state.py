@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from calipers.records.judgment_shape import FAILED as FAILED_JUDGMENT
 from calipers.records.judgment_shape import get_judgments, sum_judging_cost
@@ -22,6 +22,7 @@ class State:
 
     def __init__(self, plan: CallPlan, journal: Journal) -> None:
         self._plan = plan
+        self._path = journal.path
         self._systems = {system.name: at for at, system in enumerate(plan.suite.systems)}
         self.calls = [bytearray(plan.per_system) for _ in plan.suite.systems]
         self.tally = Tally(plan.calls)
@@ -35,10 +36,6 @@ class State:
         self._read(journal)
         self.tally.begin()
 
-    def open_calls(self, system: int) -> Iterator[int]:
-        """Yield the numbers of the calls that are still to be made, or to be repeated."""
-        return (at for at, state in enumerate(self.calls[system]) if state != DONE)
-
     @property
     def missing(self) -> int:
         """How many calls have no record."""
@@ -50,16 +47,17 @@ class State:
         failed: dict[tuple[int, int], dict[str, Any]] = {}
         doubles = False
         for start, end, record in journal.read_lines():
-            system, number = self._locate_checked(record, journal)
+            system, number = self.locate(record)
             self.predicted = self.predicted or classify_scalar(record.get("predicted"))
             states = self.calls[system]
-            self._note_judges(system, record)
+            judging, dearest = sum_judging_cost(record), self.dearest_judging.get(system, 0.0)
+            self.dearest_judging[system] = max(judging, dearest)
             if states[number] == DONE:
                 doubles = True
                 if (system, number) in self.unjudged:  # the later one has more judgments
                     lines[system][number] = (start, end)
                     paid = self._judging.get((system, number), 0.0)
-                    self.tally.judge(sum_judging_cost(record) - paid)
+                    self.tally.judge(judging - paid)
                     self.note_judgments(system, number, record)
                 continue
             if (before := failed.pop((system, number), None)) is not None:
@@ -69,9 +67,8 @@ class State:
                 self.replaced_usd += before.get("cost_usd") or 0.0
             self.tally.add(record)
             if (cost := record.get("cost_usd")) is not None:
-                self.dearest[system] = max(
-                    cost + sum_user_cost(record), self.dearest.get(system, 0.0)
-                )
+                cost += sum_user_cost(record)
+                self.dearest[system] = max(cost, self.dearest.get(system, 0.0))
             lines[system][number] = (start, end)
             states[number] = DONE
             self.note_judgments(system, number, record)
@@ -82,15 +79,16 @@ class State:
             journal.keep_only(iter(sorted(span for each in lines for span in each.values())))
 
     def locate(self, record: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the system and the number of the call that a record in the journal is of."""
+        """Return the system and the number of the call that a record is of, or raise DataError."""
         key = read_key(record)
-        number = self._plan.number(key)
-        assert number is not None
-        return self._systems[key[1]], number
-
-    def _note_judges(self, system: int, record: Mapping[str, Any]) -> None:
-        cost = sum_judging_cost(record)
-        self.dearest_judging[system] = max(cost, self.dearest_judging.get(system, 0.0))
+        system, number = self._systems.get(key[1]), self._plan.number(key)
+        if system is None or number is None:
+            raise DataError(
+                f"{self._path}: a record that is none of the suite's: "
+                f"id {key[0]}, model {key[1]}, run {key[3]}",
+                fix="take it out, or start over with another folder: -o FOLDER",
+            )
+        return system, number
 
     def note_judgments(self, system: int, number: int, record: Mapping[str, Any]) -> None:
         """Note what the judges of a call's record cost, and whether one failed."""
@@ -101,18 +99,6 @@ class State:
             self._judging[system, number] = cost
         failed = any(each.get(FAILED_JUDGMENT) for each in get_judgments(record))
         (self.unjudged.add if failed else self.unjudged.discard)((system, number))
-
-    def _locate_checked(self, record: dict[str, Any], journal: Journal) -> tuple[int, int]:
-        key = read_key(record)
-        system = self._systems.get(key[1])
-        number = self._plan.number(key)
-        if system is None or number is None:
-            raise DataError(
-                f"{journal.path}: a record that is none of the suite's: "
-                f"id {key[0]}, model {key[1]}, run {key[3]}",
-                fix="take it out, or start over with another folder: -o FOLDER",
-            )
-        return system, number
 
 
 def read_key(record: Mapping[str, Any]) -> Key:
@@ -125,3 +111,33 @@ def read_key(record: Mapping[str, Any]) -> Key:
         None if tier is None else str(tier),
         run if isinstance(run, int) else 0,
     )
+
+
+class CallChooser(Protocol):
+    """Chooses the calls of a run."""
+
+    def calls(self, system: int) -> Iterator[int]:
+        """Yield the numbers of the system's calls to make, one at a time."""
+
+    def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Take the record of a finished call."""
+
+    async def ready(self) -> None:
+        """Wait until the records so far have been evaluated."""
+
+
+class AllCalls:
+    """Every call that is open, in the plan's order."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def calls(self, system: int) -> Iterator[int]:
+        """Yield the calls without a record, or with one of a failed call."""
+        return (at for at, state in enumerate(self._state.calls[system]) if state != DONE)
+
+    def take(self, system: int, number: int, record: Mapping[str, Any]) -> None:
+        """Do nothing: no further call depends on a record."""
+
+    async def ready(self) -> None:
+        """Return at once."""

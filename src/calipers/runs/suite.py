@@ -17,7 +17,7 @@ from calipers.support.config.files import read_config
 from calipers.support.config.models import StrictModel, refuse
 from calipers.support.patterns import count_groups
 from calipers.systems.simulated_user import UserSpec
-from calipers.systems.spec import Served, Settings, SystemSpec, Text
+from calipers.systems.spec import Served, Settings, SystemSpec, Text, allow
 
 EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lists the allowed keys"
 
@@ -25,43 +25,32 @@ EXAMPLE = "calipers init writes a suite to start from; calipers schema suite lis
 class Answer(StrictModel):
     """How to find the answer in a reply; the text before it is the chain of thought."""
 
-    after: Text | None = Field(
-        default=None, description="The answer follows the last occurrence of this text."
-    )
-    regex: Text | None = Field(
-        default=None, description="The first group is the answer; in the syntax of Rust's regex."
-    )
+    after: Text | None = allow("The answer follows the last occurrence of this text.")
+    regex: Text | None = allow("The first group is the answer; in the syntax of Rust's regex.")
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:
         if (self.after is None) == (self.regex is None):
             refuse("either after or regex", fix='for example answer: {after: "ANSWER:"}')
-        if self.regex is not None:
-            self._check_regex(self.regex)
-        return self
-
-    @staticmethod
-    def _check_regex(pattern: str) -> None:
         try:
-            groups = count_groups(pattern)
+            groups = None if self.regex is None else count_groups(self.regex)
         except ValueError as error:
             refuse(
                 f"no regular expression that can be used: {error}",
                 fix="for example ANSWER: (.*), in the syntax of Rust's regex",
                 at=("regex",),
             )
-        if not groups:
+        if groups == 0:
             refuse("no group holds the answer", fix="for example ANSWER: (.*)", at=("regex",))
+        return self
 
 
 class Tier(StrictModel):
     """A tier: another prompt, or other settings, for every system."""
 
     name: Text = Field(description="The field `tier` of the records.")
-    prompt: Text | None = Field(default=None, description="The prompt, instead of the suite's.")
-    system: Text | None = Field(
-        default=None, description="The system message, instead of the suite's."
-    )
+    prompt: Text | None = allow("The prompt, instead of the suite's.")
+    system: Text | None = allow("The system message, instead of the suite's.")
     settings: Settings = Field(
         default_factory=dict, description="Settings that override those of each system."
     )
@@ -94,38 +83,26 @@ class Confidence(StrictModel):
 class Suite(StrictModel):
     """Everything a suite file can say."""
 
-    description: str | None = Field(default=None, description="For people; it has no effect.")
+    description: str | None = allow("For people; it has no effect.")
     name: Text = Field(description="Name of the suite, and of its folder in results/.")
     data: Text = Field(
         description="The tasks: a file of records, a folder of YAML files, or hf://datasets/…; "
         "the path is relative to the suite."
     )
-    sample: SampleSpec | None = Field(
-        default=None, description="Use a random part of the tasks, drawn by a seed."
-    )
-    prompt: Text | None = Field(
-        default=None, description="The prompt, with {input} or any other field of the task."
-    )
-    system: Text | None = Field(
-        default=None, description="The system message before the prompt; may hold {field}."
-    )
+    sample: SampleSpec | None = allow("Use a random part of the tasks, drawn by a seed.")
+    prompt: Text | None = allow("The prompt, with {input} or any other field of the task.")
+    system: Text | None = allow("The system message before the prompt; may hold {field}.")
     messages: list[Message] = Field(
         default_factory=list,
         description="A conversation instead of the prompt; a task's own `messages` replace it.",
     )
-    user: UserSpec | None = Field(
-        default=None, description="A model that plays the user; a task's own `user` overrides it."
-    )
-    tools: Text | None = Field(default=None, description="A file of tools that models may call.")
+    user: UserSpec | None = allow("A model that plays the user; a task's own `user` overrides it.")
+    tools: Text | None = allow("A file of tools that models may call.")
     max_turns: int = Field(
         default=10, ge=1, description="Most replies of a system to one task, tool calls included."
     )
-    answer: Answer | None = Field(
-        default=None, description="How to find the answer; by default the whole reply."
-    )
-    confidence: Confidence | None = Field(
-        default=None, description="How to get prob_correct; by default it is not recorded."
-    )
+    answer: Answer | None = allow("How to find the answer; by default the whole reply.")
+    confidence: Confidence | None = allow("How to get prob_correct; by default it is not recorded.")
     split_thinking: bool = Field(
         default=True,
         description="Whether <think>…</think> at the start of a reply is the chain of thought.",
@@ -142,22 +119,15 @@ class Suite(StrictModel):
     timeout_seconds: float = Field(
         default=120.0, gt=0, allow_inf_nan=False, description="Limit of one whole call."
     )
-    budget_usd: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Most that all runs of the folder may cost together.",
+    budget_usd: float | None = allow(
+        "Most that all runs of the folder may cost together.", gt=0, allow_inf_nan=False
     )
-    budget_calls: int | None = Field(
-        default=None, ge=1, description="Most calls that all runs of the folder may make together."
+    budget_calls: int | None = allow(
+        "Most calls that all runs of the folder may make together.", ge=1
     )
-    cache: Text | None = Field(
-        default=None, description="A folder that caches replies for this and other runs."
-    )
+    cache: Text | None = allow("A folder that caches replies for this and other runs.")
     judges: list[JudgeSpec] = Field(default_factory=list)
-    policy: Text | None = Field(
-        default=None, description="The policy file of a gate that decides on the run."
-    )
+    policy: Text | None = allow("The policy file of a gate that decides on the run.")
     metric_settings: MetricSettings = Field(default_factory=dict)
     metrics: list[OwnMetric] = Field(
         default_factory=list, description="User-defined metrics, by name."
@@ -176,15 +146,10 @@ class Suite(StrictModel):
             yield from judge.models
 
     @model_validator(mode="after")
-    def _asks_in_one_way(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.messages and (self.prompt or any(tier.prompt for tier in self.tiers)):
-            refuse(
-                "either prompt or messages", fix="put the prompt into messages", at=("messages",)
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_turns_enough(self) -> Self:
+            fix = "put the prompt into messages"
+            refuse("either prompt or messages", fix=fix, at=("messages",))
         if self.user is not None and self.user.max_turns > self.max_turns:
             refuse(
                 f"the user may speak {self.user.max_turns} times, and a system may reply "
@@ -192,10 +157,6 @@ class Suite(StrictModel):
                 fix=f"max_turns: {self.user.max_turns} in the suite, or fewer for the user",
                 at=("user", "max_turns"),
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_names_once(self) -> Self:
         for key in ("systems", "tiers", "judges"):
             seen: set[str] = set()
             for at, each in enumerate(getattr(self, key)):

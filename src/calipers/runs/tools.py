@@ -13,7 +13,7 @@ from calipers.support.config.models import StrictModel, refuse
 from calipers.support.errors import UsageError
 from calipers.support.functions import load_function
 from calipers.systems.conversations import Tool
-from calipers.systems.spec import Text
+from calipers.systems.spec import Text, allow
 
 EXAMPLE = (
     "for example - {name: look_up, description: …, parameters: {type: object}, "
@@ -30,8 +30,8 @@ class WrittenTool(StrictModel):
         default_factory=lambda: {"type": "object", "properties": {}},
         description="The arguments, as JSON Schema.",
     )
-    python: Text | None = Field(default=None, description="FILE.py:FUNCTION beside the file.")
-    reply: str | None = Field(default=None, description="A fixed reply, whatever the arguments.")
+    python: Text | None = allow("FILE.py:FUNCTION beside the file.")
+    reply: str | None = allow("A fixed reply, whatever the arguments.")
 
     @model_validator(mode="after")
     def _check_way(self) -> WrittenTool:
@@ -61,18 +61,14 @@ def read_tools(path: Path) -> list[WrittenTool]:
     return found
 
 
-def open_tools(path: Path) -> list[Tool]:
-    """Return the tools of a file, their functions loaded."""
-    return [
-        Tool(
-            each.name,
-            each.description,
-            each.parameters,
-            None if each.python is None else load_function(each.python, path.parent),
-            each.reply,
+def open_tools(path: Path) -> dict[str, Tool]:
+    """Return the tools of a file by name, their functions loaded."""
+    return {
+        each.name: Tool(
+            None if each.python is None else load_function(each.python, path.parent), each.reply
         )
         for each in read_tools(path)
-    ]
+    }
 
 
 def describe_tools(path: Path) -> list[Mapping[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from time import time_ns
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,10 +59,9 @@ class Tracing:
             return
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 (is there)
 
+        ours = {f"calipers.{name}": record.get(name) for name in _OURS}
         attributes = {**_describe_call(system, settings or {}), **_read_usage(record)}
-        attributes |= {
-            f"calipers.{name}": record[name] for name in _OURS if record.get(name) is not None
-        }
+        attributes |= {name: value for name, value in ours.items() if value is not None}
         end = time_ns()
         operation = attributes["gen_ai.operation.name"]
         named = attributes.get("gen_ai.request.model", system.name)
@@ -81,7 +81,6 @@ class Tracing:
 
 
 def _describe_call(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was called, where, and with which settings."""
     provider, _, model = (system.model or "").partition(":")
     places = system.urls or [system.http or ""]
     url = urlsplit(places[0] if len(places) == 1 else "")  # of several it could be any
@@ -89,12 +88,8 @@ def _describe_call(system: SystemSpec, settings: Mapping[str, Any]) -> dict[str,
     if model:
         name = _PROVIDERS.get(provider, provider)
         found |= {"gen_ai.provider.name": name, "gen_ai.request.model": model}
-        asked = {name: settings.get(name) for name in _REQUEST}
-        found |= {
-            f"gen_ai.request.{name}": value
-            for name, value in asked.items()
-            if isinstance(value, int | float)
-        }
+        asked = {f"gen_ai.request.{name}": settings.get(name) for name in _REQUEST}
+        found |= {name: value for name, value in asked.items() if isinstance(value, int | float)}
     else:
         found["gen_ai.agent.name"] = system.name
     if url.hostname:
@@ -121,22 +116,18 @@ def _find_tracer() -> Any:
     except ImportError:
         return None
     if asked:
-        _configure()
+        with suppress(ImportError):
+            _configure(trace)
     return trace.get_tracer("calipers")
 
 
-def _configure() -> None:
+def _configure(trace: Any) -> None:
     """Set up the exporter that the environment names, unless the program has one already."""
-    try:
-        from opentelemetry import trace  # noqa: PLC0415
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-            OTLPSpanExporter,
-        )
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-    except ImportError:
-        return
+    from opentelemetry.exporter.otlp.proto.http import trace_exporter  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         provider = TracerProvider()
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        provider.add_span_processor(BatchSpanProcessor(trace_exporter.OTLPSpanExporter()))
         trace.set_tracer_provider(provider)

@@ -13,7 +13,7 @@ from typing import Any
 
 from calipers.judges.spec import JudgeSpec
 from calipers.records.judgment_shape import FAILED, add_judgments
-from calipers.systems.journal import Journal, encode_record
+from calipers.systems.journal import Journal
 
 _REASON = "not judged: the run ended before"
 
@@ -28,31 +28,20 @@ class Unjudged:
         self._owed = tuple(_make_pending(judges, rubric_hashes))
         self._file: Journal | None = None
 
-    def append(self, line: bytes) -> None:
+    def add(self, record: Mapping[str, Any]) -> None:
         """Write down the answer of a call."""
-        if self._file is None:
-            self._file = Journal(self._path)
-        self._file.append(line)
+        self._file = self._file or Journal(self._path)
+        self._file.add(record)
 
     def move_into(self, journal: Journal, is_done: Callable[[Mapping[str, Any]], bool]) -> int:
-        """Append the answers that the journal lacks to it, and remove the file.
-
-        Args:
-            journal: The journal of the same folder.
-            is_done: Says whether the journal has the call of such a record.
-
-        Returns:
-            How many answers were appended.
-        """
-        if self._file is None:
-            if not self._path.exists():
-                return 0
-            self._file = Journal(self._path)
+        """Append the answers that are not done, and remove the file; return how many there were."""
+        if self._file is None and not self._path.exists():
+            return 0
+        self._file = self._file or Journal(self._path)
         moved = 0
-        for _, _, record in self._file.read_lines():
+        for record in self._file.read_records():
             if not is_done(record):
-                owed = add_judgments(record, [dict(each) for each in self._owed])
-                journal.append(encode_record(owed).encode("utf-8", "replace"))
+                journal.add(add_judgments(record, [dict(each) for each in self._owed]))
                 moved += 1
         self._file.close()
         self._file = None
@@ -84,9 +73,5 @@ def _make_pending(
 def note_unjudged(count: int) -> Iterator[str]:
     """Yield how many answers still lack a judgment, if any."""
     if count:
-        what = (
-            "1 answer: run again to have it"
-            if count == 1
-            else f"{count:,} answers: run again to have these"
-        )
-        yield f"judges failed on {what} judged, and only judged"
+        what, them = ("1 answer", "it") if count == 1 else (f"{count:,} answers", "these")
+        yield f"judges failed on {what}: run again to have {them} judged, and only judged"

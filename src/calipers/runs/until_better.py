@@ -9,10 +9,9 @@ from itertools import product
 import polars as pl
 
 from calipers.comparisons.better import Better, Evidence, PairSequence, subtract
-from calipers.engines.plan import FAILED as CALL_FAILED
 from calipers.gates.demands import NO_MEAN, find_row_value
 from calipers.metrics import Metric, metric_named
-from calipers.runs.in_drawn_order import InDrawnOrder
+from calipers.runs.in_drawn_order import InDrawnOrder, bound_runs
 from calipers.runs.plan import CallPlan
 from calipers.scores.options import Options
 from calipers.statistics.anytime import Bounds
@@ -45,7 +44,7 @@ class UntilBetter(InDrawnOrder):
         if self._plan.suite.policy is not None:
             yield "--until-better: the policy is not asked, since calls may be left out"
 
-    def describe_better(self, made: int) -> Better:
+    def describe(self, made: int) -> Better:
         """Return the state of the decision."""
         low, high = self._pairs.bound_difference()
         return Better(
@@ -69,12 +68,11 @@ class UntilBetter(InDrawnOrder):
         return self._metric.better == "lower"
 
     def _name(self, side: int) -> str:
-        system, tier = self._sides[side]
-        named = self._plan.tiers[tier]
-        of = "" if named is None else named.name
-        if len(self._plan.suite.systems) == 1:
-            return of
-        return self._plan.suite.systems[system].name
+        model, tier = self._plan.name_group(*self._sides[side])
+        return (tier or "") if len(self._plan.suite.systems) == 1 else model
+
+    def _helps(self, system: int, tier: int, task: int) -> bool:  # noqa: ARG002 (all of them do)
+        return True
 
     def _see(self, system: int, tier: int, rows: pl.DataFrame) -> None:
         side = self._sides.index((system, tier))
@@ -85,27 +83,18 @@ class UntilBetter(InDrawnOrder):
         self._pairs.take(subtract(new.items(), other))
 
     def _bound_values(self, rows: pl.DataFrame) -> Iterator[tuple[int, Bounds | None]]:
-        """Yield what the mean of each task's runs can be: what failed might be 0 or 1."""
         value = 1 - self._value if self._is_reversed else self._value
-        failed = pl.when(CALL_FAILED)
-        least, most = (failed.then(bound).otherwise(value).mean() for bound in (0.0, 1.0))
-        tasks = rows.group_by("id").agg(least.alias("least"), most.alias("most"))
-        for name, low, high in tasks.iter_rows():
+        for name, low, high in rows.group_by("id").agg(bound_runs(value)).iter_rows():
             yield self._plan.find_task(name), None if low is None else Bounds(low, high)
 
 
 def _choose_metric(name: str) -> tuple[Metric, pl.Expr]:
     metric = metric_named(name)
     value = find_row_value(metric)
-    if value is None:
-        raise UsageError(
-            f"--until-better {name}: {NO_MEAN}", fix="for example --until-better accuracy"
-        )
-    if metric.better is None:
-        raise UsageError(
-            f"--until-better {name}: neither higher nor lower values are better",
-            fix="for example --until-better accuracy",
-        )
+    if value is None or metric.better is None:
+        why = NO_MEAN if value is None else "neither higher nor lower values are better"
+        fix = "for example --until-better accuracy"
+        raise UsageError(f"--until-better {name}: {why}", fix=fix)
     return metric, value
 
 

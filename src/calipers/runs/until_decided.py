@@ -6,9 +6,10 @@ is not called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import chain, product
 from pathlib import Path
 
 import polars as pl
@@ -20,14 +21,16 @@ from calipers.gates.policy import Policy, read_policy
 from calipers.gates.result import By, Early
 from calipers.gates.rules.baseline import Baseline
 from calipers.gates.sequential import CheckSequence, TaskValue
-from calipers.runs.in_drawn_order import InDrawnOrder
+from calipers.runs.in_drawn_order import InDrawnOrder, bound_runs
 from calipers.runs.metric_settings import read_options
 from calipers.runs.plan import CallPlan
-from calipers.runs.suite import Suite
+from calipers.runs.preparing import Prepared
+from calipers.runs.suite import gate_fields
 from calipers.scores.options import Options
 from calipers.support.errors import UsageError
 
 _CONFIDENCE = 0.95
+_Groups = dict[tuple[int, int], list[CheckSequence]]  # by system and tier
 
 
 class UntilDecided(InDrawnOrder):
@@ -39,16 +42,14 @@ class UntilDecided(InDrawnOrder):
         super().__init__(plan, options, seed)
         self._by = by
         self._groups = _open_sequences(plan, policy, by, self._order)
-        every = (each for sequences in self._groups.values() for each in sequences)
-        names = (name for sequence in every for name in sequence.demand.metrics)
+        names = (name for each in _join(self._groups) for name in each.demand.metrics)
         self._options = replace(options, metrics=tuple(dict.fromkeys(names)))
 
     def notices(self) -> Iterator[str]:
         """Say which checks need all calls."""
         found = {
             f"{each.demand.name} ({each.why_not})"
-            for sequences in self._groups.values()
-            for each in sequences
+            for each in _join(self._groups)
             if each.why_not is not None
         }
         if found:
@@ -65,19 +66,16 @@ class UntilDecided(InDrawnOrder):
     @property
     def has_failed(self) -> bool:
         """Say whether it is sure that the gate fails."""
-        return any(each.decided == "fail" for group in self._groups.values() for each in group)
+        return any(each.decided == "fail" for each in _join(self._groups))
 
     @property
     def is_over(self) -> bool:
         """Say whether the verdict is sure."""
-        no_more_to_learn = all(
-            each.decided == "pass" or each.is_all_seen
-            for group in self._groups.values()
-            for each in group
+        return self.has_failed or all(
+            each.decided == "pass" or each.is_all_seen for each in _join(self._groups)
         )
-        return self.has_failed or no_more_to_learn
 
-    def describe_early(self, made: int) -> Early:
+    def describe(self, made: int) -> Early:
         """Return the state of the decision."""
         groups = self._groups
         return Early(
@@ -105,27 +103,23 @@ class UntilDecided(InDrawnOrder):
         if demand.on is None or demand.value is None:
             return
         value = demand.value.fill_null(demand.on.value)
-        failed = pl.when(CALL_FAILED)
-        least, most = (failed.then(bound).otherwise(value).mean() for bound in (0.0, 1.0))
         known = (demand.value.is_not_null() & ~pl.col(CALL_FAILED)).any()
-        tasks = rows.group_by("id").agg(
-            least.alias("least"), most.alias("most"), known.alias("known")
-        )
+        tasks = rows.group_by("id").agg(*bound_runs(value), known.alias("known"))
         for name, *told in tasks.iter_rows():
             yield self._plan.find_task(name), TaskValue(*told)
 
 
-def plan_until_decided(
-    plan: CallPlan, suite: Suite, base: Path, by: Sequence[str], seed: int
-) -> UntilDecided:
+def plan_until_decided(of: Prepared, seed: int) -> UntilDecided:
     """Return what chooses the calls of a suite's run; UsageError says why nothing can."""
+    suite, base = of.suite, of.base
     if suite.policy is None:
         raise UsageError(
             "--until-decided: the suite has no policy, so there is nothing to decide",
             fix="name one in the suite: policy: policy.yaml",
         )
     policy = read_policy(base / suite.policy)
-    chooser = UntilDecided(plan, policy, read_options(suite, base), by, seed)
+    by = gate_fields(suite)
+    chooser = UntilDecided(of.plan, policy, read_options(suite, base), by, seed)
     if not chooser.can_fail:
         raise UsageError(
             f"--until-decided: nothing in {suite.policy} can fail the gate",
@@ -136,7 +130,7 @@ def plan_until_decided(
 
 def _open_sequences(
     plan: CallPlan, policy: Policy, by: Sequence[str], order: Sequence[int]
-) -> dict[tuple[int, int], list[CheckSequence]]:
+) -> _Groups:
     """Return the checks of each system in each tier; all of them share the error probability."""
     rule = policy.find(Baseline)
     file = None if rule is None else rule.file
@@ -152,22 +146,20 @@ def _open_sequences(
         ]
         for at in product(range(len(plan.suite.systems)), range(len(plan.tiers)))
     }
-    of_these = policy.evidence == "point"
 
-    def opened(alpha: float) -> dict[tuple[int, int], list[CheckSequence]]:
-        return {
-            at: [
-                CheckSequence(demand, tasks, alpha=alpha, of_these=of_these)
-                for demand, tasks in each
-            ]
-            for at, each in found.items()
-        }
+    def opened(alpha: float) -> _Groups:
+        begin = partial(CheckSequence, alpha=alpha, of_these=policy.evidence == "point")
+        return {at: [begin(*each) for each in few] for at, few in found.items()}
 
     return opened((1 - _CONFIDENCE) / max(1, _count_bets(opened(1.0))))
 
 
-def _count_bets(groups: Mapping[tuple[int, int], Sequence[CheckSequence]]) -> int:
-    return sum(each.is_a_bet for sequences in groups.values() for each in sequences)
+def _join(groups: _Groups) -> Iterator[CheckSequence]:
+    return chain.from_iterable(groups.values())
+
+
+def _count_bets(groups: _Groups) -> int:
+    return sum(each.is_a_bet for each in _join(groups))
 
 
 def _select_tasks(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[int]:
@@ -181,7 +173,5 @@ def _select_tasks(demand: Demand, plan: CallPlan, order: Sequence[int]) -> list[
 
 
 def _make_key(plan: CallPlan, by: Sequence[str], system: int, tier: int) -> By:
-    """Return the group of the gate for a system in a tier."""
-    named = plan.tiers[tier]
-    fields = {"model": plan.suite.systems[system].name, "tier": named and named.name}
+    fields = dict(zip(("model", "tier"), plan.name_group(system, tier), strict=True))
     return tuple((name, fields[name]) for name in by)

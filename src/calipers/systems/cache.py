@@ -21,13 +21,7 @@ class Cached:
     """
 
     def __init__(
-        self,
-        system: System,
-        folder: Path,
-        of: Mapping[str, Any],
-        say: Say,
-        *,
-        reads: bool = True,
+        self, system: System, folder: Path, of: Mapping[str, Any], say: Say, *, reads: bool
     ) -> None:
         self._system = system
         self._cache = DiskCache(folder, what="replies", say=say)
@@ -71,11 +65,8 @@ def _load_reply(content: bytes) -> Reply:
     """Return a stored reply; raise ValueError, TypeError or KeyError if it is damaged."""
     kept = json.loads(content)
     text, fields, reasoning = kept["text"], kept["fields"], kept["reasoning"]
-    if not (
-        isinstance(text, str | None)
-        and isinstance(fields, dict)
-        and isinstance(reasoning, str | None)
-    ):
+    texts = isinstance(text, str | None) and isinstance(reasoning, str | None)
+    if not (texts and isinstance(fields, dict)):
         raise TypeError
     logprobs = tuple((str(token), float(number)) for token, number in kept["logprobs"])
     messages = kept.get("messages", [])

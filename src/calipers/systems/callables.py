@@ -9,17 +9,19 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from copy import deepcopy
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from calipers.support.cache import Say
 from calipers.support.functions import Function
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.calls import Call, Fault, Reply, describe_error
 from calipers.systems.own_loop import OwnLoop, Raised
-from calipers.systems.signatures import takes_text
 from calipers.systems.spans import SpanCollector, Watched, add_spans
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _Work = Callable[[], None]
 _PATIENCE = 5.0  # seconds that a thread waits for its next call
 _BLOCKED = (
@@ -56,7 +58,6 @@ class PythonFunction:
         return make_reply(given)
 
     def _make_argument(self, call: Call) -> str | dict[str, Any]:
-        """Return what the function is called with."""
         if not self._takes_text:
             return deepcopy(dict(call.record))
         if not call.prompt:
@@ -72,24 +73,70 @@ class PythonFunction:
         return given
 
 
+def takes_text(function: Any) -> bool:
+    """Say whether the first parameter of a function is annotated as a text.
+
+    `str`, `str | None`, `Annotated[str, …]` and names for these are texts. Where a dict is allowed
+    too, nothing is annotated, or the annotation cannot be resolved, the function takes the record.
+
+    >>> def answer(prompt: str) -> str: ...
+    >>> def solve(record: str | dict) -> str: ...
+    >>> takes_text(answer), takes_text(solve), takes_text(lambda record: "")
+    (True, False, False)
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        first = next((each for each in parameters if each.kind in _POSITIONAL), None)
+        return first is not None and _is_text(_resolve(first.annotation, function))
+    except (TypeError, ValueError, NameError, AttributeError, SyntaxError):
+        return False
+
+
+def _resolve(annotation: Any, function: Any) -> Any:
+    """Return what a string annotation names, where its function is defined."""
+    if not isinstance(annotation, str):
+        return annotation
+    holder = type("Holder", (), {"__annotations__": {"given": annotation}})
+    return get_type_hints(holder, getattr(_unwrap(function), "__globals__", {}))["given"]
+
+
+def _unwrap(function: Any) -> Any:
+    """Return the function that stands behind a partial one, a method or a callable object."""
+    if isinstance(function, partial):
+        return _unwrap(function.func)
+    if not inspect.isroutine(function):
+        return inspect.unwrap(type(function).__call__)
+    return inspect.unwrap(getattr(function, "__func__", function))
+
+
+def _is_text(hint: Any) -> bool:
+    if isinstance(hint, type):
+        return issubclass(hint, str)
+    for alias in ("__supertype__", "__value__"):  # NewType, and `type Prompt = str`
+        if hasattr(hint, alias):
+            return _is_text(getattr(hint, alias))
+    if get_origin(hint) is Annotated:
+        return _is_text(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return all(_is_text(each) for each in get_args(hint) if each is not NoneType)
+    return False
+
+
 def make_reply(given: Any) -> Reply:
     """Return the reply from a text or from fields of the record; raise a Fault otherwise."""
     if isinstance(given, str):
         return Reply(text=given)
     if isinstance(given, dict) and all(isinstance(key, str) for key in given):
         return Reply(fields=given)
-    raise Fault("bad_response", f"neither a text nor record fields, but {_name_kind(given)}")
-
-
-def _name_kind(value: Any) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"
+    what = "nothing" if given is None else f"a value of type {type(given).__name__}"
+    raise Fault("bad_response", f"neither a text nor record fields, but {what}")
 
 
 def make_fault(error: BaseException) -> Fault:
     """Return the fault for what the function raised; timeouts and connections may be retried."""
     if isinstance(error, Fault):
         return error
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = describe_error(error)
     if isinstance(error, TimeoutError):
         return Fault("timeout", said, again=True, outage=True)
     if isinstance(error, ConnectionError):
@@ -107,7 +154,6 @@ class _Threads:
         self._idle: deque[SimpleQueue[_Work]] = deque()
 
     def start(self, work: _Work) -> None:
-        """Do some work in a thread."""
         try:
             self._idle.pop().put(work)
         except IndexError:

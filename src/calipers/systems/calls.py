@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.masking import MESSAGE, Mask
+
+if TYPE_CHECKING:
+    from calipers.systems.images import ImageFile
 
 Kind = Literal[
     "timeout",
@@ -23,19 +26,6 @@ KINDS: tuple[str, ...] = Kind.__args__  # type: ignore[attr-defined]
 
 _HELD = 1 << 16  # characters of a message until it is masked
 _MICROSECOND = 6  # decimals of a second
-
-
-class Image(Protocol):
-    """An image that a message names by its path."""
-
-    @property
-    def sha256(self) -> str:
-        """Of its content."""
-        ...
-
-    def to_url(self) -> str:
-        """Return it as a data URL."""
-        ...
 
 
 SUMMED = (
@@ -65,7 +55,7 @@ class Call:
     messages: Sequence[Mapping[str, Any]] = ()  # a conversation so far, instead of the prompt
     turns: tuple[str, ...] = ()  # what the user says after these
     tools: Sequence[Mapping[str, Any]] = ()  # that a model may call: name, description, parameters
-    images: Mapping[str, Image] = field(default_factory=dict)  # by what the messages call them
+    images: Mapping[str, ImageFile] = field(default_factory=dict)  # by what the messages call them
     state: Any = None  # what the reply before left, for an agent to go on with
     user: UserRole | None = None  # somebody who goes on after these, played by a model
 
@@ -73,6 +63,11 @@ class Call:
     def is_open_ended(self) -> bool:
         """Say whether more than one reply may be asked for."""
         return bool(self.turns or self.tools or self.user is not None)
+
+    def open_messages(self) -> list[dict[str, Any]]:
+        """Return the instructions, if any, and the prompt as messages."""
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return [*system, {"role": "user", "content": self.prompt}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +145,11 @@ class Fault(Exception):  # noqa: N818 (reads as a sentence: "raise Fault")
             retry_after=self.retry_after,
             usage=self.usage,
         )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the text of an exception."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class System(Protocol):

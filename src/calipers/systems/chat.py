@@ -6,17 +6,25 @@ of processor time, here 0.1 ms: at 5,000 calls a second that matters.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from calipers.records.fields import name_finish_reason
+from calipers.support.errors import UsageError
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
-from calipers.systems.chat_urls import make_chat_url, make_key_header
 from calipers.systems.images import load_images
 from calipers.systems.posting import Post, Session
 from calipers.systems.wire import as_json, parse_json
 
+CHAT = ("openai", "openai-chat", "openrouter", "azure")
+"""Providers whose models are asked straight where a `base_url` is given."""
+
+_PATH = "/chat/completions"
+_VERSION = "api-version"
+_VERSION_ENV = "OPENAI_API_VERSION"
 _RENAMED = {"stop_sequences": "stop"}  # from pydantic-ai's names of settings
 _REASONING = ("reasoning_content", "reasoning")
 _MOST_TOKENS = 10**15  # a larger number is not a count
@@ -40,26 +48,59 @@ class ChatModel:
         return read_reply(parse_json(await self._post(as_json(body), headers)))
 
 
+def make_chat_url(provider: str, model: str, base_url: str) -> str:
+    """Return the URL that requests go to; what a query string in `base_url` says stays there.
+
+    Raises:
+        UsageError: Azure needs the version of its API, and nothing says it.
+
+    >>> make_chat_url("openai", "tiny", "http://127.0.0.1:8000/v1/?tenant=a")
+    'http://127.0.0.1:8000/v1/chat/completions?tenant=a'
+    >>> make_chat_url("azure", "mine", "https://x.example?api-version=2024-10-21")
+    'https://x.example/openai/deployments/mine/chat/completions?api-version=2024-10-21'
+    """
+    parts = urlsplit(base_url)
+    path = parts.path.rstrip("/")
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    if provider == "azure" and not path.endswith("/v1"):
+        if "/deployments/" not in path:
+            path = f"{path.removesuffix('/openai')}/openai/deployments/{quote(model, safe='')}"
+        if _VERSION not in dict(query):
+            query.append((_VERSION, _read_version(base_url)))
+    return urlunsplit(parts._replace(path=f"{path}{_PATH}", query=urlencode(query), fragment=""))
+
+
+def make_key_header(provider: str, key: str | None) -> dict[str, str]:
+    """Return the header that carries a key; none without one."""
+    if key is None:
+        return {}
+    return {"api-key": key} if provider == "azure" else {"Authorization": f"Bearer {key}"}
+
+
+def _read_version(base_url: str) -> str:
+    if version := os.environ.get(_VERSION_ENV):
+        return version
+    host = urlsplit(base_url).hostname or "NAME.openai.azure.com"
+    raise UsageError(
+        "azure: nothing says which version of its API to speak",
+        fix=f"set {_VERSION_ENV}, or write it into base_url: "
+        f"https://{host}?{_VERSION}=2024-10-21; or take the path /openai/v1",
+    )
+
+
 async def make_body(
     call: Call, model: str, *, logprobs: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the body of a chat completion, and the headers that its settings ask for."""
     body, headers = _make_request(call.settings)
-    body |= {"model": model, "messages": await _make_messages(call)}
+    messages = list(await load_images(call)) or call.open_messages()
+    body |= {"model": model, "messages": messages}
     if call.tools:
         body["tools"] = [{"type": "function", "function": dict(each)} for each in call.tools]
     return body | ({"logprobs": True} if logprobs else {}), headers
 
 
-async def _make_messages(call: Call) -> list[Any]:
-    if call.messages:
-        return list(await load_images(call))
-    system = [] if call.system is None else [{"role": "system", "content": call.system}]
-    return [*system, {"role": "user", "content": call.prompt}]
-
-
 def _make_request(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the body and the headers that settings ask for."""
     if not settings:
         return {}, {}
     further = dict(settings.get("extra_body") or {})
@@ -98,7 +139,6 @@ def read_reply(body: Any) -> Reply:
 
 
 def _read_tool_calls(found: Any) -> tuple[ToolCall, ...]:
-    """Return the tools that the model wants called."""
     if found is None:
         return ()
     try:

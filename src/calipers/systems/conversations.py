@@ -19,10 +19,11 @@ from typing import Any
 from calipers.records.completing import TRACE, TRACE_PARTS, complete_row
 from calipers.support.functions import Function
 from calipers.support.quick_dataclasses import dataclass
+from calipers.systems.agents.turn import make_tool_call
 from calipers.systems.calls import Call, Fault, Reply, System, ToolCall, add_usage, time_fields
 from calipers.systems.simulated_user import SIMULATED_USER, SimulatedUser, UserPart
 
-MAX_TURNS = "max_turns"  # the finish_reason where a model was not done by then
+_MAX_TURNS = "max_turns"  # the finish_reason where a model was not done by then
 _MOST = 100_000  # characters of a tool's reply
 _LISTS = ("observed_behaviors", "violations")  # what was seen in any turn was seen
 
@@ -31,13 +32,10 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a model may call: its definition, and a function or a fixed reply."""
+    """A tool that a model may call: a function, or a fixed reply."""
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
     function: Function | None
-    reply: str | None = None
+    reply: str | None
 
     async def __call__(self, args: Mapping[str, Any]) -> str:
         """Return what the tool says; whatever its function raises comes through."""
@@ -72,20 +70,14 @@ class _Told:
                 self.fields[name] = _unite_names(self.fields.get(name), found)
 
 
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """A system in a conversation; calls without turns, messages and tools are passed on."""
 
-    def __init__(
-        self,
-        system: System,
-        tools: Sequence[Tool],
-        max_turns: int,
-        user: SimulatedUser | None = None,
-    ) -> None:
-        self._system = system
-        self._tools = {tool.name: tool for tool in tools}
-        self._max_turns = max_turns
-        self._user = user
+    system: System
+    tools: Mapping[str, Tool]
+    max_turns: int
+    user: SimulatedUser | None
 
     async def __call__(self, call: Call) -> Reply:
         """Return the last reply, with all messages, the traces and what the user was like.
@@ -93,25 +85,24 @@ class Conversation:
         Raises:
             Fault: The system or the simulated user failed; `usage` has what was billed until then.
         """
-        if not (call.messages or self._tools or call.is_open_ended):
-            reply = await self._system(call)
+        if not (call.messages or self.tools or call.is_open_ended):
+            reply = await self.system(call)
             if not reply.messages:
                 return reply
             return replace(reply, messages=(*_open_messages(call), *reply.messages))
         told, began = _Told(_open_messages(call)), perf_counter()
-        part = None if call.user is None or self._user is None else UserPart(self._user, call.user)
+        part = None if call.user is None or self.user is None else UserPart(self.user, call.user)
         try:
             reply = await self._play_turns(call, told, part)
         except Fault as fault:
             add_usage(told.sums, fault.usage)
-            fault.usage = (
-                told.sums if part is None else told.sums | {SIMULATED_USER: part.to_dict()}
-            )
+            user = {} if part is None else {SIMULATED_USER: part.to_dict()}
+            fault.usage = {**told.sums, **user}
             raise
         in_trace = TRACE_PARTS if TRACE in told.fields else ()
         fields = {name: each for name, each in reply.fields.items() if name not in in_trace}
         fields |= {**told.fields, **told.sums}
-        if self._tools:
+        if self.tools:
             fields[TRACE] = {"tool_calls": told.calls}
         if part is not None:
             seconds = perf_counter() - began - part.seconds
@@ -121,14 +112,14 @@ class Conversation:
     async def _play_turns(self, call: Call, told: _Told, part: UserPart | None) -> Reply:
         """Ask for a reply to what was said already, then to each turn of the user."""
         reply: Reply | None = None
-        left = self._max_turns
-        if _needs_reply(told.messages):
+        left = self.max_turns
+        if told.messages and told.messages[-1].get("role") in ("user", "tool"):
             reply, left = await self._ask_until_answered(call, told, left)
         async for turn in _take_turns(call, told, part):
             if reply is not None and left <= 0:
                 if part is not None:
                     part.turns -= 1  # nobody has heard it
-                return replace(reply, fields={**reply.fields, "finish_reason": MAX_TURNS})
+                return _cut_short(reply)
             told.messages.append(_make_user_message(turn))
             reply, left = await self._ask_until_answered(call, told, left)
         if reply is None:
@@ -139,15 +130,11 @@ class Conversation:
         """Ask until no more tools are called; return the reply and the turns that are left."""
         while True:
             now = [dict(each) for each in told.messages]
-            asked = replace(
-                call,
-                prompt=_find_last_text(now),
-                messages=now,
-                turns=(),
-                state=told.state,
-                record={**call.record, "prompt": _find_last_text(now), "messages": now},
+            said: dict[str, Any] = {"prompt": _find_last_text(now), "messages": now}
+            record = {**call.record, **said}
+            reply = await self.system(
+                replace(call, **said, turns=(), state=told.state, record=record)
             )
-            reply = await self._system(asked)
             left -= 1
             told.add(reply)
             if not reply.tool_calls:
@@ -155,8 +142,7 @@ class Conversation:
             for each in reply.tool_calls:
                 told.messages.append(await self._call_tool(each, told))
             if left <= 0:
-                fields = {**reply.fields, "finish_reason": MAX_TURNS}
-                return replace(reply, text=reply.text or None, fields=fields), left
+                return _cut_short(replace(reply, text=reply.text or None)), left
 
     async def _call_tool(self, asked: ToolCall, told: _Told) -> Message:
         """Answer a call of a tool; what goes wrong is a message to the model, not an end."""
@@ -165,10 +151,10 @@ class Conversation:
         try:
             if args is None:
                 raise ValueError("the arguments are not a JSON object")  # noqa: TRY301
-            if asked.name not in self._tools:
-                known = ", ".join(self._tools)
+            if asked.name not in self.tools:
+                known = ", ".join(self.tools)
                 raise ValueError(f"there is no tool {asked.name}, only {known}")  # noqa: TRY301
-            said = await self._tools[asked.name](args)
+            said = await self.tools[asked.name](args)
         except Exception as error:  # noqa: BLE001 (a function may fail in any way, the run must not)
             said, success = f"error: {type(error).__name__}: {error}"[:_MOST], False
         user = [each for each in told.messages if each.get("role") == "user"]
@@ -185,6 +171,10 @@ class Conversation:
         return {"role": "tool", "tool_call_id": asked.id, "content": said}
 
 
+def _cut_short(reply: Reply) -> Reply:
+    return replace(reply, fields={**reply.fields, "finish_reason": _MAX_TURNS})
+
+
 async def _take_turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIterator[str]:
     """Yield what the user says, one turn after the other."""
     for turn in call.turns:
@@ -194,7 +184,6 @@ async def _take_turns(call: Call, told: _Told, part: UserPart | None) -> AsyncIt
 
 
 def _open_messages(call: Call) -> list[Message]:
-    """Return the messages that a conversation begins with."""
     messages = [dict(each) for each in call.messages]
     if not messages and not call.turns and call.prompt:
         messages = [_make_user_message(call.prompt)]
@@ -254,19 +243,9 @@ def _make_assistant_message(reply: Reply) -> Message:
     text = reply.text if reply.text is not None else reply.fields.get("answer")
     message: Message = {"role": "assistant", "content": text}
     if reply.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": each.id,
-                "type": "function",
-                "function": {"name": each.name, "arguments": each.arguments},
-            }
-            for each in reply.tool_calls
-        ]
+        calls = [make_tool_call(each.id, each.name, each.arguments) for each in reply.tool_calls]
+        message["tool_calls"] = calls
     return message
-
-
-def _needs_reply(messages: Sequence[Message]) -> bool:
-    return bool(messages) and messages[-1].get("role") in ("user", "tool")
 
 
 def _find_last_text(messages: Sequence[Message]) -> str:

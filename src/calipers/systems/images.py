@@ -7,6 +7,7 @@ bytes, whatever its name is.
 from __future__ import annotations
 
 import asyncio
+import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -14,13 +15,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from calipers.support.config.files import shown
+from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Fault
 
 MOST_BYTES = 20 << 20  # of an image
-TYPES = "PNG, JPEG, GIF or WebP"
+_TYPES = "PNG, JPEG, GIF or WebP"
 _IMAGE = "image_url"  # the type of a part, and its key
 _REMOTE = ("http", "https", "data")
+_EXAMPLE = '{"type": "image_url", "image_url": {"url": "photos/cat.png"}}'
 
 
 class NotAnImage(Exception):  # noqa: N818 (reads as a sentence: "raise NotAnImage")
@@ -56,7 +60,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise NotAnImage(str(error.strerror or error)) from error
     if detect_type(content) is None:
-        raise NotAnImage(f"not an image: its first bytes are none of {TYPES}")
+        raise NotAnImage(f"not an image: its first bytes are none of {_TYPES}")
     return content
 
 
@@ -98,17 +102,91 @@ def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
     return {**part, _IMAGE: {**also, "url": url}}
 
 
-def is_remote(url: str) -> bool:
-    """Say whether a URL is sent as it is, and is no path."""
-    return get_scheme(url) in _REMOTE
-
-
-def get_scheme(url: str) -> str:
-    """Return the scheme of a URL; "" of a path."""
+def _get_scheme(url: str) -> str:
     try:
         return urlsplit(url).scheme
     except ValueError:
         return ""
+
+
+class ImageFiles:
+    """Finds images by their paths, in the first folder that has one; never outside the folders.
+
+    Args:
+        folders: Where paths begin: the folder of the data, then that of the suite.
+    """
+
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self._folders = [each.resolve() for each in folders]
+        self._found: dict[str, ImageFile] = {}
+
+    def of(self, messages: Sequence[Mapping[str, Any]], task: str) -> dict[str, ImageFile]:
+        """Return the files among the images of messages, by what the messages call them.
+
+        Raises:
+            UsageError: A part names no image, or one that cannot be sent.
+        """
+        found = {}
+        for part in list_images(messages):
+            url = get_url(part)
+            if not isinstance(url, str) or not url:
+                raise UsageError(f"the task {task}: an image_url without a url", fix=_EXAMPLE)
+            if _get_scheme(url) in _REMOTE:  # sent as it is
+                _check_url(url, task)
+            else:
+                found[url] = self._find_file(url, task)
+        return found
+
+    def hashes(self, base: Path) -> dict[str, str]:
+        """Return the SHA-256 of each file that was found, by its path from a folder."""
+        paths = {each.path: each.sha256 for each in self._found.values()}
+        return {
+            Path(os.path.relpath(path, base.resolve())).as_posix(): digest
+            for path, digest in paths.items()
+        }
+
+    def _find_file(self, url: str, task: str) -> ImageFile:
+        if url not in self._found:
+            try:
+                self._found[url] = ImageFile.at(self._find_path(url, task))
+            except NotAnImage as problem:
+                raise UsageError(
+                    f"the task {task}: the image {shown(url)}: {problem}",
+                    fix=f"a file of at most {MOST_BYTES >> 20} MiB, {_TYPES}, beside the data",
+                ) from problem
+        return self._found[url]
+
+    def _find_path(self, url: str, task: str) -> Path:
+        if len(_get_scheme(url)) > 1:
+            raise UsageError(
+                f"the task {task}: the image {shown(url)}: neither a path nor a URL",
+                fix="a path from the folder of the data, https://…, or data:image/png;base64,…",
+            )
+        try:
+            paths = [(folder / url).resolve() for folder in self._folders]
+        except (OSError, ValueError) as error:
+            raise NotAnImage(str(error)) from error
+        inside = [path for path in paths if any(map(path.is_relative_to, self._folders))]
+        if not inside:
+            raise UsageError(
+                f"the task {task}: the image {shown(url)} lies outside the folders of the suite "
+                "and its data",
+                fix="copy it there: no other file is ever sent",
+            )
+        return next((path for path in inside if path.is_file()), inside[0])
+
+
+def _check_url(url: str, task: str) -> None:
+    """Refuse a data URL that holds no image; other URLs are not fetched."""
+    if _get_scheme(url) != "data":
+        return
+    head, _, content = url.partition(",")
+    is_image = head.startswith("data:image/") and head.endswith(";base64")
+    if not is_image or len(content) > MOST_BYTES * 4 // 3 + 4:
+        raise UsageError(
+            f"the task {task}: {shown(url[:60])} holds no image of at most {MOST_BYTES >> 20} MiB",
+            fix="data:image/png;base64,…",
+        )
 
 
 async def load_images(call: Call) -> Sequence[Mapping[str, Any]]:

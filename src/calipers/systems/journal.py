@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +27,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _told(path):
+        with _explain_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
             self._end = os.fstat(self._file).st_size
         self._drop_torn_line()
@@ -34,25 +35,27 @@ class Journal:
     def read_lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield each record with where its line begins and ends."""
         at = 0
-        with _told(self.path), self.path.open("rb") as file:
+        with _explain_errors(self.path), self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield at, at + len(line), _parse_record(line, f"{self.path}:{number}")
                 at += len(line)
 
     def append(self, line: bytes) -> None:
-        """Add a record; where there is no room for all of it, nothing of it stays."""
+        """Append a line; where there is no room for all of it, nothing of it stays."""
         try:
             written = os.pwrite(self._file, line, self._end)
             if written < len(line):
                 written += os.pwrite(self._file, line[written:], self._end + written)
         except OSError as error:
             os.ftruncate(self._file, self._end)
-            raise UsageError(
-                f"{self.path}: {error.strerror}",
-                fix="make room and run again: what is done is kept",
-            ) from error
+            fix = "make room and run again: what is done is kept"
+            raise UsageError(f"{self.path}: {error.strerror}", fix=fix) from error
         self._end += written
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Append a record."""
+        self.append(encode_line(record))
 
     def read_records(self) -> Iterator[dict[str, Any]]:
         """Yield each record."""
@@ -60,15 +63,15 @@ class Journal:
 
     def rewrite(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Rewrite the journal with these records, all at once or not at all."""
-        self._replace(encode_record(record).encode("utf-8", "replace") for record in records)
+        self._replace(map(encode_line, records))
 
     def keep_only(self, kept: Iterator[tuple[int, int]]) -> None:
         """Rewrite the journal with these lines, all at once or not at all."""
-        with _told(self.path), self.path.open("rb") as old:
+        with _explain_errors(self.path), self.path.open("rb") as old:
             self._replace(_read_piece(old, start, end) for start, end in kept)
 
     def _replace(self, lines: Iterable[bytes]) -> None:
-        with _told(self.path):
+        with _explain_errors(self.path):
             with stage_file(self.path, private=True) as beside, beside.open("wb") as new:
                 new.writelines(lines)
                 new.flush()
@@ -79,7 +82,7 @@ class Journal:
 
     def close(self) -> None:
         """Make sure that all is on the disk."""
-        with _told(self.path):
+        with _explain_errors(self.path):
             os.fsync(self._file)
             os.close(self._file)
 
@@ -98,7 +101,6 @@ class Journal:
             self.append(b"\n")
 
     def _find_last_line(self) -> int:
-        """Return where the last line begins."""
         at = self._end
         while at > 0:
             start = max(0, at - _CHUNK)
@@ -119,6 +121,11 @@ def encode_record(record: Mapping[str, Any]) -> str:
     return _encode(record) + "\n"
 
 
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    """Return the same in UTF-8; unpaired surrogates, which it cannot hold, are replaced."""
+    return encode_record(record).encode("utf-8", "replace")
+
+
 def _parse_record(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
@@ -132,18 +139,11 @@ def _parse_record(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-class _told:  # noqa: N801 (used like a function)
-    """Turns errors of the disk into errors that say what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            raise UsageError(
-                f"{self._path}: {error.strerror}",
-                fix="check the folder, its permissions and free space",
-            ) from error
+@contextmanager
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the disk into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        fix = "check the folder, its permissions and free space"
+        raise UsageError(f"{path}: {error.strerror}", fix=fix) from error

@@ -40,7 +40,10 @@ def _run_here(calls: Coroutine[Any, Any, None]) -> None:
     try:
         asyncio.run(main())
     except BaseExceptionGroup as group:
-        raise _unwrap(group) from None
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 @contextmanager
@@ -56,9 +59,3 @@ def _handle_sigterm() -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
-
-
-def _unwrap(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

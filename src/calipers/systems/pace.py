@@ -13,9 +13,10 @@ from collections import deque
 from random import Random
 from time import monotonic
 
-from calipers.systems.calls import Fault
+from calipers.systems.calls import Call, Fault, Reply, System
+from calipers.systems.deadlines import Deadlines
 
-LONGEST_WAIT = 600.0  # seconds that a server may ask for
+_LONGEST_WAIT = 600.0  # seconds that a server may ask for
 FIRST_BACKOFF = 0.25
 _LONGEST_BACKOFF = 20.0
 _TRIPS_AT = 5  # calls that failed one after the other
@@ -25,8 +26,9 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)  # seconds, before each further try
 class Lane:
     """Limits the calls in flight to one system: entering it takes one of the places."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, retries: int = 0) -> None:
         self._most = most
+        self._retries = retries  # of a call, after its first attempt
         self._limit = float(most)
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -110,5 +112,63 @@ class Lane:
         longest = min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt)
         return max(asked or 0.0, float(longest * self._luck.uniform(0.5, 1.0)))
 
+    def is_last(self, attempt: int, fault: Fault) -> bool:
+        """Say whether a call that failed is not attempted again."""
+        too_long = (fault.retry_after or 0.0) > _LONGEST_WAIT
+        return not fault.again or too_long or attempt >= self._retries
+
     def _hold(self, seconds: float) -> None:
         self._not_before = max(self._not_before, monotonic() + seconds)
+
+
+class Asking:
+    """Calls a model until a reply comes, or the attempts are used up."""
+
+    def __init__(
+        self,
+        system: System,
+        *,
+        concurrency: int,
+        retries: int,
+        timeout_seconds: float,
+        who: str = "the judge",
+    ) -> None:
+        self._who = who
+        self._system = system
+        self._lane = Lane(concurrency, retries)
+        self._timeout = timeout_seconds
+        self._deadlines = Deadlines(timeout_seconds)
+
+    async def __call__(self, call: Call) -> Reply:
+        """Return the reply, or raise the last fault."""
+        attempt = 0
+        while True:
+            async with self._lane:
+                if (down := self._lane.given_up) is not None:
+                    raise Fault(down.kind, f"{down.message} (not called: {self._who} stayed down)")
+                began = monotonic()
+                try:
+                    reply = await self._ask_once(call)
+                except Fault as error:
+                    fault = error
+                else:
+                    self._lane.note_success()
+                    return reply
+                if fault.kind == "rate_limit":
+                    self._lane.note_throttling(began, fault)
+                if self._lane.is_last(attempt, fault):
+                    self._lane.note_failure(fault)
+                    raise fault
+            await asyncio.sleep(self._lane.compute_backoff(attempt, fault))
+            attempt += 1
+
+    async def _ask_once(self, call: Call) -> Reply:
+        try:
+            return await self._deadlines.keep(self._system(call))
+        except TimeoutError:
+            said = f"no reply in {self._timeout:g} s"
+            raise Fault("timeout", said, again=True, outage=True) from None
+        except Fault:
+            raise
+        except Exception as error:
+            raise Fault("exception", f"{type(error).__name__}: {error}") from error

@@ -9,13 +9,16 @@ from urllib.parse import urlsplit
 
 from calipers.support.errors import MissingExtraError
 from calipers.support.quick_dataclasses import dataclass
+from calipers.systems.calls import Call, Reply
 from calipers.systems.connections import Connections, make_head
 from calipers.systems.http_reply import TooLong
 from calipers.systems.wire import (
     MOST_BYTES,
+    as_json,
     make_connection_fault,
     make_length_fault,
     make_status_fault,
+    parse_reply,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +102,18 @@ class Post:
                 return _check_status(response.status, response.headers, await _read(response))
         except (OSError, ClientError) as error:
             raise make_connection_fault(error) from error
+
+
+class Endpoint:
+    """Any server as a system: a record is posted as JSON, record fields come back as JSON."""
+
+    def __init__(self, session: Session, url: str, key: str | None) -> None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._post = Post(session, url, headers)
+
+    async def __call__(self, call: Call) -> Reply:
+        """Return the fields, or the text, that the server gives."""
+        return parse_reply(await self._post(as_json(call.record)))
 
 
 def _check_status(status: int, headers: Mapping[str, str], content: bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.records.fields import name_finish_reason
 from calipers.support.errors import MissingExtraError, UsageError
+from calipers.systems.agents.turn import count_tokens
 from calipers.systems.answers import read_logprobs
 from calipers.systems.calls import Call, Fault, Reply, ToolCall
 from calipers.systems.images import load_images
@@ -34,22 +35,15 @@ class ProviderModel:
     """Asks a model by pydantic-ai's direct requests, over aiohttp where its SDK allows that."""
 
     def __init__(
-        self,
-        session: Session,
-        model: str,
-        base_url: str | None,
-        key: str | None,
-        *,
-        logprobs: bool,
+        self, session: Session, model: str, base_url: str | None, key: str | None, *, logprobs: bool
     ) -> None:
         self._model = _open_model(session, model, base_url, key)
         # Attempts are counted by the run, so that the SDK must not make any of its own.
-        self._settings: dict[str, Any] = {"max_retries": 0}
-        if logprobs:
-            self._settings["openai_logprobs"] = True
+        self._settings = {"max_retries": 0, **({"openai_logprobs": True} if logprobs else {})}
 
     async def __call__(self, call: Call) -> Reply:
         """Return the model's text, its reasoning, and the tokens used."""
+        from httpx2 import HTTPError  # noqa: PLC0415 (comes with pydantic-ai)
         from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
         from pydantic_ai.direct import model_request  # noqa: PLC0415
 
@@ -67,12 +61,12 @@ class ProviderModel:
         except exceptions.ModelHTTPError as error:
             raise _make_http_fault(error) from error
         except exceptions.ModelAPIError as error:
-            raise _find_own_fault(error) or _make_api_fault(error) from error
+            raise _make_api_fault(error) from error
         except exceptions.ContentFilterError as error:
             raise Fault("content_filter", str(error)) from error
         except (exceptions.UnexpectedModelBehavior, IndexError) as error:
             raise Fault("bad_response", str(error), again=True) from error
-        except (OSError, _import_error()) as error:
+        except (OSError, HTTPError) as error:
             raise make_connection_fault(error) from error
         return _read_reply(response)
 
@@ -95,22 +89,15 @@ def _make_parameters(call: Call) -> Any:
 
     if not call.tools:
         return None
-    return ModelRequestParameters(
-        function_tools=[
-            ToolDefinition(
-                name=each["name"],
-                description=each["description"],
-                parameters_json_schema=dict(each["parameters"]),
-            )
-            for each in call.tools
-        ]
-    )
-
-
-def _import_error() -> type[Exception]:
-    from httpx2 import HTTPError  # noqa: PLC0415 (comes with pydantic-ai)
-
-    return HTTPError
+    tools = [
+        ToolDefinition(
+            name=each["name"],
+            description=each["description"],
+            parameters_json_schema=dict(each["parameters"]),
+        )
+        for each in call.tools
+    ]
+    return ModelRequestParameters(function_tools=tools)
 
 
 def _make_http_fault(error: Any) -> Fault:
@@ -120,18 +107,16 @@ def _make_http_fault(error: Any) -> Fault:
     return make_status_fault(error.status_code, headers, error.body or str(error))
 
 
-def _find_own_fault(error: BaseException | None) -> Fault | None:
-    """Return the fault of our transport that an SDK reports as one of the network, or None."""
-    while error is not None and not isinstance(error, Fault):
-        error = error.__cause__ or error.__context__
-    return error
-
-
 def _make_api_fault(error: Exception) -> Fault:
+    """Return the fault of our transport that an SDK reports as one of the network, or its own."""
     from pydantic_ai import exceptions  # noqa: PLC0415 (an extra)
 
-    timeouts = (exceptions.ModelTimeoutError, exceptions.ModelRequestTimeout)
-    if isinstance(error, timeouts):
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, Fault):
+        found = found.__cause__ or found.__context__
+    if found is not None:
+        return found
+    if isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout):
         return Fault("timeout", str(error), again=True, outage=True)
     if isinstance(error, exceptions.ModelConnectionError):
         return Fault("connection", str(error), again=True, outage=True)
@@ -139,13 +124,15 @@ def _make_api_fault(error: Exception) -> Fault:
 
 
 def _read_reply(response: ModelResponse) -> Reply:
-    from pydantic_ai.messages import (  # noqa: PLC0415 (an extra)
-        TextPart,
-        ThinkingPart,
-        ToolCallPart,
-    )
+    from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart  # noqa: PLC0415
 
-    fields = _read_tokens(response)
+    usage = response.usage
+    fields = count_tokens(
+        usage.input_tokens,
+        usage.output_tokens,
+        read=usage.cache_read_tokens,
+        written=usage.cache_write_tokens,
+    )
     if response.finish_reason == "content_filter":
         raise Fault("content_filter", "the reply was filtered", usage=fields)
     texts = [part for part in response.parts if isinstance(part, TextPart)]
@@ -161,19 +148,6 @@ def _read_reply(response: ModelResponse) -> Reply:
             if isinstance(part, ToolCallPart)
         ],
     )
-
-
-def _read_tokens(response: ModelResponse) -> dict[str, int]:
-    """Return tokens as in records; none if the provider does not say."""
-    usage = response.usage
-    cached = {"cache_read_tokens": usage.cache_read_tokens}
-    cached["cache_write_tokens"] = usage.cache_write_tokens
-    tokens = {
-        "prompt_tokens": max(0, usage.input_tokens - sum(cached.values())),
-        "completion_tokens": usage.output_tokens,
-    }
-    known = bool(usage.input_tokens or usage.output_tokens)
-    return {**tokens, **{k: v for k, v in cached.items() if v}} if known else {}
 
 
 def _read_details(response: ModelResponse) -> dict[str, Any]:

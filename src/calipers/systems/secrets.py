@@ -1,16 +1,17 @@
-"""Detection of secrets: keys come from the environment and stay there."""
+"""Keys and servers that the environment names: neither is written into the results."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from calipers.support.errors import UsageError
 from calipers.systems.masking import LEAST, Mask
-from calipers.systems.spec import Served
+from calipers.systems.spec import NamedModel, Served
 
 _STAND_INS = ("-", "dummy", "empty", "fake", "key", "local", "none", "null", "ollama", "test", "x")
 _HOLDS_KEY = re.compile(r"(API|ACCESS)_?KEY(_?\d+)?$|AUTH_?TOKEN$", re.IGNORECASE)
@@ -18,6 +19,8 @@ _HOLDS_KEY = re.compile(r"(API|ACCESS)_?KEY(_?\d+)?$|AUTH_?TOKEN$", re.IGNORECAS
 _MAY_HOLD_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)PAT$", re.IGNORECASE)
 _PROXY = re.compile(r"_proxy$", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/\\]{16,}\Z", re.DOTALL)
+_NAMES_SERVER = re.compile(r"([A-Z]+)_(\w+_)?(BASE_URL|API_BASE|ENDPOINT|ENDPOINT_URL|API_VERSION)")
+_PREFIXES = {"azure": ("AZURE", "OPENAI"), "bedrock": ("AWS",)}
 
 
 def mask_for(served: Iterable[Served] = ()) -> Mask:
@@ -74,3 +77,19 @@ def read_key(served: Served) -> str | None:
             fix=f"a key of {LEAST} or more; EMPTY where the server wants none",
         )
     return key
+
+
+def hash_servers(models: Iterable[NamedModel]) -> dict[str, str]:
+    """Return the variables that decide which server is asked, each with a hash of its value.
+
+    Only those of the providers whose models have no `base_url` of their own. The value itself is
+    not repeated: a URL may hold a password.
+    """
+    names = [each.model for each in models if each.model is not None and each.base_url is None]
+    providers = {name.partition(":")[0].partition("-")[0] for name in names}
+    prefixes = {prefix for each in providers for prefix in _PREFIXES.get(each, (each.upper(),))}
+    return {
+        name: sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        for name, value in sorted(os.environ.items())
+        if (found := _NAMES_SERVER.fullmatch(name)) and found[1] in prefixes
+    }

@@ -15,7 +15,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.answers import split_thought
 from calipers.systems.calls import Call, Fault, Reply, System, UserRole, add_usage
 from calipers.systems.pricing import Pricing
-from calipers.systems.spec import ServedModel, Settings, Text
+from calipers.systems.spec import ServedModel, Settings, Text, allow
 
 SIMULATED_USER = "simulated_user"  # the record's field
 GOAL_MET, GAVE_UP, OUT_OF_TURNS = "goal_met", "gave_up", "max_turns"
@@ -35,20 +35,16 @@ _ENDS = {"GOAL MET": GOAL_MET, "GIVE UP": GAVE_UP}
 class TaskUser(StrictModel):
     """The user of one task; missing parts are taken from the suite."""
 
-    persona: Text | None = Field(default=None, description="Who the user is, and how they talk.")
-    goal: Text | None = Field(default=None, description="What the user wants to achieve.")
-    max_turns: int | None = Field(default=None, ge=1, description="Most turns of the user.")
+    persona: Text | None = allow("Who the user is, and how they talk.")
+    goal: Text | None = allow("What the user wants to achieve.")
+    max_turns: int | None = allow("Most turns of the user.", ge=1)
 
 
 class UserSpec(ServedModel):
     """A user who is played by a model, and talks with each system."""
 
-    persona: Text | None = Field(
-        default=None, description="Who the user is, and how they talk; with {field}."
-    )
-    goal: Text | None = Field(
-        default=None, description="What the user wants to achieve, with {field}; or in each task."
-    )
+    persona: Text | None = allow("Who the user is, and how they talk; with {field}.")
+    goal: Text | None = allow("What the user wants to achieve, with {field}; or in each task.")
     max_turns: int = Field(default=10, ge=1, description="Most turns of the user.")
     settings: Settings = Field(
         default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
@@ -86,13 +82,13 @@ class SpokenText:
         return Reply(text=text, fields=reply.fields)
 
 
+@dataclass(frozen=True, slots=True)
 class SimulatedUser:
     """The model that plays the user, in many conversations at a time."""
 
-    def __init__(self, model: System, name: str, pricing: Pricing | None) -> None:
-        self.model = model
-        self.name = name
-        self.pricing = pricing
+    model: System
+    name: str
+    pricing: Pricing | None
 
 
 @dataclass(slots=True)

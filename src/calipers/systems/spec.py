@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -13,7 +13,7 @@ from calipers.support.config.models import StrictModel, refuse
 from calipers.systems.registered import SYSTEMS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-BATCH_PROVIDERS = ("openai", "anthropic")
+_BATCH_PROVIDERS = ("openai", "anthropic")
 _KINDS = ("model", "python", "command", "http")
 _SECRET = re.compile(r"authorization|api[-_]?key|secret|password|cookie", re.IGNORECASE)
 
@@ -30,20 +30,9 @@ Text = Annotated[str, Field(min_length=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class NamedModel(Protocol):
-    """What may name a model: a system under test, or a judge."""
-
-    @property
-    def model(self) -> str | None:
-        """provider:model, or None where something else is called."""
-
-    @property
-    def base_url(self) -> str | list[str] | None:
-        """The server, or several, where it is not the provider's own."""
-
-    @property
-    def price(self) -> PriceSpec | None:
-        """The price that the suite gives."""
+def allow(description: str, **limits: Any) -> Any:
+    """Declare a key that may be there; it is null where it is left out."""
+    return Field(default=None, description=description, **limits)
 
 
 class PriceSpec(StrictModel):
@@ -51,12 +40,8 @@ class PriceSpec(StrictModel):
 
     input: Money = Field(description="Of tokens of the prompt.")
     output: Money = Field(description="Of tokens of the completion.")
-    cache_read: Money | None = Field(
-        default=None, description="Of tokens read from the provider's cache."
-    )
-    cache_write: Money | None = Field(
-        default=None, description="Of tokens written to the provider's cache."
-    )
+    cache_read: Money | None = allow("Of tokens read from the provider's cache.")
+    cache_write: Money | None = allow("Of tokens written to the provider's cache.")
 
 
 def _check_url(url: str, *at: str) -> None:
@@ -80,16 +65,11 @@ def list_urls(given: str | list[str] | None) -> list[str]:
 class Served(StrictModel):
     """How to reach a model, and what it costs."""
 
-    base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
-        default=None,
-        description="URL of a server with an OpenAI-compatible API, or a list of several.",
+    base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = allow(
+        "URL of a server with an OpenAI-compatible API, or a list of several."
     )
-    api_key_env: Text | None = Field(
-        default=None, description="The environment variable that holds the key; never the key."
-    )
-    price: PriceSpec | None = Field(
-        default=None, description="Price of the model; by default that of the price list."
-    )
+    api_key_env: Text | None = allow("The environment variable that holds the key; never the key.")
+    price: PriceSpec | None = allow("Price of the model; by default that of the price list.")
 
     @field_validator("base_url", mode="before")
     @classmethod
@@ -140,31 +120,21 @@ class SystemSpec(Served):
     """One system under test: a model, a Python function, a command or a server."""
 
     name: Text = Field(description="Becomes `model` in the records.")
-    mode: Literal["batch"] | None = Field(
-        default=None,
-        description="batch: answers within a day, at half the listed price (openai, anthropic).",
+    mode: Literal["batch"] | None = allow(
+        "batch: answers within a day, at half the listed price (openai, anthropic)."
     )
-    model: Text | None = Field(
-        default=None, description="provider:model, for example openai:gpt-4o"
-    )
-    python: Text | None = Field(
-        default=None,
-        description="FILE.py:NAME beside the suite, a function or an agent; or a plug-in's system.",
+    model: Text | None = allow("provider:model, for example openai:gpt-4o")
+    python: Text | None = allow(
+        "FILE.py:NAME beside the suite, a function or an agent; or a plug-in's system."
     )
     otel: bool = Field(
         default=False, description="Record the OpenTelemetry spans of a call as its trace."
     )
-    command: list[Text] | None = Field(
-        default=None,
-        min_length=1,
-        description="A program: the record as JSON on stdin, fields of the record on stdout.",
+    command: list[Text] | None = allow(
+        "A program: the record as JSON on stdin, fields of the record on stdout.", min_length=1
     )
-    http: Text | None = Field(
-        default=None, description="A URL: the record is posted as JSON, fields of it come back."
-    )
-    system: Text | None = Field(
-        default=None, description="The system message, instead of the suite's or the tier's."
-    )
+    http: Text | None = allow("A URL: the record is posted as JSON, fields of it come back.")
+    system: Text | None = allow("The system message, instead of the suite's or the tier's.")
     settings: Settings = Field(
         default_factory=dict, description="Settings of the model: temperature, max_tokens, …"
     )
@@ -174,20 +144,13 @@ class SystemSpec(Served):
     )
 
     @model_validator(mode="after")
-    def _check_otel(self) -> Self:
+    def _check_mode(self) -> Self:
         if self.otel and self.python is None:
             refuse(f"{self.name}: otel is for python", fix="leave otel out", at=("otel",))
-        return self
-
-    @model_validator(mode="after")
-    def _check_mode(self) -> Self:
         provider = (self.model or "").partition(":")[0]
-        if self.mode == "batch" and provider not in BATCH_PROVIDERS:
-            refuse(
-                f"{self.name}: mode: batch is for models of {' and '.join(BATCH_PROVIDERS)}",
-                fix="leave mode out",
-                at=("mode",),
-            )
+        if self.mode == "batch" and provider not in _BATCH_PROVIDERS:
+            said = f"{self.name}: mode: batch is for models of {' and '.join(_BATCH_PROVIDERS)}"
+            refuse(said, fix="leave mode out", at=("mode",))
         return self
 
     @model_validator(mode="after")
@@ -198,31 +161,21 @@ class SystemSpec(Served):
             refuse(f"{self.name} {what}", fix=f"one of {', '.join(_KINDS)}")
         if self.python is not None:
             file, colon, function = self.python.rpartition(":")
+            said, fix = f"{self.python} is not FILE.py:FUNCTION", "for example solver.py:answer"
             if colon and not (file and function.isidentifier()):
-                refuse(
-                    f"{self.python} is not FILE.py:FUNCTION",
-                    fix="for example solver.py:answer",
-                    at=("python",),
-                )
+                refuse(said, fix=fix, at=("python",))
             if not colon and self.python not in SYSTEMS.read_all():
-                refuse(
-                    f"{self.python} is not FILE.py:FUNCTION, nor a registered system",
-                    fix="for example solver.py:answer; a plug-in is named with --plugin FILE.py",
-                    at=("python",),
-                )
+                fix = f"{fix}; a plug-in is named with --plugin FILE.py"
+                refuse(f"{said}, nor a registered system", fix=fix, at=("python",))
         if self.model is None:
-            of_models = ("base_url", "settings", *(() if self.http else ("api_key_env",)))
-            for key in of_models:
+            for key in ("base_url", "settings", *(() if self.http else ("api_key_env",))):
                 if getattr(self, key):
                     refuse(f"{self.name}: {key} is for models", fix=f"leave {key} out", at=(key,))
         if self.http is not None:
             _check_url(self.http, "http")
         if self.model is not None and ":" not in self.model:
-            refuse(
-                f"{self.model} does not name a provider",
-                fix=f"for example openai:{self.model}",
-                at=("model",),
-            )
+            said = f"{self.model} does not name a provider"
+            refuse(said, fix=f"for example openai:{self.model}", at=("model",))
         return self
 
 
@@ -239,3 +192,7 @@ class ServedModel(Served):
     """A model that is called, and how to reach it."""
 
     model: ProvidedModel
+
+
+NamedModel = SystemSpec | ServedModel
+"""What may name a model: a system under test, or a judge."""

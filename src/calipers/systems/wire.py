@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from calipers.systems.callables import make_reply
-from calipers.systems.calls import Fault, Reply
+from calipers.systems.calls import Fault, Kind, Reply, describe_error
 
 MOST_BYTES = 16 << 20
 """Of a reply, or of what a command writes."""
@@ -55,10 +55,8 @@ def make_length_fault() -> Fault:
 
 def make_connection_fault(error: BaseException) -> Fault:
     """Return the fault for a connection that was refused, dropped or cut short."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, TimeoutError):
-        return Fault("timeout", said, again=True, outage=True)
-    return Fault("connection", said, again=True, outage=True)
+    kind: Kind = "timeout" if isinstance(error, TimeoutError) else "connection"
+    return Fault(kind, describe_error(error), again=True, outage=True)
 
 
 def make_status_fault(status: int, headers: Mapping[str, str], content: bytes | object) -> Fault:

@@ -24,11 +24,7 @@ def list_failed(
 ) -> list[str]:
     """Return a line for each check that does not hold, or cannot be decided.
 
-    Args:
-        record: The record.
-        expect: Tests that must hold, by key.
-        forbid: Tests that must not.
-        checks: A file or a list of checks beside them.
+    `expect` are tests that must hold, by key, and `forbid` tests that must not.
 
     Raises:
         UsageError: There is no check, or one has a mistake.

@@ -5,22 +5,13 @@ from __future__ import annotations
 from calipers.gates.api import gate
 from calipers.gates.result import Check
 from calipers.gates.verdicts import describe_doubt, format_value
-from calipers.support.quick_dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """Whether a test passes, and the message about it."""
+def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> tuple[bool, str]:
+    """Compare the share of runs that passed with the share that must pass, and say it in a line.
 
-    passed: bool
-    line: str
-
-
-def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> Decided:
-    """Compare the share of runs that passed with the share that must pass.
-
-    >>> decide_runs(40, 40, 0.8, "interval").line
-    'passed in 40 of 40 runs: 100 % [91.2 %, 100 %], required ≥ 80 %; passes'
+    >>> decide_runs(40, 40, 0.8, "interval")
+    (True, 'passed in 40 of 40 runs: 100 % [91.2 %, 100 %], required ≥ 80 %; passes')
     """
     records = [{"id": f"run {number}", "passed": number < passed} for number in range(runs)]
     policy = {
@@ -28,8 +19,7 @@ def decide_runs(passed: int, runs: int, at_least: float, evidence: str) -> Decid
         "thresholds": {"blocking": {"pass_rate": f">= {float(at_least)}"}},
     }
     check = gate(records, policy=policy).checks[0]
-    line = f"passed in {passed} of {runs} runs: {_describe_check(check)}"
-    return Decided(passed=check.verdict == "pass", line=line)
+    return check.verdict == "pass", f"passed in {passed} of {runs} runs: {_describe_check(check)}"
 
 
 def _describe_check(check: Check) -> str:

@@ -133,21 +133,17 @@ def _decide(calls: Reports, asked: AskedRepeats) -> tuple[pytest.TestReport, str
 
     passed = [report for report in calls if report.passed]
     failed = [report for report in calls if not report.passed]
-    decided = decide_runs(len(passed), len(calls), asked.at_least, asked.evidence)
-    if decided.passed:
-        return _as_passed(passed[-1]), decided.line
+    is_enough, line = decide_runs(len(passed), len(calls), asked.at_least, asked.evidence)
+    if is_enough:
+        passed[-1].longrepr = None
+        return passed[-1], line
     report = (failed or passed)[-1]
     if not hasattr(report, "wasxfail"):
         report.outcome = "failed"
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
-        report.longrepr = decided.line
+        report.longrepr = line
     else:
-        crash.message = f"{decided.line}; last: {crash.message}"
-        report.sections.append((MARKER, decided.line))
-    return report, decided.line
-
-
-def _as_passed(report: pytest.TestReport) -> pytest.TestReport:
-    report.longrepr = None
-    return report
+        crash.message = f"{line}; last: {crash.message}"
+        report.sections.append((MARKER, line))
+    return report, line

@@ -73,7 +73,6 @@ class _SuiteItem(pytest.Item):
     task: str | None = None  # whose calls it needs; None: those of all
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return what the head of a failure says."""
         return self.path, None, f"{self.path.name}: {self.name}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -75,26 +75,16 @@ def _make_part(part: Any) -> dict[str, Any]:
 def _read_message(item: Any) -> Message | None:
     raw = item.raw_item
     if item.type == "message_output_item":
-        return {
-            "role": "assistant",
-            "content": read_text([_make_plain(e) for e in raw.content]) or None,
-        }
+        parts = [_make_plain(each) for each in raw.content]
+        return {"role": "assistant", "content": read_text(parts) or None}
+    number = _get_first(raw, "call_id", "id")
     if item.type in _CALLS:
-        calls = [
-            make_tool_call(
-                _get_first(raw, "call_id", "id"),
-                _get_name(raw),
-                _get_first(raw, "arguments") or "{}",
-            )
-        ]
+        name, arguments = _get_first(raw, "name", "type"), _get_first(raw, "arguments") or "{}"
+        calls = [make_tool_call(number, name, arguments)]
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if item.type in _OUTPUTS:
         said = as_text(_get_first(raw, "output"))
-        return {
-            "role": "tool",
-            "tool_call_id": str(_get_first(raw, "call_id", "id")),
-            "content": said,
-        }
+        return {"role": "tool", "tool_call_id": str(number), "content": said}
     return None
 
 
@@ -117,10 +107,6 @@ def _get_first(raw: Any, *names: str) -> Any:
     """Return the first of these that an item has, which is an object or a mapping."""
     found = (raw.get(e) if isinstance(raw, Mapping) else getattr(raw, e, None) for e in names)
     return next((each for each in found if each is not None), None)
-
-
-def _get_name(raw: Any) -> Any:
-    return _get_first(raw, "name", "type")
 
 
 def _make_plain(part: Any) -> Any:

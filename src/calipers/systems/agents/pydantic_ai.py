@@ -62,7 +62,7 @@ def _list_messages(message: Any) -> list[Message]:
         made: Message = {"role": "assistant", "content": "".join(texts) or None}
         return [{**made, "tool_calls": calls} if calls else made]
     return [
-        {"role": "tool", "tool_call_id": part.tool_call_id, "content": _read_tool_reply(part)}
+        {"role": "tool", "tool_call_id": part.tool_call_id, "content": _read_reply(part)}
         for part in message.parts
         if _is_return(part)
     ]
@@ -74,10 +74,9 @@ def _is_return(part: Any) -> bool:
     return is_retry or part.part_kind == "tool-return"
 
 
-def _read_tool_reply(part: Any) -> str:
-    if part.part_kind == "retry-prompt":
-        return str(part.model_response())
-    return str(part.model_response_str())
+def _read_reply(part: Any) -> str:
+    is_retry = part.part_kind == "retry-prompt"
+    return str(part.model_response() if is_retry else part.model_response_str())
 
 
 def _describe_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
@@ -89,13 +88,10 @@ def _describe_calls(messages: Sequence[Any]) -> dict[str, dict[str, Any]]:
             asked = message.timestamp
             continue
         for part in filter(_is_return, message.parts):
-            is_good = part.part_kind == "tool-return" and _read_outcome(part) == "success"
+            has_succeeded = str(getattr(part, "outcome", "success")) == "success"
+            is_good = part.part_kind == "tool-return" and has_succeeded
             about[part.tool_call_id] = {"success": is_good}
             if asked is not None:
                 seconds = max(0.0, (part.timestamp - asked).total_seconds())
                 about[part.tool_call_id] |= {"duration": seconds, "timestamp": asked.timestamp()}
     return about
-
-
-def _read_outcome(part: Any) -> str:
-    return str(getattr(part, "outcome", "success"))

@@ -6,14 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from calipers.support.errors import UsageError
+from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.agents import langgraph, openai_agents, pydantic_ai
 from calipers.systems.agents.turn import AgentTurn
 from calipers.systems.callables import make_fault
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.calls import Call, Fault, Reply, describe_error
 from calipers.systems.images import load_images
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.spans import SpanCollector, Watched, add_spans
-from calipers.systems.wire import make_connection_fault, make_status_fault
+from calipers.systems.wire import make_status_fault
 
 Said = Sequence[Mapping[str, Any]]
 
@@ -37,11 +38,6 @@ def find_kind(found: Any) -> AgentKind | None:
     return next((kind for kind in KINDS if kind.is_agent(found)), None)
 
 
-def is_agent(found: Any) -> bool:
-    """Say whether something is an agent of a kind that is known."""
-    return find_kind(found) is not None
-
-
 def make_error(where: str, found: Any) -> UsageError:
     """Return why something can be called neither as a function nor as an agent."""
     if langgraph.is_not_compiled(found):
@@ -53,40 +49,33 @@ def make_error(where: str, found: Any) -> UsageError:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class AgentSystem:
     """Runs an agent in the loop of the functions that people write."""
 
-    def __init__(self, agent: Any, loop: OwnLoop, spans: SpanCollector | None = None) -> None:
-        kind = find_kind(agent)
-        assert kind is not None
-        self._agent = agent
-        self._take_turn = kind.take_turn
-        self._loop = loop
-        self._spans = spans
+    kind: AgentKind
+    agent: Any
+    loop: OwnLoop
+    spans: SpanCollector | None
 
     async def __call__(self, call: Call) -> Reply:
         """Return what the agent says, its messages, the calls of its tools and its tokens."""
-        said = await load_images(call) or _open_messages(call)
+        said = await load_images(call) or call.open_messages()
         if said[-1].get("role") != "user" or not said[-1].get("content"):
             raise Fault("bad_request", "an agent needs a message of the user, and there is none")
 
         async def begin() -> AgentTurn:
-            return await self._take_turn(self._agent, call, said)
+            return await self.kind.take_turn(self.agent, call, said)
 
-        watched = begin if self._spans is None else self._spans.watch(begin)
+        watched = begin if self.spans is None else self.spans.watch(begin)
         try:
-            turn = await self._loop.run(watched)
+            turn = await self.loop.run(watched)
         except Raised as raised:
             raise _classify_fault(raised.error) from raised.error
         if isinstance(turn, Watched):
             return add_spans(turn.value.to_reply(call.prompt), turn.spans)
         assert isinstance(turn, AgentTurn)
         return turn.to_reply(call.prompt)
-
-
-def _open_messages(call: Call) -> Said:
-    system = [] if call.system is None else [{"role": "system", "content": call.system}]
-    return [*system, {"role": "user", "content": call.prompt}]
 
 
 def _classify_fault(error: BaseException) -> Fault:
@@ -97,8 +86,8 @@ def _classify_fault(error: BaseException) -> Fault:
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
         return make_status_fault(status, headers, said)
     names = [base.__name__ for base in type(error).__mro__]
-    if any("Timeout" in name or "Connect" in name for name in names):
-        is_late = any("Timeout" in name for name in names)
-        fault = make_connection_fault(error)
-        return Fault("timeout" if is_late else "connection", fault.message, again=True, outage=True)
+    if any("Timeout" in name for name in names):
+        return Fault("timeout", describe_error(error), again=True, outage=True)
+    if any("Connect" in name for name in names):
+        return Fault("connection", describe_error(error), again=True, outage=True)
     return make_fault(error)

@@ -9,7 +9,7 @@ from typing import Any
 from calipers.records.fields import name_finish_reason
 from calipers.systems.batches.ledger import Sending
 from calipers.systems.batches.model import Outcome, wait_until
-from calipers.systems.batches.requests import Requests
+from calipers.systems.batches.requests import Requests, read_id
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.posting import Session
 
@@ -66,12 +66,9 @@ class AnthropicBatches:
     async def submit(self, requests: Mapping[str, Mapping[str, Any]], mark: str) -> str:
         """Start a batch on the requests, each with the mark in its name."""
         listed = [
-            {"custom_id": f"{name}-{mark}", "params": body} for name, body in requests.items()
+            {"custom_id": f"{name}-{mark}", "params": each} for name, each in requests.items()
         ]
-        name = (await self._requests.post(_PATH, {"requests": listed})).get("id")
-        if not isinstance(name, str) or not name:
-            raise Fault("bad_response", "the batch has no id", again=True)
-        return name
+        return read_id(await self._requests.post(_PATH, {"requests": listed}))
 
     async def find_batch(self, sending: Sending, known: Collection[str]) -> str | None:
         """Return the batch whose results have the mark of the sending.

@@ -36,33 +36,18 @@ class Ledger:
     def __init__(self, path: Path, system: str) -> None:
         self._path = path
         self._system = system
-        self._batch_of: dict[str, str] = {}
-        self._sending_of: dict[str, Sending] = {}
+        self.batch_of: dict[str, str] = {}  # that a call waits in
+        self.sending_of: dict[str, Sending] = {}  # of a call of which nothing further is known
         for line in _read_lines(path):
             if line.get("system") == system:
                 self._apply(line)
 
-    def find_batch(self, call: str) -> str | None:
-        """Return the batch that a call waits in; None if it is in none."""
-        return self._batch_of.get(call)
-
-    def list_calls(self, batch: str) -> list[str]:
-        """Return the calls that wait in a batch."""
-        return [call for call, found in self._batch_of.items() if found == batch]
-
-    def list_batches(self) -> set[str]:
-        """Return the batches in which calls wait."""
-        return set(self._batch_of.values())
-
-    def find_sending(self, call: str) -> Sending | None:
-        """Return the sending of a call of which nothing further is known; None without one."""
-        return self._sending_of.get(call)
-
     def announce(self, calls: list[str]) -> Sending:
         """Note that these calls are about to be sent."""
-        line = {"system": self._system, "mark": token_hex(8), "at": time(), "sending": calls}
-        self._write(line)
-        return _read_sending(line)
+        sending = Sending(token_hex(8), time(), tuple(calls))
+        line = {"mark": sending.mark, "at": sending.at, "sending": calls}
+        self._write({"system": self._system, **line})
+        return sending
 
     def add(self, batch: str, calls: list[str]) -> None:
         """Note that a batch with these calls has been taken."""
@@ -75,14 +60,14 @@ class Ledger:
 
     def _apply(self, line: dict[str, Any]) -> None:
         if "sending" in line:
-            sending = _read_sending(line)
-            self._sending_of |= dict.fromkeys(sending.calls, sending)
+            sending = Sending(line["mark"], line["at"], tuple(line["sending"]))
+            self.sending_of |= dict.fromkeys(sending.calls, sending)
         for call in line.get("calls", ()):
-            self._batch_of[call] = line["batch"]
-            self._sending_of.pop(call, None)
+            self.batch_of[call] = line["batch"]
+            self.sending_of.pop(call, None)
         for call in line.get("failed", ()):
-            self._batch_of.pop(call, None)
-            self._sending_of.pop(call, None)
+            self.batch_of.pop(call, None)
+            self.sending_of.pop(call, None)
 
     def _write(self, line: dict[str, Any]) -> None:
         self._apply(line)
@@ -96,10 +81,6 @@ class Ledger:
                 os.close(file)
         except OSError as error:
             raise make_write_error(self._path, error) from error
-
-
-def _read_sending(line: dict[str, Any]) -> Sending:
-    return Sending(line["mark"], line["at"], tuple(line["sending"]))
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

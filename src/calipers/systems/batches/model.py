@@ -51,7 +51,7 @@ class BatchModel:
         self._unsent: dict[str, dict[str, Any]] = {}
         self._sought: dict[str, dict[str, dict[str, Any]]] = {}  # bodies by the mark of a sending
         self._waiting: dict[str, asyncio.Future[Reply]] = {}
-        self._arrived: dict[str, Outcome] = {}  # of calls that are not asked for yet
+        self._arrived: dict[str, Reply] = {}  # of calls that are not asked for yet
         self._followed: set[str] = set()  # batches that are looked at, or have ended
         self._tasks: set[asyncio.Task[None]] = set()
         self._came = asyncio.Event()
@@ -62,13 +62,13 @@ class BatchModel:
         body = await self._service.make_request(call)
         name = _name_call(call, body)
         if (known := self._arrived.pop(name, None)) is not None:
-            return _give(known)
+            return known
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[name] = future
         try:
-            if (batch := self._ledger.find_batch(name)) is not None:
+            if (batch := self._ledger.batch_of.get(name)) is not None:
                 self._follow(batch)
-            elif (sending := self._ledger.find_sending(name)) is not None:
+            elif (sending := self._ledger.sending_of.get(name)) is not None:
                 self._seek(sending, name, body)
             else:
                 self._put({name: body})
@@ -89,7 +89,6 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     def _put(self, bodies: Mapping[str, dict[str, Any]]) -> None:
-        """Queue calls for the next batch."""
         self._unsent |= bodies
         self._came.set()
         if bodies and not self._gathers:
@@ -106,7 +105,8 @@ class BatchModel:
     async def _look_for(self, sending: Sending) -> None:
         """Follow the batch that the provider has taken, or send the calls again if it has none."""
         try:
-            batch = await self._service.find_batch(sending, self._ledger.list_batches())
+            known = set(self._ledger.batch_of.values())
+            batch = await self._service.find_batch(sending, known)
         except Fault as fault:
             if fault.again:  # it may well be there: it is looked for again
                 self._sought.pop(sending.mark)
@@ -148,9 +148,8 @@ class BatchModel:
             self._deliver(dict.fromkeys(some, fault))
             return
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
-            self._deliver(
-                dict.fromkeys(some, Fault("exception", f"{type(error).__name__}: {error}"))
-            )
+            unknown = Fault("exception", f"{type(error).__name__}: {error}")
+            self._deliver(dict.fromkeys(some, unknown))
             return
         self._ledger.add(batch, list(some))
         self._say(f"{self._name}: {len(some):,} calls sent in the batch {batch}")
@@ -167,18 +166,15 @@ class BatchModel:
             await wait_until(lambda: self._service.is_done(batch))
             async for name, outcome in self._service.read_results(batch):
                 outcomes[name] = outcome  # noqa: PERF403 (those before a fault count)
-        except BatchLost as lost:
-            missing: Fault = lost
             ended = True
-        except Fault as fault:  # the batch may well be there: it is asked for again
-            self._followed.discard(batch)
-            missing, ended = fault, False
+            missing = Fault("bad_response", f"{batch} has no result for it", again=True)
+        except Fault as fault:
+            missing, ended = fault, isinstance(fault, BatchLost)
+            if not ended:  # the batch may well be there: it is asked for again
+                self._followed.discard(batch)
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
             missing, ended = Fault("bad_response", f"{type(error).__name__}: {error}"), False
-        else:
-            missing = Fault("bad_response", f"{batch} has no result for it", again=True)
-            ended = True
-        calls = self._ledger.list_calls(batch)
+        calls = [call for call, its_batch in self._ledger.batch_of.items() if its_batch == batch]
         found = {name: outcomes.get(name, missing) for name in calls}
         if ended:  # failed calls go out again, in another batch
             self._ledger.remove([name for name, each in found.items() if isinstance(each, Fault)])
@@ -209,12 +205,6 @@ async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
                 raise
         await asyncio.sleep(wait)
         wait = min(_LONGEST_WAIT, wait * _GROWTH)
-
-
-def _give(outcome: Outcome) -> Reply:
-    if isinstance(outcome, Fault):
-        raise outcome
-    return outcome
 
 
 def _name_call(call: Call, body: Mapping[str, Any]) -> str:

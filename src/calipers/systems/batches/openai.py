@@ -7,8 +7,8 @@ from typing import Any
 
 from calipers.systems.batches.ledger import Sending
 from calipers.systems.batches.model import Outcome
-from calipers.systems.batches.requests import BatchLost, Requests, write_lines
-from calipers.systems.calls import Call, Fault, Reply
+from calipers.systems.batches.requests import BatchLost, Requests, read_id, write_lines
+from calipers.systems.calls import Call, Fault
 from calipers.systems.chat import make_body, read_reply
 from calipers.systems.posting import Session
 from calipers.systems.wire import make_status_fault
@@ -34,8 +34,7 @@ class OpenAIBatches:
 
     async def make_request(self, call: Call) -> dict[str, Any]:
         """Return the body of a chat completion."""
-        body, _ = await make_body(call, self._model, logprobs=self._logprobs)
-        return body
+        return (await make_body(call, self._model, logprobs=self._logprobs))[0]
 
     async def submit(self, requests: Mapping[str, Mapping[str, Any]], mark: str) -> str:
         """Upload the requests and start a batch on them."""
@@ -55,7 +54,7 @@ class OpenAIBatches:
             "completion_window": "24h",
             "metadata": {_MARK: mark},
         }
-        return _read_id(await self._requests.post("/batches", asked))
+        return read_id(await self._requests.post("/batches", asked))
 
     async def find_batch(self, sending: Sending, known: Collection[str]) -> str | None:
         """Return the batch that has the mark of the sending."""
@@ -63,7 +62,7 @@ class OpenAIBatches:
         async for found in self._requests.read_list("/batches", "after"):
             metadata = found.get("metadata")
             if isinstance(metadata, dict) and metadata.get(_MARK) == sending.mark:
-                return _read_id(found)
+                return read_id(found)
         return None
 
     async def is_done(self, batch: str) -> bool:
@@ -92,17 +91,9 @@ def _read_outcome(line: Mapping[str, Any]) -> Outcome:
     if status != _OK:
         return make_status_fault(status if isinstance(status, int) else 500, {}, body)
     try:
-        reply: Reply = read_reply(body)
+        return read_reply(body)
     except Fault as fault:
         return fault
-    return reply
-
-
-def _read_id(found: Mapping[str, Any]) -> str:
-    name = found.get("id")
-    if not isinstance(name, str) or not name:
-        raise Fault("bad_response", "the batch has no id", again=True)
-    return name
 
 
 def _read_errors(found: Mapping[str, Any]) -> str:

@@ -49,12 +49,11 @@ class Requests:
 
     async def upload(self, path: str, form: FormData) -> dict[str, Any]:
         """Return the object that comes back for an uploaded file."""
-        content = b"".join([piece async for piece in self._stream("POST", path, data=form)])
-        return _as_object(parse_json(content))
+        return await self.get(path, "POST", data=form)
 
-    async def get(self, path: str) -> dict[str, Any]:
+    async def get(self, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
         """Return the object at a path."""
-        content = b"".join([piece async for piece in self._stream("GET", path)])
+        content = b"".join([piece async for piece in self._stream(method, path, **more)])
         return _as_object(parse_json(content))
 
     async def read_list(self, path: str, after: str) -> AsyncIterator[dict[str, Any]]:
@@ -112,6 +111,14 @@ class Requests:
 def write_lines(lines: list[Mapping[str, Any]]) -> bytes:
     """Return objects as JSON lines."""
     return b"".join(json.dumps(line, default=str).encode() + b"\n" for line in lines)
+
+
+def read_id(batch: Mapping[str, Any]) -> str:
+    """Return the name of a batch, or raise a Fault."""
+    name = batch.get("id")
+    if not isinstance(name, str) or not name:
+        raise Fault("bad_response", "the batch has no id", again=True)
+    return name
 
 
 def _as_object(found: Any) -> dict[str, Any]:
