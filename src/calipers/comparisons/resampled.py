@@ -63,11 +63,7 @@ class _Weighted:
 
 
 def compare_resampled(
-    base: TaskRows,
-    candidate: TaskRows,
-    metric: Metric,
-    common: pl.DataFrame,
-    options: Options,
+    base: TaskRows, candidate: TaskRows, metric: Metric, common: pl.DataFrame, options: Options
 ) -> MetricComparison:
     """Return the difference over common tasks, with a bootstrap interval and a permutation test."""
     counts = [select_counted(_narrow(side, metric), metric) for side in (base, candidate)]

@@ -186,8 +186,7 @@ def _apply_margins(pair: Pair, margins: Mapping[str, float]) -> Pair:
         return pair
     metrics = {
         name: replace(
-            each,
-            against=Margin.of(margins[name], each.low, each.high, metric_named(name).better),
+            each, against=Margin.of(margins[name], each.low, each.high, metric_named(name).better)
         )
         for name, each in pair.metrics.items()
     }

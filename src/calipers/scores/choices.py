@@ -15,12 +15,7 @@ from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
 from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
-from calipers.support.arguments import (
-    check_keywords,
-    read_files,
-    read_keywords,
-    refuse_unknown,
-)
+from calipers.support.arguments import check_keywords, read_files, read_keywords, refuse_unknown
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError, nearest
 from calipers.support.options import Option, find_option, list_own_options

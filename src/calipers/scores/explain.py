@@ -243,12 +243,7 @@ def _take_largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
 
 
 def _find_influential(
-    text: str,
-    group: Totals,
-    metric: Metric,
-    counted: pl.DataFrame | None,
-    store: Store,
-    rows: int,
+    text: str, group: Totals, metric: Metric, counted: pl.DataFrame | None, store: Store, rows: int
 ) -> pl.DataFrame:
     """Return the most influential rows, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):

@@ -37,10 +37,8 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
         unknown = _explain_unknown(metrics, outcome.present | plan.also_present)
         groups = {text: _drop_unknown(group, unknown) for text, group in groups.items()}
     if JUDGED_BY in outcome.tallies:
-        from calipers.scores.correction import (  # noqa: PLC0415 (only for judged records)
-            correct_group,
-            list_judges,
-        )
+        # Only for judged records.
+        from calipers.scores.correction import correct_group, list_judges  # noqa: PLC0415
 
         judges = list_judges(outcome.tallies[JUDGED_BY])
         groups = {
