@@ -41,10 +41,7 @@ def resample_systems(
     codes = number_units(common.tasks, (systems.rows,) if options.cluster else ())
     units = codes[CODE].n_unique()
     coded = add_codes(counted, codes)
-    rows = [
-        coded.filter(pl.col(GROUP) == text).select(*systems.rows.plan.schema, CODE)
-        for text in common.systems
-    ]
+    rows = [coded.filter(pl.col(GROUP) == text) for text in common.systems]
     values = [WeightedValues(each, [metric], units) for each in rows]
     observed = np.array([each(np.ones((1, units)))[metric.name][0] for each in values])
     names = [systems.names[text] for text in common.systems]
