@@ -17,6 +17,7 @@ from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.scores.calibration import PASSED, Calibration, Member, describe_overlap, read_members
+from calipers.scores.groups import clip
 from calipers.scores.results import Group, JudgedBy, Measured
 from calipers.statistics.correction import correct_share, correct_with_ratings
 from calipers.statistics.estimates import Corrected
@@ -120,7 +121,8 @@ def correct_mean(
         overlap=overlap,
         within=metric.range,
     )
-    return _clip(metric, around)
+    low, mean, high = (clip(metric, each) for each in (around.low, around.value, around.high))
+    return replace(around, low=low, value=mean, high=high)
 
 
 def use_corrected(group: Group) -> Group:
@@ -184,17 +186,16 @@ def _find_calibration(
     judged = who[0]
     if judged.rows != n:
         return f"judges made {judged.rows:,} of the {n:,} values, the others are recorded"
-    has: Callable[[Calibration], bool] = (
-        (lambda each: each.verdicts is not None)
-        if aspect == PASSED
-        else (lambda each: aspect in each.moments)
-    )
     bound = {
         place: each
         for place, each in enumerate(calibrations)
         if read_members(judged.members) == each.members
     }
-    usable = {place: each for place, each in bound.items() if has(each)}
+    usable = {
+        place: each
+        for place, each in bound.items()
+        if (each.verdicts is not None if aspect == PASSED else aspect in each.moments)
+    }
     others = (each for place, each in usable.items() if not judged.rated.get(place))
     if (found := next(others, None)) is not None:
         return found, 0
@@ -204,15 +205,3 @@ def _find_calibration(
         return f"people gave no {aspect} when the judge was calibrated"
     names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)
     return f"no calibration is of {names or 'these judges'}"
-
-
-def _clip(metric: Metric, found: Corrected) -> Corrected:
-    """Return the correction with value and bounds clipped to the metric's range."""
-    low, high = metric.range
-
-    def clip_value(value: float | None) -> float | None:
-        return None if value is None else float(min(high, max(low, value)))
-
-    return replace(
-        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
-    )
