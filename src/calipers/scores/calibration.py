@@ -115,12 +115,10 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as JSON", fix=f"make it: {CALIBRATE}") from error
     try:
-        if value["schema"] != SCHEMA:
-            raise ValueError("another schema")  # noqa: TRY301 (told as all other faults are)
         confidence = value["confidence"]
         _check_finite(confidence)
-        if not 0 < confidence < 1:
-            raise ValueError("no confidence")  # noqa: TRY301
+        if value["schema"] != SCHEMA or not 0 < confidence < 1:
+            raise ValueError("not of this version")  # noqa: TRY301 (told as all other faults are)
         return tuple(_read_calibration(each, confidence, str(path)) for each in value["judges"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(
@@ -148,10 +146,7 @@ def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) 
         raise ValueError("it is bound to no judge")
     found = value["verdicts"]
     calibration = Calibration(
-        judge=value["judge"],
-        model=value["model"],
-        rubric=value["rubric"],
-        rubric_hash=value["rubric_hash"],
+        **{name: value[name] for name in ("judge", "model", "rubric", "rubric_hash")},
         members=members,
         n=int(value["n"]),
         aspects=aspects,

@@ -176,12 +176,22 @@ def read_once(
     first = asked[0]
     seen = list_seen(sources, first)
     plans = [make_plan(sources, options) for options in asked]
-    plan = _keep_keys(plans, by_if_few)
-    plan = replace(plan, by=tuple(name for name in by if name in seen))
-    plan = replace(plan, kept=together.kept, sampled=together.columns)
+    plan = replace(
+        _join(plans),
+        by=tuple(name for name in by if name in seen),
+        regrouped_by=tuple(
+            dict.fromkeys((*(name for each in plans for name in each.by), *by_if_few))
+        ),
+        regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
+        kept=together.kept,
+        sampled=together.columns,
+    )
     watched = plan.watched
     if (there := list_possible(sources, plan.list_wanted(first.map), plan)) is not None:
-        plan = _restrict(plan, [each.restrict(there) for each in plans])
+        told = {*plan.sample_columns.values()}  # what is watched is measured in any case
+        also = (feature for feature in plan.features if feature.name in told)
+        possible = _join([each.restrict(there) for each in plans])
+        plan = replace(plan, metrics=possible.metrics, of_tasks=(*plan.of_tasks, *also))
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
@@ -195,23 +205,6 @@ def read_once(
     ):
         rows = replace(found, having={**dict.fromkeys(watched, 0), **found.having})
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
-
-
-def _keep_keys(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
-    """Return the plan that reads what any of the plans measures, and what they group by."""
-    asked = [name for plan in plans for name in plan.by]
-    return replace(
-        _join(plans),
-        regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
-        regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
-    )
-
-
-def _restrict(plan: Plan, possible: Sequence[Plan]) -> Plan:
-    """Return the plan with the metrics of those that are possible, and all that is watched."""
-    told = {*plan.sample_columns.values()}
-    seen = (feature for feature in plan.features if feature.name in told)
-    return replace(plan, metrics=_join(possible).metrics, of_tasks=(*plan.of_tasks, *seen))
 
 
 def _join(plans: Sequence[Plan]) -> Plan:

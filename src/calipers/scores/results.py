@@ -146,6 +146,10 @@ class Score(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
+        from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
+
+        # For readers without the code of user-defined metrics.
+        own = describe_own({name: None for group in self.groups for name in group.metrics})
         tiers = to_plain(self.tiers)
         is_alone = len(tiers) == 1 and not self.tiers[0].by
         return {
@@ -156,19 +160,12 @@ class Score(Printed, Tabular):
             "inputs": to_plain(self.inputs),
             "groups": to_plain(self.groups),
             **({"metric_versions": dict(self.metric_versions)} if self.metric_versions else {}),
-            **self._describe_own_metrics(),
+            **({"own_metrics": own} if own else {}),
             **({"tiers": tiers[0] if is_alone else tiers} if tiers else {}),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
             **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
-
-    def _describe_own_metrics(self) -> dict[str, Any]:
-        """Return descriptions of user-defined metrics, for readers without their code."""
-        from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
-
-        found = describe_own({name: None for group in self.groups for name in group.metrics})
-        return {"own_metrics": found} if found else {}
 
     def to_polars(self) -> pl.DataFrame:
         """Return a table with a row per group and metric."""
