@@ -115,10 +115,10 @@ def agree_data(data: Any, asked: AgreeOptions, *, confidence: float) -> Agreemen
         errors=found.errors,
         measures=measure(of_all, found.table),
         pairs=tuple(
-            RaterPair(raters=pair, measures=measure(_OF_PAIRS, found.table[:, columns]))
-            for pair, columns in zip(
-                combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
+            RaterPair(
+                raters=(raters[a], raters[b]), measures=measure(_OF_PAIRS, found.table[:, [a, b]])
             )
+            for a, b in combinations(range(len(raters)), 2)
         ),
         level=asked.level,
         confidence=confidence,

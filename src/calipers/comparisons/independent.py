@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from calipers.comparisons.results import MetricComparison, Pair
 from calipers.comparisons.sides import (
@@ -48,18 +47,13 @@ def _compare_metric(
     before, after = values[VALUE].to_numpy(), others[VALUE].to_numpy()
     if is_too_large(before, after):
         return make_null(TOO_LARGE)
-    clusters: dict[str, Any] = {}
-    if options.cluster:
-        clusters = {
-            "base_clusters": list_clusters(values, base),
-            "candidate_clusters": list_clusters(others, candidate),
-        }
     found = compare_unpaired(
         before,
         after,
         binary=is_binary(metric, before, after),
         confidence=options.confidence,
-        **clusters,
+        base_clusters=list_clusters(values, base) if options.cluster else None,
+        candidate_clusters=list_clusters(others, candidate) if options.cluster else None,
     )
     evidence = asdict(found)
     rank_p, rank_test = evidence.pop("rank_p"), evidence.pop("rank_test")

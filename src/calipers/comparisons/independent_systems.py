@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-from typing import Any
-
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from calipers.comparisons.ranked_estimates import (
-    Estimates,
-    estimate_mean,
-    make_pair,
-    rank_estimates,
-)
+from calipers.comparisons.ranked_estimates import Estimates, estimate_all, rank_estimates
 from calipers.comparisons.ranked_systems import Systems
-from calipers.comparisons.rankings import MetricRanking, RankedPair
-from calipers.comparisons.sides import TOO_LARGE, Floats, is_binary, is_too_large, list_clusters
+from calipers.comparisons.rankings import MetricRanking
+from calipers.comparisons.sides import TOO_LARGE, is_binary, is_too_large, list_clusters
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, measure_tasks
-from calipers.statistics.simultaneous import MaxT
+from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.paired import Difference
 from calipers.statistics.task_means import covariance_of_means
 from calipers.statistics.unpaired import compare_unpaired
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
-
-_FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +27,7 @@ class SystemSample:
 
     text: str  # in `GROUP`
     values: Floats
-    clusters: NDArray[Any] | None
+    clusters: Labels | None
 
 
 def rank_independent(
@@ -71,7 +61,7 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[Sy
         clusters = list_clusters(own, systems.rows) if options.cluster else None
         samples.append(SystemSample(text=text, values=own[VALUE].to_numpy(), clusters=clusters))
     samples = [each for each in samples if each.values.size]
-    if len(samples) < _FEWEST:
+    if len(samples) <= 1:
         raise UsageError(
             f"{metric.name}: fewer than two systems have a value ({metric.empty})",
             fix="rank by another metric: --metric NAME; calipers score shows which have values",
@@ -84,42 +74,23 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[Sy
 def estimate_samples(
     samples: list[SystemSample], names: list[str], metric: Metric, options: Options
 ) -> Estimates:
-    """Return the mean of each system and the difference of each pair, with adjusted evidence."""
+    """Return the mean of each system and the difference of each pair of independent samples."""
+
+    def compare(one: int, other: int, confidence: float) -> Difference:
+        base, candidate = samples[other], samples[one]
+        return compare_unpaired(
+            base.values,
+            candidate.values,
+            binary=is_binary(metric, base.values, candidate.values),
+            confidence=confidence,
+            base_clusters=base.clusters,
+            candidate_clusters=candidate.clusters,
+        )
+
+    pairs = [(each.values, each.clusters) for each in samples]
     variances = [
-        covariance_of_means(each.values[None, :], each.clusters).item() for each in samples
+        covariance_of_means(values[None, :], clusters).item() for values, clusters in pairs
     ]
+    tasks = [each.values.size for each in samples]
     covariance = np.diag(variances)
-    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
-    values = [estimate_mean(each.values, metric, level, each.clusters) for each in samples]
-    together = MaxT.of_pairs(covariance, seed=options.seed)
-    return Estimates(
-        values=values,
-        pairs={
-            (one, other): _compare(
-                samples[one], samples[other], (names[one], names[other]), metric, options, together
-            )
-            for one, other in combinations(range(len(names)), 2)
-        },
-        interval=metric.interval.name,
-        n_tasks=[each.values.size for each in samples],
-    )
-
-
-def _compare(
-    one: SystemSample,
-    other: SystemSample,
-    names: tuple[str, str],
-    metric: Metric,
-    options: Options,
-    together: MaxT,
-) -> RankedPair:
-    """Return the first less the second, as `compare --unpaired` takes the means apart."""
-    found = compare_unpaired(
-        other.values,
-        one.values,
-        binary=is_binary(metric, other.values, one.values),
-        confidence=together.level(options.confidence),
-        base_clusters=other.clusters,
-        candidate_clusters=one.clusters,
-    )
-    return make_pair(*names, found, together)
+    return estimate_all(pairs, covariance, compare, names, metric, options, n_tasks=tasks)

@@ -9,13 +9,12 @@ from math import inf
 import numpy as np
 
 from calipers.comparisons.rankings import RankedPair, RankedValue
-from calipers.comparisons.sides import Floats
 from calipers.scores.options import Options
 from calipers.statistics import special
+from calipers.statistics.arrays import Floats
 from calipers.statistics.intervals import t_quantile
 from calipers.statistics.simultaneous import MaxT, pair_deviations
 
-_FEWEST = 2
 _ONE_UNIT = "a single task or cluster does not show how much others vary"
 _NO_SPREAD = "nothing varies from task to task, so the role of chance is unknown"
 
@@ -82,6 +81,6 @@ def compare_values(
 
 def _explain_none(error: float, units: int) -> str | None:
     """Say why there is no interval, or None."""
-    if units < _FEWEST:
+    if units <= 1:
         return _ONE_UNIT
     return None if error > 0 else _NO_SPREAD

@@ -143,19 +143,15 @@ def _drop_empty(
     groups: Mapping[str, PowerGroup], metrics: Sequence[Metric]
 ) -> dict[str, PowerGroup]:
     """Drop metrics that no group has and nobody asked for, as `score` does."""
-    missed = {
-        metric.name
-        for metric in metrics
-        if metric.optional
-        and not any(
-            metric.name in group.metrics and group.metrics[metric.name].value is not None
-            for group in groups.values()
-        )
+    known = {
+        name
+        for group in groups.values()
+        for name, found in group.metrics.items()
+        if found.value is not None
     }
+    known |= {metric.name for metric in metrics if not metric.optional}
     return {
-        text: replace(
-            group, metrics={name: m for name, m in group.metrics.items() if name not in missed}
-        )
+        text: replace(group, metrics={k: v for k, v in group.metrics.items() if k in known})
         for text, group in groups.items()
     }
 

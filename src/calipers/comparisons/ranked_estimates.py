@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedSystem, RankedValue
-from calipers.comparisons.sides import Floats
 from calipers.metrics import Metric
 from calipers.metrics.declare.intervals import Wilson
 from calipers.scores.options import Options
+from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.paired import Difference
 from calipers.statistics.ranking import rank_bounds, ranks, share_letters
 from calipers.statistics.simultaneous import MaxT
@@ -33,7 +32,7 @@ class Estimates:
 
 
 def estimate_mean(
-    values: Floats, metric: Metric, confidence: float, clusters: NDArray[Any] | None = None
+    values: Floats, metric: Metric, confidence: float, clusters: Labels | None = None
 ) -> RankedValue:
     """Return the mean of a value per task, with the interval that `score` gives it."""
     around = mean_interval(
@@ -47,8 +46,47 @@ def estimate_mean(
     return RankedValue(value=mean, low=around.low, high=around.high, reason=around.reason)
 
 
-def make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
-    """Return the difference of two systems, its p-value adjusted for all pairs."""
+def estimate_all(
+    samples: Iterable[tuple[Floats, Labels | None]],
+    covariance: Floats,
+    compare: Callable[[int, int, float], Difference],
+    names: Sequence[str],
+    metric: Metric,
+    options: Options,
+    *,
+    n_tasks: int | Sequence[int],
+) -> Estimates:
+    """Return the mean of each system and the difference of each pair, with adjusted evidence.
+
+    The single intervals and tests are those of `score` and `compare`; the level, which `compare` is
+    given with the positions of two systems, is that at which all of them hold together.
+
+    Args:
+        samples: The values of each system, one per task, and the clusters of these tasks.
+        covariance: Of the means.
+        compare: Returns the first less the second.
+        names: Of the systems.
+        metric: Of which the values are.
+        options: Which seed and confidence.
+        n_tasks: As in `Estimates`.
+    """
+    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
+    together = MaxT.of_pairs(covariance, seed=options.seed)
+    of_pairs = together.level(options.confidence)
+    return Estimates(
+        values=[estimate_mean(values, metric, level, clusters) for values, clusters in samples],
+        pairs={
+            (one, other): _make_pair(
+                names[one], names[other], compare(one, other, of_pairs), together
+            )
+            for one, other in combinations(range(len(names)), 2)
+        },
+        interval=metric.interval.name,
+        n_tasks=n_tasks,
+    )
+
+
+def _make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
     return RankedPair(
         a=a,
         b=b,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Self
 
 import numpy as np
 import polars as pl
@@ -14,7 +13,6 @@ from calipers.comparisons.results import MetricComparison
 from calipers.comparisons.sides import (
     NO_PAIR,
     TOO_LARGE,
-    Floats,
     count_resamples,
     explain_missing,
     list_clusters,
@@ -25,41 +23,14 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows, select_counted
+from calipers.statistics.arrays import Floats
 from calipers.statistics.bootstrap import draw_weights
 from calipers.statistics.intervals import t_quantile
-from calipers.support.quick_dataclasses import dataclass
 
 RESAMPLES = 2_000
 RESAMPLED_CELLS = 10_000_000  # resamples × tasks: bounds the time
-_TWO = 2
 _ROUNDING = 1e-12
 _INFINITE = "the value of a side is infinite: it divides by zero"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Weighted:
-    """The metric of each side under weights of its units, which are tasks or clusters of them."""
-
-    units: int
-    of_base: Callable[[Floats], Floats]
-    of_candidate: Callable[[Floats], Floats]
-    of_either: Callable[[Floats], Floats]  # under weights of the base's units, then the candidate's
-
-    @classmethod
-    def of(cls, base: pl.DataFrame, candidate: pl.DataFrame, metric: Metric, units: int) -> Self:
-        """Return the weighted values; both sides' rows carry the `CODE` of their unit."""
-
-        def values_of(rows: pl.DataFrame, units: int) -> Callable[[Floats], Floats]:
-            under_weights = WeightedValues(rows, [metric], units)
-            return lambda weighted: under_weights(weighted)[metric.name]
-
-        either = pl.concat([base, candidate.with_columns(pl.col(CODE) + units)])
-        return cls(
-            units=units,
-            of_base=values_of(base, units),
-            of_candidate=values_of(candidate, units),
-            of_either=values_of(either, _TWO * units),
-        )
 
 
 def compare_resampled(
@@ -88,17 +59,16 @@ def compare_resampled(
         n_pairs=common.height,
         reason="a single value or cluster does not show how much others vary",
     )
-    if units < _TWO:
+    if units <= 1:
         return found
     if units >= MANY and not options.resamples:
-        effects = [
-            find_effects(rows, each) for rows, each in zip((ours, theirs), values, strict=True)
-        ]
+        effects = [find_effects(*each) for each in zip((ours, theirs), values, strict=True)]
         if (quick := linearize(found, effects, options.confidence)) is not None:
             return quick
-    ours, theirs = put_in_parcels(ours), put_in_parcels(theirs)
-    sides = _Weighted.of(ours, theirs, metric, units=min(units, MANY))
-    return _bootstrap(found, sides, options, rounding)
+    sides = put_in_parcels(ours), put_in_parcels(theirs)
+    units = min(units, MANY)
+    drawn, swapped = _resample_changes(*sides, metric, units, options, rounding)
+    return _bootstrap(found, drawn, swapped, t_quantile(units, options.confidence), rounding)
 
 
 def _narrow(side: TaskRows, metric: Metric) -> TaskRows:
@@ -110,13 +80,12 @@ def _narrow(side: TaskRows, metric: Metric) -> TaskRows:
 
 
 def _bootstrap(
-    found: MetricComparison, sides: _Weighted, options: Options, rounding: float
+    found: MetricComparison, drawn: Floats, swapped: Floats, quantile: float, rounding: float
 ) -> MetricComparison:
-    """Return the comparison with the interval and the test that resamples give."""
+    """Return the comparison with the interval and the test that the changes in resamples give."""
     difference = found.difference
     assert difference is not None
-    drawn, swapped = _resample_changes(sides, options, rounding)
-    if drawn.size < _TWO or np.ptp(drawn) <= rounding:
+    if drawn.size <= 1 or np.ptp(drawn) <= rounding:
         return replace(found, reason="no resample differs")
     with np.errstate(over="ignore", invalid="ignore"):
         stderr = float(drawn.std(ddof=1))
@@ -124,7 +93,7 @@ def _bootstrap(
         return replace(found, reason=TOO_LARGE)
     # Not BCa: a sum of absolute gaps, as in ece, grows in every resample. BCa covered a known
     # difference in 87 to 91 of 100 simulations, this interval in 90 to 98.
-    reach = t_quantile(sides.units, options.confidence) * stderr
+    reach = quantile * stderr
     as_far = np.sum(np.abs(swapped) >= abs(difference) - rounding)
     return replace(
         found,
@@ -160,21 +129,34 @@ def put_in_parcels(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col(CODE) % MANY)
 
 
-def _resample_changes(sides: _Weighted, options: Options, rounding: float) -> tuple[Floats, Floats]:
-    """Return the change in each resample of the units, and with sides swapped at random."""
+def _resample_changes(
+    base: pl.DataFrame,
+    candidate: pl.DataFrame,
+    metric: Metric,
+    units: int,
+    options: Options,
+    rounding: float,
+) -> tuple[Floats, Floats]:
+    """Return the change in each resample of the units, and with sides swapped at random.
 
-    def change(towards: Floats, away: Floats) -> Floats:
-        return np.where(np.abs(towards - away) <= rounding, 0.0, towards - away)
+    Both sides' rows carry the `CODE` of their unit, a task or a cluster of them.
+    """
+    both = pl.concat([base, candidate.with_columns(pl.col(CODE) + units)])
+    of_base, of_candidate = (WeightedValues(rows, [metric], units) for rows in (base, candidate))
+    of_either = WeightedValues(both, [metric], 2 * units)  # the base's units, then the candidate's
 
-    units = sides.units
+    def change(towards: Mapping[str, Floats], away: Mapping[str, Floats]) -> Floats:
+        moved = towards[metric.name] - away[metric.name]
+        return np.where(np.abs(moved) <= rounding, 0.0, moved)
+
     drawn, swapped = [], []
     wanted = count_resamples(options, units, RESAMPLES, RESAMPLED_CELLS)
     for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
-        drawn.append(change(sides.of_candidate(block), sides.of_base(block)))
+        drawn.append(change(of_candidate(block), of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])
         swap = chance.integers(0, 2, size=(units, len(block))).astype(np.float64)
         # Transposed, as products with the weights want them.
         either = (np.vstack(each).T for each in ((swap, 1 - swap), (1 - swap, swap)))
-        swapped.append(change(*map(sides.of_either, either)))
+        swapped.append(change(*map(of_either, either)))
     of_drawn, of_swapped = map(np.concatenate, (drawn, swapped))
     return of_drawn[np.isfinite(of_drawn)], of_swapped[np.isfinite(of_swapped)]

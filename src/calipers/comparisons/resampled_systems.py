@@ -18,18 +18,18 @@ from calipers.comparisons.resampled import (
     number_units,
     put_in_parcels,
 )
-from calipers.comparisons.sides import Floats, count_resamples
+from calipers.comparisons.sides import count_resamples
 from calipers.comparisons.task_matrix import CommonTasks, find_common
 from calipers.engines.weighted_values import CODE, WeightedValues
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import select_counted
+from calipers.statistics.arrays import Floats
 from calipers.statistics.bootstrap import draw_weights, explain_too_few
 from calipers.support.errors import UsageError
 
 _TEST = "t on a paired bootstrap"
-_FEWEST = 2
 
 
 def resample_systems(
@@ -79,17 +79,14 @@ def _resample_covariance(
 ) -> Floats:
     """Return the covariance of the values in resamples of the tasks, or of parcels of many."""
     nothing = np.zeros((len(rows), len(rows)))
-    if units < _FEWEST:
+    if units <= 1:
         return nothing
-    parts = rows if units <= MANY else [put_in_parcels(each) for each in rows]
-    drawn_units = min(units, MANY)
-    values = [WeightedValues(each, [metric], drawn_units) for each in parts]
-    wanted = count_resamples(options, drawn_units, RESAMPLES, RESAMPLED_CELLS)
+    units = min(units, MANY)
+    values = [WeightedValues(put_in_parcels(each), [metric], units) for each in rows]
+    wanted = count_resamples(options, units, RESAMPLES, RESAMPLED_CELLS)
+    blocks = draw_weights(units, wanted, (options.seed, 0))
     drawn = np.concatenate(
-        [
-            np.stack([each(block)[metric.name] for each in values], axis=1)
-            for block in draw_weights(drawn_units, wanted, (options.seed, 0))
-        ]
+        [np.stack([each(block)[metric.name] for each in values], axis=1) for block in blocks]
     )
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
-    return np.cov(drawn, rowvar=False) if len(drawn) >= _FEWEST else nothing
+    return np.cov(drawn, rowvar=False) if len(drawn) > 1 else nothing
