@@ -48,6 +48,7 @@ class MetricPower:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of one metric."""
         spread = self.difference
+        difference = spread and {"between": spread.between, "within": spread.within}
         return {
             "value": self.value,
             **({} if self.candidate is None else {"candidate": self.candidate}),
@@ -55,13 +56,11 @@ class MetricPower:
             "runs": self.runs,
             "between": self.between,
             "within": self.within,
-            "difference": None
-            if spread is None
-            else {"between": spread.between, "within": spread.within},
+            "difference": difference,
             "delta": self.delta,
             "plans": [asdict(plan) for plan in self.plans],
             "detectable": self.detectable,
-            "components": None if self.components is None else asdict(self.components),
+            "components": self.components and asdict(self.components),
             "width_plans": [asdict(plan) for plan in self.width_plans],
             "reasons": dict(self.reasons),
             "notes": list(self.notes),

@@ -135,7 +135,6 @@ def _join_tasks(values: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_detectable(found: Comparison, confidence: float) -> float | None:
-    """Return the smallest difference that these pairs could have detected."""
     if not found.stderr:
         return None
     spread = Spread(between=found.stderr**2 * found.n_pairs, within=None, tasks=found.n_pairs)

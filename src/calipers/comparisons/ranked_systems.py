@@ -125,7 +125,6 @@ def _name_folder(several: Sequence[Source]) -> str:
 
 
 def _find_telling_fields(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields that tell systems apart."""
     several = [name for name in TELL_SYSTEMS_APART if whole.rows[name].drop_nulls().n_unique() > 1]
     if several:
         return tuple(several)

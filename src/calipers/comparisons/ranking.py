@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calipers.comparisons.independent_systems import rank_independent
+from calipers.comparisons.independent import rank_independent
 from calipers.comparisons.options.rank import RankOptions
 from calipers.comparisons.ranked_estimates import Estimates, estimate_all, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
 from calipers.comparisons.rankings import MetricRanking, Ranking
-from calipers.comparisons.resampled_systems import resample_systems
+from calipers.comparisons.resampled import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, is_too_large
 from calipers.comparisons.strengths import has_judged_pairs, rank_judged_pairs, strengths_of_wins
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs

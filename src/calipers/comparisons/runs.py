@@ -181,7 +181,6 @@ def _read_margins(written: float | str | None, metrics: Sequence[Metric]) -> dic
 
 
 def _apply_margins(pair: Pair, margins: Mapping[str, float]) -> Pair:
-    """Return the pair with the verdict on each metric's margin."""
     if not margins:
         return pair
     metrics = {

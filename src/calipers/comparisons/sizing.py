@@ -113,7 +113,6 @@ def measure_power(
 
 
 def _average_share(side: pl.DataFrame) -> float:
-    """Return the mean of 1 / runs over the tasks."""
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
@@ -231,7 +230,6 @@ def _list_notes(
     *,
     whole: int | None,
 ) -> Iterator[str]:
-    """Yield caveats about the plans."""
     once = whole is not None or any(plan.runs == 1 for plan in plans)
     if once and isinstance(metric.interval, Wilson):
         yield _CAUTIOUS

@@ -12,8 +12,12 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.normal_estimates import compare_values, estimate_values
-from calipers.comparisons.ranked_estimates import Estimates, order_systems
+from calipers.comparisons.ranked_estimates import (
+    Estimates,
+    compare_values,
+    estimate_values,
+    order_systems,
+)
 from calipers.comparisons.rankings import Ranking, Strength
 from calipers.comparisons.ratings import read_fields
 from calipers.comparisons.task_matrix import TaskMatrix
