@@ -164,7 +164,12 @@ def _check_numbers(calibration: Calibration) -> None:
     """Raise ValueError if a number of the file cannot have been measured."""
     for measures in calibration.aspects.values():
         for name, measure in measures.items():
-            _check_measure(name, measure)
+            found = (measure.low, measure.value, measure.high)
+            known = [each for each in found if each is not None]
+            _check_finite(*known)
+            is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
+            if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
+                raise ValueError("an interval that is none")
     for moments in calibration.moments.values():
         _check_counts(moments.n, moments.clusters, moments.n - moments.clusters)
         _check_finite(moments.judge, moments.people, moments.both_spread)
@@ -178,14 +183,6 @@ def _check_numbers(calibration: Calibration) -> None:
             _check_counts(size, whole=False)
             if size and not of:
                 raise ValueError("a size of nothing")
-
-
-def _check_measure(name: str, measure: Estimate) -> None:
-    known = [each for each in (measure.low, measure.value, measure.high) if each is not None]
-    _check_finite(*known)
-    is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
-    if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
-        raise ValueError("an interval that is none")
 
 
 def _check_finite(*numbers: Any) -> None:

@@ -128,10 +128,8 @@ def correct_mean(
 def use_corrected(group: Group) -> Group:
     """Return the group with the corrected means in place of the judges' own."""
     metrics = {
-        name: measured
-        if measured.corrected is None
-        else _replace_measured(measured, measured.corrected)
-        for name, measured in group.metrics.items()
+        name: each if each.corrected is None else _replace_measured(each, each.corrected)
+        for name, each in group.metrics.items()
     }
     return replace(group, metrics=metrics)
 

@@ -18,7 +18,7 @@ from calipers.engines.plan import CLUSTER_TEXT, IDENTITY, SAME_ID, TRUNCATED, Pl
 from calipers.engines.row_keys import hash_in_all
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
@@ -212,18 +212,12 @@ def _join(plans: Sequence[Plan]) -> Plan:
     first = plans[0]
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
-    return replace(
-        first,
-        metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
-        whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
-        described=_merge_features(plan.described for plan in plans),
-        medians=tuple(dict.fromkeys(each for plan in plans for each in plan.medians)),
-        binned=_merge_features(plan.binned for plan in plans),
-        widely_binned=_merge_features(plan.widely_binned for plan in plans),
-        tallied=_merge_features(plan.tallied for plan in plans),
-    )
-
-
-def _merge_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
-    """Return each feature once; the text of who judged is made for each plan."""
-    return tuple({each.name: each for features in of_plans for each in features}.values())
+    joined: dict[str, Any] = {
+        part: tuple(dict.fromkeys(each for plan in plans for each in getattr(plan, part)))
+        for part in ("metrics", "whole", "medians")
+    }
+    for part in ("described", "binned", "widely_binned", "tallied"):
+        # Each by its name: the text of who judged is made for each plan.
+        by_name = {each.name: each for plan in plans for each in getattr(plan, part)}
+        joined[part] = tuple(by_name.values())
+    return replace(first, **joined)

@@ -87,11 +87,7 @@ def _complete_tiers(tiers: Tiers, family: Family) -> Tiers:
         uplift_intervals=uplift,
         intervals=intervals,
         tests=tests,
-        warnings={
-            name: group.warning
-            for name, group in family.groups.items()
-            if group.warning is not None
-        },
+        warnings={name: each.warning for name, each in family.groups.items() if each.warning},
         reasons={**tiers.reasons, **{name: why for name, why in missing.items() if why}},
     )
 
@@ -208,7 +204,6 @@ def _estimate_spreads(tiers: Tiers, family: Family) -> Iterator[tuple[str, Bound
 
 
 def _bound_share(totals: Totals, confidence: float) -> Bounds | None:
-    """Return the interval of a tier's pass rate at another confidence."""
     metric = metric_named("pass_rate")
     found = metric.interval.interval(float(metric.value(totals)), totals, confidence)
     return None if found.low is None or found.high is None else (found.low, found.high)

@@ -109,7 +109,7 @@ def _test_unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: F
     p_value, how = mann_whitney(base, other)
     delta, _, _ = cliff_delta(base, other, confidence=family.confidence)
     sides = [(float(each.var(ddof=1) / len(each)), len(each) - 1) for each in (base, other)]
-    low, high, _ = _bound_welch(difference, *sides, family.confidence)
+    low, high, _ = _bound_welch(difference, sides[0], sides[1], family.confidence)
     return TierTest(
         difference=difference,
         low=low,
