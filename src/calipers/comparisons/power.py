@@ -10,9 +10,8 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from calipers.comparisons.metric_power import MetricPower
 from calipers.comparisons.options.power import PowerOptions
-from calipers.comparisons.sizing import measure_power
+from calipers.comparisons.sizing import MetricPower, measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature

@@ -61,10 +61,9 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
         text: rows[TASK]
         for (text,), rows in known.select(GROUP, TASK).partition_by(GROUP, as_dict=True).items()
     }
-    counts = {text: len(tasks) for text, tasks in of_systems.items()}
-    texts = [text for text in systems.keys if counts.get(text)]
+    texts = [text for text in systems.keys if text in of_systems]
     names = systems.names
-    without = [names[text] for text in systems.keys if not counts.get(text)]
+    without = [names[text] for text in systems.keys if text not in of_systems]
     if len(texts) <= 1:
         having = f"only {names[texts[0]]} has a value" if texts else "no system has a value"
         raise UsageError(
@@ -72,7 +71,8 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
             fix="rank by another metric: --metric NAME; calipers score shows which have values",
         )
     tasks, every = _share_tasks([of_systems[text] for text in texts])
-    lacking = {names[text]: every - counts[text] for text in texts if counts[text] < every}
+    lacking = {names[text]: every - len(of_systems[text]) for text in texts}
+    lacking = {name: count for name, count in lacking.items() if count}
     if not tasks.height:
         raise UsageError(
             f"{metric.name}: no task is common to all systems; of {every:,} tasks, "

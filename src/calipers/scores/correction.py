@@ -145,12 +145,11 @@ def correct_part(
             return share
         of_part = [replace(each, rows=judged) for each in who]
         made = _find_calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
+        if not isinstance(made, str) and made[1]:  # how many are in this part is not counted
+            made = f"{describe_overlap(*made, who[0].rows)}; score the others alone"
         if isinstance(made, str):
             return _replace_measured(share, Corrected(value=None, n=0, reason=made))
-        found, overlap = made
-        if overlap:  # how many of them are in this part is not counted
-            reason = f"{describe_overlap(found, overlap, who[0].rows)}; score the others alone"
-            return _replace_measured(share, Corrected(value=None, n=0, reason=reason))
+        found, _ = made
         assert found.verdicts is not None
         told = correct_share(share.value, size, found.verdicts, confidence=confidence)
         return _replace_measured(share, told)
