@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,10 +27,7 @@ SCHEMA = "calipers.agree/1"
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
 
-
-class _Measure(Protocol):
-    def __call__(self, ratings: Floats, sampling: Sampling) -> Estimate: ...
-
+_Measure = Callable[[Floats, Sampling], Estimate]
 
 _OF_ALL: dict[str, tuple[Level, _Measure]] = {
     "percent_agreement": ("nominal", agreement.percent_agreement),

@@ -112,7 +112,11 @@ def _compare_metric(
 
 def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, PairedTasks]:
     """Return the tasks that both sides have a value of, in order, as a table and as numbers."""
-    both = _join_tasks(values, others)
+    if values[TASK].is_sorted() and values[TASK].equals(others[TASK]):  # most often
+        theirs = others.drop(TASK).select(pl.all().name.suffix(_OTHER))
+        both = pl.concat([values, theirs], how="horizontal")
+    else:
+        both = values.join(others, on=TASK, suffix=_OTHER).sort(TASK)
     squares = None
     if SQUARES in values.columns and SQUARES in others.columns:
         squares = (both[SQUARES] + both[f"{SQUARES}{_OTHER}"]).to_numpy()
@@ -123,15 +127,6 @@ def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame
         candidate_runs=both[f"{RUNS}{_OTHER}"].cast(pl.Float64).to_numpy(),
         squares=squares,
     )
-
-
-def _join_tasks(values: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks of both, in order; most often both sides have the same tasks."""
-    if values[TASK].is_sorted() and values[TASK].equals(others[TASK]):
-        return pl.concat(
-            [values, others.drop(TASK).select(pl.all().name.suffix(_OTHER))], how="horizontal"
-        )
-    return values.join(others, on=TASK, suffix=_OTHER).sort(TASK)
 
 
 def _find_detectable(found: Comparison, confidence: float) -> float | None:

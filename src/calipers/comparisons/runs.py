@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from calipers.comparisons.attributing import attribute_changes, read_twice
-from calipers.comparisons.flips import count_flips, find_flips, write_flips
+from calipers.comparisons.flips import find_flips, write_flips
 from calipers.comparisons.independent import compare_across, compare_independent
 from calipers.comparisons.options.compare import CompareOptions
 from calipers.comparisons.paired import compare_pairs
@@ -77,13 +77,19 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
 
 
 def _count_flips(base: TaskRows, candidate: TaskRows, asked: CompareOptions) -> Mapping[str, int]:
-    """Return how many rows flipped, and hand them to whoever asked for them."""
+    """Return how many rows were lost and won, and hand them to whoever asked for them.
+
+    Without a metric of right or wrong there are none.
+    """
     found = find_flips(base, candidate)
     if asked.flips is not None:
         write_flips(found, asked.flips)
-    if asked.take_flips is not None and found is not None:
+    if found is None:
+        return {}
+    if asked.take_flips is not None:
         asked.take_flips(found)
-    return count_flips(found)
+    lost = int(found["lost"].sum())
+    return {"lost": lost, "won": found.height - lost}
 
 
 def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -33,6 +32,7 @@ WINNER = "winner"
 _SIDES = (("model_a", "model_b"), ("a", "b"))
 _FIRST, _SECOND = ("a", "model_a"), ("b", "model_b")
 _TIES = ("tie", "draw", "both", "neither", "tie (bothbad)")
+_RESULTS = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
 _SHOWN = 60  # characters of a text from outside
 _ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
 
@@ -122,15 +122,14 @@ def _score_result(first: str, second: str, winner: str) -> float:
             f"a judgment compares {first[:_SHOWN]} with itself", fix="name two systems per record"
         )
     said = winner.strip().lower()
-    known = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
-    if said not in known and winner in (first, second):
-        return float(winner == first)
-    if said not in known:
+    if said in _RESULTS:
+        return _RESULTS[said]
+    if winner not in (first, second):
         raise DataError(
             f"{WINNER}: {winner[:_SHOWN]} is neither {first[:_SHOWN]} nor {second[:_SHOWN]}",
-            fix=f"write the name of the system, or one of {', '.join(chain(_FIRST, _SECOND))}, tie",
+            fix=f"write the name of the system, or one of {', '.join(_FIRST + _SECOND)}, tie",
         )
-    return known[said]
+    return float(winner == first)
 
 
 def _number_clusters(values: pl.Series) -> Whole:

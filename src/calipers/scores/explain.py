@@ -283,10 +283,10 @@ def _find_influential(
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
-        part = part.filter(own)  # noqa: PLW2901
+        mine = part.filter(own)
         if counted is not None and isinstance(metric.aggregate, Aggregate):
-            part = part.join(counted, on=list(metric.aggregate.keys))  # noqa: PLW2901
-        weighed = part.with_columns(metric.weight(group).alias("_weight"))
+            mine = mine.join(counted, on=list(metric.aggregate.keys))
+        weighed = mine.with_columns(metric.weight(group).alias("_weight"))
         found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
     best = (
         pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
