@@ -127,6 +127,11 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
         ) from error
 
 
+def read_all(paths: Iterable[str | Path]) -> tuple[Calibration, ...]:
+    """Return the calibrations in several files."""
+    return tuple(each for path in paths for each in read_calibrations(path))
+
+
 def _refuse(_: str) -> float:
     raise ValueError("not a finite number")
 

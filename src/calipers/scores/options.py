@@ -29,9 +29,9 @@ _statistics, _output = partial(option, group="statistics"), partial(option, grou
 
 
 def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
-    from calipers.scores.calibration import read_calibrations  # noqa: PLC0415 (loads Polars)
+    from calipers.scores.calibration import read_all  # noqa: PLC0415 (loads Polars)
 
-    return tuple(each for path in paths for each in read_calibrations(path))
+    return read_all(paths)
 
 
 @dataclass(frozen=True, kw_only=True)
