@@ -133,6 +133,15 @@ def test_a_metric_without_a_value_per_task(metric: str) -> None:
     assert found.pairs[0].test == "t on a paired bootstrap"
 
 
+def test_several_metrics_without_a_value_per_task() -> None:
+    records = noisy({"m0": 0.5, "m1": 0.8}, tasks=40, runs=2)
+    for at, record in enumerate(records):
+        record |= {"prob_correct": (at * 7 % 20) / 20, "latency_ms": at % 13 + 1}
+    names = ["ece", "auroc", "latency_p50_ms"]
+    together = cal.rank(records, metrics=names)
+    assert together.metrics == tuple(cal.rank(records, metrics=[name])[name] for name in names)
+
+
 def test_tasks_that_a_system_lacks_are_said() -> None:
     rows = noisy(SKILLS)
     lacking = [row for row in rows if row["model"] != "b" or row["id"] >= "t010"]

@@ -15,9 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calipers.comparisons.independent_systems import SystemSample, estimate_samples
-from calipers.comparisons.normal_estimates import compare_values, estimate_values
-from calipers.comparisons.ranked_estimates import Estimates, order_systems
+from calipers.comparisons.independent import SystemSample, estimate_samples
+from calipers.comparisons.ranked_estimates import (
+    Estimates,
+    compare_values,
+    estimate_values,
+    order_systems,
+)
 from calipers.comparisons.ranking import estimate_means
 from calipers.comparisons.task_matrix import TaskMatrix
 from calipers.metrics import metric_named

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,10 +27,7 @@ SCHEMA = "calipers.agree/1"
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
 
-
-class _Measure(Protocol):
-    def __call__(self, ratings: Floats, sampling: Sampling) -> Estimate: ...
-
+_Measure = Callable[[Floats, Sampling], Estimate]
 
 _OF_ALL: dict[str, tuple[Level, _Measure]] = {
     "percent_agreement": ("nominal", agreement.percent_agreement),
@@ -115,10 +112,10 @@ def agree_data(data: Any, asked: AgreeOptions, *, confidence: float) -> Agreemen
         errors=found.errors,
         measures=measure(of_all, found.table),
         pairs=tuple(
-            RaterPair(raters=pair, measures=measure(_OF_PAIRS, found.table[:, columns]))
-            for pair, columns in zip(
-                combinations(raters, 2), map(list, combinations(range(len(raters)), 2)), strict=True
+            RaterPair(
+                raters=(raters[a], raters[b]), measures=measure(_OF_PAIRS, found.table[:, [a, b]])
             )
+            for a, b in combinations(range(len(raters)), 2)
         ),
         level=asked.level,
         confidence=confidence,

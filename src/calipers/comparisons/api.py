@@ -16,9 +16,8 @@ from calipers.comparisons.rankings import Ranking
 from calipers.comparisons.results import Compared
 from calipers.comparisons.runs import compare_data
 from calipers.records.sinks import check_folder
-from calipers.scores.choices import read_options, take_own
+from calipers.scores.choices import declare_signature, read_options, take_own
 from calipers.scores.results import require_figures
-from calipers.scores.signatures import declare_signature
 
 if TYPE_CHECKING:
     from calipers.support.keywords import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal
 
 import polars as pl
 
@@ -19,57 +19,40 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import VALUE, TaskRows, measure_tasks, read_tasks
-from calipers.support.quick_dataclasses import dataclass
 
 _SCORED = "correct"
 _NOWHERE = "\0"  # a name that no field has: the recorded scores are not read
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sides:
-    """Two runs as they were scored, and both as one scorer of today scores them."""
-
-    base: TaskRows
-    candidate: TaskRows
-    base_rescored: TaskRows
-    candidate_rescored: TaskRows
-
-    @classmethod
-    def read(
-        cls, base: Any, candidate: Any, options: Options, *, base_normalize: str | None
-    ) -> Self:
-        """Read each run twice: with its recorded scores and without."""
-        own = options
-        if base_normalize is not None:
-            own = replace(
-                options,
-                settings=replace(options.settings, normalize=base_normalize),  # type: ignore[arg-type]
-            )
-        again = replace(options, map={**options.map, _SCORED: _NOWHERE})
-        return cls(
-            base=read_tasks(base, own),
-            candidate=read_tasks(candidate, options),
-            base_rescored=read_tasks(base, again),
-            candidate_rescored=read_tasks(candidate, again),
-        )
+def read_twice(
+    base: Any,
+    candidate: Any,
+    options: Options,
+    *,
+    base_normalize: Literal["numeric", "text"] | None,
+) -> list[TaskRows]:
+    """Return two runs as they were scored, and both as one scorer of today scores them."""
+    own = options
+    if base_normalize is not None:
+        own = replace(options, settings=replace(options.settings, normalize=base_normalize))
+    again = replace(options, map={**options.map, _SCORED: _NOWHERE})
+    asked = ((base, own), (candidate, options), (base, again), (candidate, again))
+    return [read_tasks(*each) for each in asked]
 
 
-def attribute_changes(pair: Pair, sides: Sides, metrics: Sequence[Metric]) -> Pair:
+def attribute_changes(pair: Pair, sides: Sequence[TaskRows], metrics: Sequence[Metric]) -> Pair:
     """Return the comparison with the parts of each change, if the metric is a mean."""
-    shares = {metric.name: _attribute(sides, metric) for metric in metrics}
-    return replace(
-        pair,
-        metrics={
-            name: replace(each, attribution=shares[name]) for name, each in pair.metrics.items()
-        },
-    )
+    found = {
+        metric.name: replace(pair.metrics[metric.name], attribution=_attribute(sides, metric))
+        for metric in metrics
+    }
+    return replace(pair, metrics=found)
 
 
-def _attribute(sides: Sides, metric: Metric) -> Attribution | None:
+def _attribute(sides: Sequence[TaskRows], metric: Metric) -> Attribution | None:
     """Return the parts of the change; None if the metric is not a mean or a side has no value."""
-    every = (sides.base, sides.candidate, sides.base_rescored, sides.candidate_rescored)
-    tables = [table for side in every if (table := measure_tasks(side, metric)) is not None]
-    if len(tables) < len(every):
+    tables = [table for side in sides if (table := measure_tasks(side, metric)) is not None]
+    if len(tables) < len(sides):
         return None
     base, candidate, base_anew, candidate_anew = tables
     common = base.join(candidate, on=TASK, how="semi").select(TASK)

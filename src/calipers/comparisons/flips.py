@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +68,6 @@ def write_flips(flips: pl.DataFrame | None, path: Path) -> None:
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
     except OSError as error:
         raise make_write_error(path, error) from error
-
-
-def count_flips(flips: pl.DataFrame | None) -> Mapping[str, int]:
-    """Return how many rows were lost and won; nothing without a metric of right or wrong."""
-    if flips is None:
-        return {}
-    lost = int(flips["lost"].sum())
-    return {"lost": lost, "won": flips.height - lost}
 
 
 def _find_binary(*sides: TaskRows) -> str | None:

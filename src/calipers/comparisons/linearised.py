@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from calipers.comparisons.results import MetricComparison
-from calipers.comparisons.sides import Floats
 from calipers.engines.resampling import measure_influences
 from calipers.engines.weighted_values import WeightedValues
 from calipers.metrics.declare.declaration import Rank
+from calipers.statistics.arrays import Floats
 from calipers.statistics.bootstrap import explain_too_few
 from calipers.statistics.paired import student
 

@@ -54,20 +54,16 @@ def compare_pairs(
         flips = SIGN_FLIPS if flip_signs else 0
         return _compare_metric(base, candidate, metric, common, options, flips)
 
-    threads = min(_THREADS, os.cpu_count() or 1)
-    found = map_in_order(compare_metric, metrics, threads)
+    found = map_in_order(compare_metric, metrics, min(_THREADS, os.cpu_count() or 1))
+    unpaired = [side.join(common, on=TASK, how="anti")["id"].sort() for side in (ours, theirs)]
     return Pair(
         base=base.name,
         candidate=candidate.name,
         n_pairs=common.height,
-        only_base=_list_unpaired(ours, common),
-        only_candidate=_list_unpaired(theirs, common),
+        only_base=tuple(unpaired[0]),
+        only_candidate=tuple(unpaired[1]),
         metrics=dict(zip((metric.name for metric in metrics), found, strict=True)),
     )
-
-
-def _list_unpaired(tasks: pl.DataFrame, common: pl.DataFrame) -> tuple[str, ...]:
-    return tuple(tasks.join(common, on=TASK, how="anti")["id"].sort())
 
 
 def _compare_metric(
@@ -100,10 +96,11 @@ def _compare_metric(
         fixed=options.tasks == "fixed",
         clusters=list_clusters(both, base, candidate) if options.cluster else None,
     )
-    weights = _weigh_tasks(tasks, options)
+    weights = None
     before, after = tasks.by_task
-    if weights is not None and weight == "row":
-        before, after = weights.by_row
+    if tasks.by_row is not None and tasks.weights_matter:
+        weights = ValuesByWeight(used=weight, by_task=tasks.by_task, by_row=tasks.by_row)
+        before, after = tasks.by_row if weight == "row" else tasks.by_task
     return MetricComparison(
         base=before,
         candidate=after,
@@ -115,7 +112,11 @@ def _compare_metric(
 
 def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, PairedTasks]:
     """Return the tasks that both sides have a value of, in order, as a table and as numbers."""
-    both = _join_tasks(values, others)
+    if values[TASK].is_sorted() and values[TASK].equals(others[TASK]):  # most often
+        theirs = others.drop(TASK).select(pl.all().name.suffix(_OTHER))
+        both = pl.concat([values, theirs], how="horizontal")
+    else:
+        both = values.join(others, on=TASK, suffix=_OTHER).sort(TASK)
     squares = None
     if SQUARES in values.columns and SQUARES in others.columns:
         squares = (both[SQUARES] + both[f"{SQUARES}{_OTHER}"]).to_numpy()
@@ -128,25 +129,7 @@ def pair_tasks(values: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame
     )
 
 
-def _join_tasks(values: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks of both, in order; most often both sides have the same tasks."""
-    if values[TASK].is_sorted() and values[TASK].equals(others[TASK]):
-        return pl.concat(
-            [values, others.drop(TASK).select(pl.all().name.suffix(_OTHER))], how="horizontal"
-        )
-    return values.join(others, on=TASK, suffix=_OTHER).sort(TASK)
-
-
-def _weigh_tasks(tasks: PairedTasks, options: Options) -> ValuesByWeight | None:
-    """Return both values of each side, if rows and tasks give different ones."""
-    by_row = tasks.by_row
-    if by_row is None or not tasks.weights_matter:
-        return None
-    return ValuesByWeight(used=options.weight or "task", by_task=tasks.by_task, by_row=by_row)
-
-
 def _find_detectable(found: Comparison, confidence: float) -> float | None:
-    """Return the smallest difference that these pairs could have detected."""
     if not found.stderr:
         return None
     spread = Spread(between=found.stderr**2 * found.n_pairs, within=None, tasks=found.n_pairs)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 import polars as pl
 
-from calipers.comparisons.metric_power import MetricPower
 from calipers.comparisons.options.power import PowerOptions
-from calipers.comparisons.sizing import measure_power
+from calipers.comparisons.sizing import MetricPower, measure_power
 from calipers.engines.plan import FAILED
 from calipers.metrics import Metric, catalogue, metric_named
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Feature
@@ -103,10 +102,11 @@ def power_data(data: Any, candidate: Any, aim: PowerOptions, options: Options) -
     )
     if not all(side.records for side in sides):
         return result(groups=())
-    groups = _measure_groups(
-        sides, metrics if options.metrics else _keep_present(sides[0], metrics), aim
-    )
-    groups = groups if options.metrics else _drop_empty(groups, metrics)
+    if options.metrics:
+        groups = _measure_groups(sides, metrics, aim)
+    else:
+        groups = _measure_groups(sides, _keep_present(sides[0], metrics), aim)
+        groups = _drop_empty(groups, metrics)
     notices = (*chain.from_iterable(map(note_pooled, sides)), *_note_unmatched(sides, groups))
     return result(groups=tuple(groups.values()), notices=notices)
 
@@ -143,19 +143,15 @@ def _drop_empty(
     groups: Mapping[str, PowerGroup], metrics: Sequence[Metric]
 ) -> dict[str, PowerGroup]:
     """Drop metrics that no group has and nobody asked for, as `score` does."""
-    missed = {
-        metric.name
-        for metric in metrics
-        if metric.optional
-        and not any(
-            metric.name in group.metrics and group.metrics[metric.name].value is not None
-            for group in groups.values()
-        )
+    known = {
+        name
+        for group in groups.values()
+        for name, found in group.metrics.items()
+        if found.value is not None
     }
+    known |= {metric.name for metric in metrics if not metric.optional}
     return {
-        text: replace(
-            group, metrics={name: m for name, m in group.metrics.items() if name not in missed}
-        )
+        text: replace(group, metrics={k: v for k, v in group.metrics.items() if k in known})
         for text, group in groups.items()
     }
 
@@ -163,13 +159,12 @@ def _drop_empty(
 def _measure_groups(
     sides: Sequence[TaskRows], metrics: Sequence[Metric], aim: PowerOptions
 ) -> dict[str, PowerGroup]:
-    """Return the groups that all sides have, with each metric."""
     tasks = [side.rows.select(GROUP, TASK).unique() for side in sides]
     paired = tasks[0].join(tasks[-1], on=[GROUP, TASK], how="semi")
     of_base, of_candidate, of_both = (_count_rows(each) for each in (tasks[0], tasks[-1], paired))
     shared = [text for text in of_base if text in of_candidate]
     if not of_both:
-        raise _make_unpaired_error(sides, by=() if shared else sides[0].plan.by)
+        _refuse_unpaired(sides, by=() if shared else sides[0].plan.by)
     records, errors = _count_rows(sides[0].rows), _count_rows(sides[0].rows.filter(FAILED))
     values = {metric: [_list_values(side, metric) for side in sides] for metric in metrics}
     return {
@@ -208,14 +203,14 @@ def _list_values(side: TaskRows, metric: Metric) -> dict[str, pl.DataFrame]:
     return {str(text): rows for (text,), rows in found.partition_by(GROUP, as_dict=True).items()}
 
 
-def _make_unpaired_error(sides: Sequence[TaskRows], by: Sequence[str]) -> DataError:
+def _refuse_unpaired(sides: Sequence[TaskRows], by: Sequence[str]) -> NoReturn:
     where = " and ".join(side.name for side in sides)
     if by:
-        return DataError(
+        raise DataError(
             f"no group of --by {' --by '.join(by)} is in both {where}",
             fix="group by a field with the same values in both, or leave --by out",
         )
-    return DataError(
+    raise DataError(
         f"no id is in both {where}",
         fix="name the field that identifies tasks: --map id=NAME; or leave CANDIDATE out, "
         "then --correlation says how alike the systems are taken to be",

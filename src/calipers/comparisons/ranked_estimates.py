@@ -1,25 +1,30 @@
-"""From values and compared pairs to systems in order, with ranks and letters."""
+"""Values and pairs with evidence that holds for all systems at once, and the order it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
+from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import MetricRanking, RankedPair, RankedSystem, RankedValue
-from calipers.comparisons.sides import Floats
 from calipers.metrics import Metric
 from calipers.metrics.declare.intervals import Wilson
 from calipers.scores.options import Options
+from calipers.statistics import special
+from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.intervals import t_quantile
 from calipers.statistics.paired import Difference
 from calipers.statistics.ranking import rank_bounds, ranks, share_letters
-from calipers.statistics.simultaneous import MaxT
+from calipers.statistics.simultaneous import MaxT, pair_deviations
 from calipers.statistics.task_means import mean_interval
 from calipers.support.quick_dataclasses import dataclass
+
+_ONE_UNIT = "a single task or cluster does not show how much others vary"
+_NO_SPREAD = "nothing varies from task to task, so the role of chance is unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +38,7 @@ class Estimates:
 
 
 def estimate_mean(
-    values: Floats, metric: Metric, confidence: float, clusters: NDArray[Any] | None = None
+    values: Floats, metric: Metric, confidence: float, clusters: Labels | None = None
 ) -> RankedValue:
     """Return the mean of a value per task, with the interval that `score` gives it."""
     around = mean_interval(
@@ -47,8 +52,39 @@ def estimate_mean(
     return RankedValue(value=mean, low=around.low, high=around.high, reason=around.reason)
 
 
-def make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
-    """Return the difference of two systems, its p-value adjusted for all pairs."""
+def estimate_all(
+    samples: Iterable[tuple[Floats, Labels | None]],
+    covariance: Floats,
+    compare: Callable[[int, int, float], Difference],
+    names: Sequence[str],
+    metric: Metric,
+    options: Options,
+    *,
+    n_tasks: int | Sequence[int],
+) -> Estimates:
+    """Return the mean of each system and the difference of each pair, with adjusted evidence.
+
+    `samples` are each system's values, one per task, with the clusters of these tasks; `covariance`
+    is that of their means. The single intervals and tests are those of `score` and `compare`; the
+    level, which `compare` is given beside two positions, is that at which all hold together.
+    """
+    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
+    together = MaxT.of_pairs(covariance, seed=options.seed)
+    of_pairs = together.level(options.confidence)
+    return Estimates(
+        values=[estimate_mean(values, metric, level, clusters) for values, clusters in samples],
+        pairs={
+            (one, other): _make_pair(
+                names[one], names[other], compare(one, other, of_pairs), together
+            )
+            for one, other in combinations(range(len(names)), 2)
+        },
+        interval=metric.interval.name,
+        n_tasks=n_tasks,
+    )
+
+
+def _make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
     return RankedPair(
         a=a,
         b=b,
@@ -60,6 +96,73 @@ def make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
         test=found.test,
         reason=found.reason,
     )
+
+
+def estimate_values(
+    values: Floats,
+    covariance: Floats,
+    units: int,
+    options: Options,
+    *,
+    ends: tuple[float, float] = (-inf, inf),
+) -> list[RankedValue]:
+    """Return each value with an interval that holds for all at once, on so many tasks or clusters.
+
+    No bound lies beyond `ends`.
+    """
+    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
+    found = []
+    for value, error in zip(values.tolist(), np.sqrt(np.diag(covariance)).tolist(), strict=True):
+        if (reason := _explain_none(error, units)) is not None:
+            found.append(RankedValue(value=value, reason=reason))
+            continue
+        reach = t_quantile(units, level) * error
+        low, high = max(ends[0], value - reach), min(ends[1], value + reach)
+        found.append(RankedValue(value=value, low=low, high=high))
+    return found
+
+
+def compare_values(
+    values: Floats,
+    covariance: Floats,
+    units: int,
+    options: Options,
+    *,
+    names: Sequence[str],
+    test: str,
+) -> dict[tuple[int, int], RankedPair]:
+    """Return the difference of each pair with its evidence, adjusted for all pairs."""
+    together = MaxT.of_pairs(covariance, seed=options.seed)
+    level = together.level(options.confidence)
+    errors = pair_deviations(covariance)
+    found = {}
+    for one, other in combinations(range(len(names)), 2):
+        difference, error = float(values[one] - values[other]), float(errors[one, other])
+        low = high = p_value = None
+        reason = _explain_none(error, units)
+        if reason is None:
+            reach = t_quantile(units, level) * error
+            low, high = difference - reach, difference + reach
+            p_value = 2 * special.stdtr(units - 1, -abs(difference) / error)
+        found[one, other] = RankedPair(
+            a=names[one],
+            b=names[other],
+            difference=difference,
+            low=low,
+            high=high,
+            p_value=p_value,
+            p_adjusted=None if p_value is None else together.adjust(p_value),
+            test=test,
+            reason=reason,
+        )
+    return found
+
+
+def _explain_none(error: float, units: int) -> str | None:
+    """Say why there is no interval, or None."""
+    if units <= 1:
+        return _ONE_UNIT
+    return None if error > 0 else _NO_SPREAD
 
 
 def rank_estimates(
@@ -98,8 +201,7 @@ def order_systems(
             pair = _put_better_first(estimates.pairs, one, other)
             pairs.append(pair)
             if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence:
-                up = (pair.difference or 0.0) > 0
-                better_first = up == higher
+                better_first = ((pair.difference or 0.0) > 0) == higher
                 apart[(place, later) if better_first else (later, place)] = True
     low, high = rank_bounds(apart)
     counted = estimates.n_tasks
@@ -138,7 +240,6 @@ def order_systems(
 def _put_better_first(
     pairs: Mapping[tuple[int, int], RankedPair], one: int, other: int
 ) -> RankedPair:
-    """Return a pair with the better system first."""
     if (one, other) in pairs:
         return pairs[one, other]
     pair = pairs[other, one]

@@ -27,7 +27,6 @@ from calipers.support.quick_dataclasses import dataclass
 
 FILE = "file"  # what tells systems apart where no field does, or where it is asked for
 MAIN_METRICS = ("accuracy", "pass_rate", "composite_score", "agent_composite", "final_score")
-_FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +125,10 @@ def _name_folder(several: Sequence[Source]) -> str:
 
 
 def _find_telling_fields(whole: TaskRows, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields that tell systems apart."""
-    several = [
-        name for name in TELL_SYSTEMS_APART if whole.rows[name].drop_nulls().n_unique() >= _FEWEST
-    ]
+    several = [name for name in TELL_SYSTEMS_APART if whole.rows[name].drop_nulls().n_unique() > 1]
     if several:
         return tuple(several)
-    if len(set(labels)) >= _FEWEST:
+    if len(set(labels)) > 1:
         return (FILE,)
     raise UsageError(
         f"one system has nothing to be ranked against: all records of {whole.name} "
@@ -146,7 +142,7 @@ def _group_systems(whole: TaskRows, by: tuple[str, ...], sources: Sequence[Sourc
     known = rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in by))
     known = known.with_columns(group_text(by).alias(GROUP)).sort(GROUP, TASK, maintain_order=True)
     keys = sort_keys(known[GROUP].unique(), by)
-    if len(keys) < _FEWEST:
+    if len(keys) <= 1:
         raise UsageError(
             f"one system has nothing to be ranked against: all records have the same "
             f"{' and '.join(by)}",
@@ -177,7 +173,7 @@ def _list_notices(found: Systems, lost: int, sources: Sequence[Source]) -> Itera
     pooled = whole.rows.group_by(GROUP, TASK).agg(pl.col(others).drop_nulls().n_unique())
     for name in others:
         most = int(pooled[name].max() or 0)  # type: ignore[arg-type]
-        if most >= _FEWEST:
+        if most > 1:
             yield (
                 f"up to {most} {name}s of a task count as its runs; "
                 f"{' '.join(f'--by {each}' for each in (*found.by, name))} keeps them apart"

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
-from calipers.comparisons.independent_systems import rank_independent
-from calipers.comparisons.judged_pairs import has_judged_pairs, rank_judged_pairs
+from calipers.comparisons.independent import rank_independent
 from calipers.comparisons.options.rank import RankOptions
-from calipers.comparisons.ranked_estimates import (
-    Estimates,
-    estimate_mean,
-    make_pair,
-    rank_estimates,
-)
+from calipers.comparisons.ranked_estimates import Estimates, estimate_all, rank_estimates
 from calipers.comparisons.ranked_systems import Systems, choose_metrics, open_sets, read_systems
-from calipers.comparisons.rankings import MetricRanking, RankedPair, Ranking
-from calipers.comparisons.resampled_systems import resample_systems
+from calipers.comparisons.rankings import MetricRanking, Ranking
+from calipers.comparisons.resampled import resample_systems
 from calipers.comparisons.sides import TOO_LARGE, is_too_large
+from calipers.comparisons.strengths import has_judged_pairs, rank_judged_pairs, strengths_of_wins
 from calipers.comparisons.task_matrix import TaskMatrix, make_matrix, note_runs
 from calipers.comparisons.task_parts import break_down, choose_field
-from calipers.comparisons.task_wins import strengths_of_wins
 from calipers.metrics import Metric
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.options import Options
+from calipers.statistics.paired import Difference
 from calipers.statistics.paired_tasks import compare_tasks
-from calipers.statistics.simultaneous import MaxT
 from calipers.statistics.task_means import covariance_of_means
 from calipers.support.errors import UsageError
 
@@ -121,36 +114,21 @@ def _with_each(ranked: MetricRanking, field: str, values: Mapping[str, Any]) -> 
 def estimate_means(
     matrix: TaskMatrix, metric: Metric, names: Sequence[str], options: Options
 ) -> Estimates:
-    """Return the mean of each system and the difference of each pair, with the adjusted evidence.
+    """Return the mean of each system and the difference of each pair on the common tasks."""
+    scale = pair_scale(metric)
 
-    The single intervals and tests are those of `score` and `compare`; the level is that at which
-    all of them hold together.
-    """
-    covariance = covariance_of_means(matrix.values, matrix.clusters)
-    level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
-    return Estimates(
-        values=[estimate_mean(row, metric, level, matrix.clusters) for row in matrix.values],
-        pairs=_compare_pairs(matrix, metric, names, covariance, options),
-        interval=metric.interval.name,
-        n_tasks=matrix.values.shape[1],
-    )
-
-
-def _compare_pairs(
-    matrix: TaskMatrix, metric: Metric, names: Sequence[str], covariance: Any, options: Options
-) -> dict[tuple[int, int], RankedPair]:
-    together = MaxT.of_pairs(covariance, seed=options.seed)
-    level, scale = together.level(options.confidence), pair_scale(metric)
-    found = {}
-    for one, other in combinations(range(len(names)), 2):
-        difference = compare_tasks(
+    def compare(one: int, other: int, confidence: float) -> Difference:
+        return compare_tasks(
             matrix.pair(one, other),
             scale,
             weight="task",
-            confidence=level,
+            confidence=confidence,
             seed=options.seed,
             resamples=1,  # more signs are flipped only where all of them are
             clusters=matrix.clusters,
         )
-        found[one, other] = make_pair(names[one], names[other], difference, together)
-    return found
+
+    covariance = covariance_of_means(matrix.values, matrix.clusters)
+    samples = ((row, matrix.clusters) for row in matrix.values)
+    tasks = matrix.values.shape[1]
+    return estimate_all(samples, covariance, compare, names, metric, options, n_tasks=tasks)

@@ -95,7 +95,6 @@ def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFram
 
 
 def _add_keys(frame: pl.DataFrame, asked: AgreeOptions) -> pl.DataFrame:
-    """Return the rows with the unit and the cluster that each belongs to."""
     cluster = asked.cluster
     if not cluster and "id" in frame.columns and not frame["id"].is_null().all():
         cluster = ("id",)

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.attributing import Sides, attribute_changes
-from calipers.comparisons.flips import count_flips, find_flips, write_flips
+from calipers.comparisons.attributing import attribute_changes, read_twice
+from calipers.comparisons.flips import find_flips, write_flips
 from calipers.comparisons.independent import compare_across, compare_independent
 from calipers.comparisons.options.compare import CompareOptions
 from calipers.comparisons.paired import compare_pairs
@@ -62,7 +62,7 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         _compare_groups(base, candidate, metrics, options, of_two) for base, candidate in chosen
     ]
     if asked.attribute:
-        twice = Sides.read(data[0], data[1], options, base_normalize=asked.base_normalize)
+        twice = read_twice(data[0], data[1], options, base_normalize=asked.base_normalize)
         pairs = [attribute_changes(pair, twice, metrics) for pair in pairs]
     return Compared(
         pairs=tuple(_apply_margins(pair, margins) for pair in _adjust_p_values(pairs, metrics)),
@@ -72,18 +72,24 @@ def compare_data(data: Sequence[Any], options: Options, asked: CompareOptions) -
         across=dict(compare_across(sides, metrics)) if asked.unpaired and not two else {},
         named=tuple(options.metrics),
         flips=_count_flips(sides[0], sides[1], asked) if two and not asked.unpaired else {},
-        notices=(*_note_unfinished(data), *_list_notices(read, sides, asked.between)),
+        notices=tuple(_list_notices(data, read, sides, asked.between)),
     )
 
 
 def _count_flips(base: TaskRows, candidate: TaskRows, asked: CompareOptions) -> Mapping[str, int]:
-    """Return how many rows flipped, and hand them to whoever asked for them."""
+    """Return how many rows were lost and won, and hand them to whoever asked for them.
+
+    Without a metric of right or wrong there are none.
+    """
     found = find_flips(base, candidate)
     if asked.flips is not None:
         write_flips(found, asked.flips)
-    if asked.take_flips is not None and found is not None:
+    if found is None:
+        return {}
+    if asked.take_flips is not None:
         asked.take_flips(found)
-    return count_flips(found)
+    lost = int(found["lost"].sum())
+    return {"lost": lost, "won": found.height - lost}
 
 
 def _refuse(data: Sequence[Any], asked: CompareOptions) -> None:
@@ -181,13 +187,11 @@ def _read_margins(written: float | str | None, metrics: Sequence[Metric]) -> dic
 
 
 def _apply_margins(pair: Pair, margins: Mapping[str, float]) -> Pair:
-    """Return the pair with the verdict on each metric's margin."""
     if not margins:
         return pair
     metrics = {
         name: replace(
-            each,
-            against=Margin.of(margins[name], each.low, each.high, metric_named(name).better),
+            each, against=Margin.of(margins[name], each.low, each.high, metric_named(name).better)
         )
         for name, each in pair.metrics.items()
     }
@@ -205,16 +209,11 @@ def _check_common_tasks(pairs: Sequence[tuple[TaskRows, TaskRows]]) -> None:
             )
 
 
-def _note_unfinished(data: Sequence[Any]) -> Iterator[str]:
-    """Yield which run is compared only in part."""
-    names = [source.name for each in data for source in open_sources(each)]
-    for name in dict.fromkeys(names):
-        yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
-
-
 def _list_notices(
-    read: Sequence[TaskRows], sides: Sequence[TaskRows], between: str | None
+    data: Sequence[Any], read: Sequence[TaskRows], sides: Sequence[TaskRows], between: str | None
 ) -> Iterator[str]:
+    for name in dict.fromkeys(source.name for each in data for source in open_sources(each)):
+        yield from (f"{name}: {lack}" for lack in explain_unfinished(Path(name)))
     for side in read:
         if side.skipped:
             yield f"{side.name}: {note_bad_rows(side.skipped)}"
@@ -234,18 +233,15 @@ def _compare_groups(
     of_two: Callable[[TaskRows, TaskRows, Sequence[Metric], Options], Pair],
 ) -> Pair:
     """Return the comparison of all tasks and, if asked for, that of each group on both sides."""
-
-    def select(side: TaskRows, text: str) -> TaskRows:
-        return replace(side, rows=side.rows.filter(pl.col(GROUP) == text))
-
     whole = of_two(base, candidate, metrics, options)
     if not options.by:
         return whole
     texts = set(base.rows[GROUP].unique()) & set(candidate.rows[GROUP].unique())
-    groups = [
-        replace(of_two(select(base, text), select(candidate, text), metrics, options), by=key)
-        for text, key in sort_keys(texts, options.by).items()
-    ]
+    groups = []
+    for text, key in sort_keys(texts, options.by).items():
+        own = pl.col(GROUP) == text
+        ours, theirs = (replace(side, rows=side.rows.filter(own)) for side in (base, candidate))
+        groups.append(replace(of_two(ours, theirs, metrics, options), by=key))
     return replace(whole, groups=tuple(groups))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calipers.comparisons.results import MetricComparison
 from calipers.metrics import Metric
@@ -12,8 +11,7 @@ from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.intervals import Wilson
 from calipers.scores.options import Options
 from calipers.scores.tasks import TaskRows
-
-Floats = NDArray[np.float64]
+from calipers.statistics.arrays import Floats, Whole
 
 NO_PAIR = "no pair has the value"
 TOO_LARGE = "values too large"
@@ -48,7 +46,7 @@ def is_binary(metric: Metric, *values: Floats) -> bool:
     return a_share and all(bool(np.isin(each, (0.0, 1.0)).all()) for each in values)
 
 
-def list_clusters(tasks: pl.DataFrame, *sides: TaskRows) -> NDArray[np.int64]:
+def list_clusters(tasks: pl.DataFrame, *sides: TaskRows) -> Whole:
     """Return the cluster of each task on the first side that has it, else one of its own."""
     found = tasks.select(TASK)
     for number, side in enumerate(sides):

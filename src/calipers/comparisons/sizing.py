@@ -1,15 +1,15 @@
-"""Sample sizes for one metric in one group, from its values."""
+"""Sample sizes for one metric in one group, from its values, and what else they tell of power."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from calipers.comparisons.metric_power import NULLABLE, MetricPower
 from calipers.comparisons.options.power import PowerOptions
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import RUNS, TASK, Feature
@@ -17,6 +17,7 @@ from calipers.metrics.declare.intervals import Wilson
 from calipers.metrics.declare.pairs import pair_scale
 from calipers.scores.tasks import VALUE
 from calipers.statistics.power import (
+    Components,
     PowerPlan,
     Spread,
     assume_difference,
@@ -27,7 +28,9 @@ from calipers.statistics.power import (
     find_detectable,
     split_variance,
 )
+from calipers.support.quick_dataclasses import dataclass
 
+_NULLABLE = ("value", "between", "within", "delta", "plans", "detectable")
 DELTA = 0.05  # of metrics in [0, 1]; of others this share of their value
 _ROUNDING = 1e-12  # relative to the values: a smaller deviation is rounding
 _LARGEST = 1e150  # its square is still a number
@@ -40,6 +43,61 @@ _ALL_NOISE = (
     "the runs of a task vary so much that the variance between tasks cannot be told from it: "
     "take the counts at many runs as lower bounds"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPower:
+    """The power analysis of one metric; every null has its reason."""
+
+    value: float | None = None
+    candidate: float | None = None  # the candidate's value, where there is one
+    tasks: int = 0
+    runs: float | None = None  # of a task, on average
+    spread: Spread | None = None  # of the base's values
+    difference: Spread | None = None  # of candidate − base, measured or assumed
+    delta: float | None = None
+    plans: tuple[PowerPlan, ...] = ()
+    detectable: float | None = None
+    components: Components | None = None  # of the value's variance
+    width_plans: tuple[PowerPlan, ...] = ()  # for an interval as narrow as asked for
+    reasons: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shown = self.to_dict()
+        if {name for name in _NULLABLE if shown[name] in (None, [])} != set(self.reasons):
+            raise ValueError("a null needs a reason, and only a null has one")
+
+    @property
+    def between(self) -> float | None:
+        """The variance between tasks, of what is expected of each."""
+        return None if self.spread is None else self.spread.between
+
+    @property
+    def within(self) -> float | None:
+        """The variance from run to run of a task."""
+        return None if self.spread is None else self.spread.within
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of one metric."""
+        spread = self.difference
+        difference = spread and {"between": spread.between, "within": spread.within}
+        return {
+            "value": self.value,
+            **({} if self.candidate is None else {"candidate": self.candidate}),
+            "tasks": self.tasks,
+            "runs": self.runs,
+            "between": self.between,
+            "within": self.within,
+            "difference": difference,
+            "delta": self.delta,
+            "plans": [asdict(plan) for plan in self.plans],
+            "detectable": self.detectable,
+            "components": self.components and asdict(self.components),
+            "width_plans": [asdict(plan) for plan in self.width_plans],
+            "reasons": dict(self.reasons),
+            "notes": list(self.notes),
+        }
 
 
 def measure_power(
@@ -74,14 +132,13 @@ def measure_power(
         runs=runs,
     )
     if tasks == 1 or not largest < _LARGEST:
-        why = (
-            "a single task does not show how much others vary" if tasks == 1 else "values too large"
-        )
-        return measured(reasons=dict.fromkeys(NULLABLE[1:], why))
+        alone = "a single task does not show how much others vary"
+        why = alone if tasks == 1 else "values too large"
+        return measured(reasons=dict.fromkeys(_NULLABLE[1:], why))
 
     spreads = [estimate_spread(side[VALUE].to_numpy(), side[TASK].to_numpy()) for side in values]
-    difference, variance = _measure_difference(values, spreads, aim.correlation)
-    difference = _drop_rounding(difference)
+    exact, variance = _measure_difference(values, spreads, aim.correlation)
+    difference = _drop_rounding(exact)
     whole = None if isinstance(metric.averaged, Feature) else round(runs)
     delta = _read_delta(metric, means[0], aim.delta)
     if variance > (_ROUNDING * largest) ** 2:
@@ -106,14 +163,11 @@ def measure_power(
         components=split_variance(spreads[0], _average_share(values[0])),
         width_plans=_plan_width(metric, spreads[0], aim, whole=whole),
         reasons={name: why for name, why in found.items() if isinstance(why, str)},
-        notes=()
-        if isinstance(plans, str)
-        else tuple(_list_notes(metric, spreads, difference, plans, whole=whole)),
+        notes=tuple(_list_notes(metric, spreads, difference, plans, whole=whole)),
     )
 
 
 def _average_share(side: pl.DataFrame) -> float:
-    """Return the mean of 1 / runs over the tasks."""
     return float(np.mean(1 / side[TASK].unique_counts().to_numpy()))
 
 
@@ -146,7 +200,7 @@ def _plan_runs(
 
 
 def _make_unknown(reason: str) -> MetricPower:
-    return MetricPower(reasons=dict.fromkeys(NULLABLE, reason))
+    return MetricPower(reasons=dict.fromkeys(_NULLABLE, reason))
 
 
 def _average(side: pl.DataFrame, *, of_tasks: bool) -> float:
@@ -227,11 +281,12 @@ def _list_notes(
     metric: Metric,
     spreads: Sequence[Spread],
     difference: Spread,
-    plans: Sequence[PowerPlan],
+    plans: Sequence[PowerPlan] | str,
     *,
     whole: int | None,
 ) -> Iterator[str]:
-    """Yield caveats about the plans."""
+    if isinstance(plans, str):  # why there are none
+        return
     once = whole is not None or any(plan.runs == 1 for plan in plans)
     if once and isinstance(metric.interval, Wilson):
         yield _CAUTIOUS

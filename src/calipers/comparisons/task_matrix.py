@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calipers.comparisons.ranked_systems import Systems
-from calipers.comparisons.sides import Floats, list_clusters
+from calipers.comparisons.sides import list_clusters
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK
 from calipers.scores.options import Options
 from calipers.scores.tasks import SQUARES, VALUE, measure_tasks
+from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.paired_tasks import PairedTasks
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 
 _NAMED = 6  # systems in a notice
-_FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,7 @@ class TaskMatrix:
     values: Floats
     runs: Floats
     squares: Floats | None  # of the runs around their means; None where a task has one value
-    clusters: NDArray[Any] | None
+    clusters: Labels | None
 
     def pair(self, one: int, other: int) -> PairedTasks:
         """Return the tasks of two systems; the difference is that of the first from the second."""
@@ -63,18 +61,18 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
         text: rows[TASK]
         for (text,), rows in known.select(GROUP, TASK).partition_by(GROUP, as_dict=True).items()
     }
-    counts = {text: len(tasks) for text, tasks in of_systems.items()}
-    texts = [text for text in systems.keys if counts.get(text)]
+    texts = [text for text in systems.keys if text in of_systems]
     names = systems.names
-    without = [names[text] for text in systems.keys if not counts.get(text)]
-    if len(texts) < _FEWEST:
+    without = [names[text] for text in systems.keys if text not in of_systems]
+    if len(texts) <= 1:
         having = f"only {names[texts[0]]} has a value" if texts else "no system has a value"
         raise UsageError(
             f"{metric.name}: {having}, so there is nothing to rank ({metric.empty})",
             fix="rank by another metric: --metric NAME; calipers score shows which have values",
         )
     tasks, every = _share_tasks([of_systems[text] for text in texts])
-    lacking = {names[text]: every - counts[text] for text in texts if counts[text] < every}
+    lacking = {names[text]: every - len(of_systems[text]) for text in texts}
+    lacking = {name: count for name, count in lacking.items() if count}
     if not tasks.height:
         raise UsageError(
             f"{metric.name}: no task is common to all systems; of {every:,} tasks, "
@@ -86,8 +84,9 @@ def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> Common
     if without:
         notices.append(f"{metric.name}: not ranked for want of a value: {_shorten_list(without)}")
     if tasks.height < every:
+        common = "the only task" if tasks.height == 1 else f"the {tasks.height:,} tasks"
         notices.append(
-            f"{metric.name}: ranked on {_say_tasks(tasks.height)} that all systems have; "
+            f"{metric.name}: ranked on {common} that all systems have; "
             f"{every - tasks.height:,} of {every:,} are left out ({_say_lacking(lacking)})"
         )
     return CommonTasks(systems=tuple(texts), tasks=tasks, notices=tuple(notices))
@@ -101,10 +100,6 @@ def _share_tasks(of_systems: Sequence[pl.Series]) -> tuple[pl.DataFrame, int]:
     shared = pl.concat(of_systems).to_frame().group_by(TASK).len()
     common = shared.filter(pl.col("len") == len(of_systems)).select(TASK).sort(TASK)
     return common, shared.height
-
-
-def _say_tasks(tasks: int) -> str:
-    return "the only task" if tasks == 1 else f"the {tasks:,} tasks"
 
 
 def _say_lacking(lacking: Mapping[str, int]) -> str:

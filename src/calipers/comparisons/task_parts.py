@@ -13,13 +13,13 @@ from calipers.comparisons.options.rank import AUTO
 from calipers.comparisons.ranked_estimates import estimate_mean
 from calipers.comparisons.ranked_systems import Systems
 from calipers.comparisons.rankings import TaskPart
-from calipers.comparisons.sides import Floats
 from calipers.comparisons.task_matrix import CommonTasks, TaskMatrix
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.records.sources import Source
 from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
+from calipers.statistics.arrays import Floats
 from calipers.support.errors import UsageError, nearest
 
 MOST_PARTS = 40  # columns of a table that can still be read

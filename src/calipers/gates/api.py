@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.gates.options import GateOptions
-from calipers.scores.choices import read_options, take_own
+from calipers.scores.choices import declare_signature, read_options, take_own
 from calipers.scores.score import Progress
-from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import ignore_progress
 
 if TYPE_CHECKING:

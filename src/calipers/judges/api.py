@@ -12,8 +12,7 @@ from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.options import AuditOptions, JudgeOptions
 from calipers.scores.calibration import Calibrations
-from calipers.scores.choices import read_options, take_own
-from calipers.scores.signatures import declare_signature
+from calipers.scores.choices import declare_signature, read_options, take_own
 from calipers.support.arguments import as_files
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from calipers.reports.table import (
 )
 
 if TYPE_CHECKING:
-    from calipers.comparisons.metric_power import MetricPower
     from calipers.comparisons.power import PowerAnalysis, PowerGroup
+    from calipers.comparisons.sizing import MetricPower
 
 _HEADS = {
     "value": "value",

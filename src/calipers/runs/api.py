@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.records.sinks import check_folder
 from calipers.runs.options import ReportOptions, RunOptions
 from calipers.runs.report_data import Report
-from calipers.scores.choices import read_options, take_own
+from calipers.scores.choices import declare_signature, read_options, take_own
 from calipers.scores.score import Progress
-from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import ignore_progress, require_type
 from calipers.support.errors import ArgumentTypeError, UsageError
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from calipers.scores.choices import read_options
+from calipers.scores.choices import declare_signature, read_options
 from calipers.scores.results import Score
 from calipers.scores.score import Progress, score_data
-from calipers.scores.signatures import declare_signature
 from calipers.support.arguments import as_names, ignore_progress
 
 if TYPE_CHECKING:

@@ -115,12 +115,10 @@ def read_calibrations(path: str | Path) -> tuple[Calibration, ...]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as JSON", fix=f"make it: {CALIBRATE}") from error
     try:
-        if value["schema"] != SCHEMA:
-            raise ValueError("another schema")  # noqa: TRY301 (told as all other faults are)
         confidence = value["confidence"]
         _check_finite(confidence)
-        if not 0 < confidence < 1:
-            raise ValueError("no confidence")  # noqa: TRY301
+        if value["schema"] != SCHEMA or not 0 < confidence < 1:
+            raise ValueError("not of this version")  # noqa: TRY301 (told as all other faults are)
         return tuple(_read_calibration(each, confidence, str(path)) for each in value["judges"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(
@@ -148,10 +146,7 @@ def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) 
         raise ValueError("it is bound to no judge")
     found = value["verdicts"]
     calibration = Calibration(
-        judge=value["judge"],
-        model=value["model"],
-        rubric=value["rubric"],
-        rubric_hash=value["rubric_hash"],
+        **{name: value[name] for name in ("judge", "model", "rubric", "rubric_hash")},
         members=members,
         n=int(value["n"]),
         aspects=aspects,
@@ -169,7 +164,12 @@ def _check_numbers(calibration: Calibration) -> None:
     """Raise ValueError if a number of the file cannot have been measured."""
     for measures in calibration.aspects.values():
         for name, measure in measures.items():
-            _check_measure(name, measure)
+            found = (measure.low, measure.value, measure.high)
+            known = [each for each in found if each is not None]
+            _check_finite(*known)
+            is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
+            if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
+                raise ValueError("an interval that is none")
     for moments in calibration.moments.values():
         _check_counts(moments.n, moments.clusters, moments.n - moments.clusters)
         _check_finite(moments.judge, moments.people, moments.both_spread)
@@ -183,14 +183,6 @@ def _check_numbers(calibration: Calibration) -> None:
             _check_counts(size, whole=False)
             if size and not of:
                 raise ValueError("a size of nothing")
-
-
-def _check_measure(name: str, measure: Estimate) -> None:
-    known = [each for each in (measure.low, measure.value, measure.high) if each is not None]
-    _check_finite(*known)
-    is_torn = any(low > high + _ROUNDING for low, high in pairwise(known))
-    if is_torn or (name != BIAS and any(abs(each) > 1 + _ROUNDING for each in known)):
-        raise ValueError("an interval that is none")
 
 
 def _check_finite(*numbers: Any) -> None:

@@ -6,21 +6,17 @@ suite of the run that the records are from, the policy, the flags or keywords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
+from calipers.records.signatures import F, declare_keywords
 from calipers.scores.options import Options, list_options
 from calipers.scores.thresholds import set_threshold
-from calipers.support.arguments import (
-    check_keywords,
-    read_files,
-    read_keywords,
-    refuse_unknown,
-)
+from calipers.support.arguments import check_keywords, read_files, read_keywords, refuse_unknown
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError, nearest
 from calipers.support.options import Option, find_option, list_own_options
@@ -108,6 +104,14 @@ def take_own(
     return read_keywords(command, own, mine), rest
 
 
+def declare_signature(command: str, own: type | None = None) -> Callable[[F], F]:
+    """Give a function with `**options` the signature of a command's declared options.
+
+    Those that only this command has are the fields of the dataclass `own`.
+    """
+    return declare_keywords(command, list_options(command, own), list_options(command))
+
+
 def _note_run(layers: Iterable[Layer]) -> Iterator[str]:
     """Yield that metrics are measured as the run that the records are of measured them."""
     for layer in layers:
@@ -135,9 +139,10 @@ def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:
                 found[name] = (_read(name, before[0]) + _read(name, value), layer.source)
                 continue
             if before is not None and before[0] != value:
-                said.append(
-                    _describe_overruled(list_metric_options()[name], (value, layer.source), before)
-                )
+                option = list_metric_options()[name]
+                now = f"{option.key}: {shown(value)} of {layer.source}"
+                now = f"{option.flag} {shown(value)}" if layer.source is None else now
+                said.append(f"{now} takes precedence over {shown(before[0])} in {before[1]}")
             found[name] = (value, layer.source)
     given = {name: value for name, (value, _) in found.items()}
     threshold = given.pop(_THRESHOLD, None)
@@ -149,15 +154,6 @@ def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:
 def _read(name: str, value: Any) -> Any:
     read = list_metric_options()[name].read
     return value if read is None or value is None else read(value)
-
-
-def _describe_overruled(
-    option: Option, now: tuple[Any, str | None], before: tuple[Any, str | None]
-) -> str:
-    value, source = now
-    written = f"{option.flag} {shown(value)}" if source is None else f"{option.key}: {shown(value)}"
-    where = "" if source is None else f" of {source}"
-    return f"{written}{where} takes precedence over {shown(before[0])} in {before[1]}"
 
 
 def read_policy_layer(policy: PolicyLike) -> Layer:
@@ -231,21 +227,16 @@ def run_layers(data: Any) -> list[Layer]:
 
     A run keeps them in its manifest: those of its suite, and those of its policy.
     """
-    found = [_read_run_layers(folder) for folder in _run_folders(data)]
-    return found[0] if found and all(each == found[0] for each in found) else []
-
-
-def _run_folders(data: Any) -> Sequence[Path]:
-    """Return the result folder of each input, or nothing where one is not of a run."""
     if isinstance(data, str | Path):
         data = [data]
     if not isinstance(data, list | tuple) or not all(isinstance(each, str | Path) for each in data):
-        return ()
-    found = [folder for each in data if (folder := _run_folder(each)) is not None]
-    return found if len(found) == len(data) else ()
+        return []
+    folders = [folder for each in data if (folder := _find_run(each)) is not None]
+    found = [_read_run_layers(folder) for folder in folders if len(folders) == len(data)]
+    return found[0] if found and all(each == found[0] for each in found) else []
 
 
-def _run_folder(path: str | Path) -> Path | None:
+def _find_run(path: str | Path) -> Path | None:
     """Return the result folder that a path is, or whose journal it is; None of another path."""
     try:
         return find_folder(Path(path).parent if Path(path).name == RECORDS else path)

@@ -17,6 +17,7 @@ from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.judged.rubrics import RUBRICS
 from calipers.metrics.judged.who import ASPECTS, FLAGGED, IMPL_RATE, JUDGED_VALUES, RATED
 from calipers.scores.calibration import PASSED, Calibration, Member, describe_overlap, read_members
+from calipers.scores.groups import clip
 from calipers.scores.results import Group, JudgedBy, Measured
 from calipers.statistics.correction import correct_share, correct_with_ratings
 from calipers.statistics.estimates import Corrected
@@ -120,16 +121,15 @@ def correct_mean(
         overlap=overlap,
         within=metric.range,
     )
-    return _clip(metric, around)
+    low, mean, high = (clip(metric, each) for each in (around.low, around.value, around.high))
+    return replace(around, low=low, value=mean, high=high)
 
 
 def use_corrected(group: Group) -> Group:
     """Return the group with the corrected means in place of the judges' own."""
     metrics = {
-        name: measured
-        if measured.corrected is None
-        else _replace_measured(measured, measured.corrected)
-        for name, measured in group.metrics.items()
+        name: each if each.corrected is None else _replace_measured(each, each.corrected)
+        for name, each in group.metrics.items()
     }
     return replace(group, metrics=metrics)
 
@@ -145,12 +145,11 @@ def correct_part(
             return share
         of_part = [replace(each, rows=judged) for each in who]
         made = _find_calibration(of_part, share.n, calibrations, ASPECTS[PASSED])
+        if not isinstance(made, str) and made[1]:  # how many are in this part is not counted
+            made = f"{describe_overlap(*made, who[0].rows)}; score the others alone"
         if isinstance(made, str):
             return _replace_measured(share, Corrected(value=None, n=0, reason=made))
-        found, overlap = made
-        if overlap:  # how many of them are in this part is not counted
-            reason = f"{describe_overlap(found, overlap, who[0].rows)}; score the others alone"
-            return _replace_measured(share, Corrected(value=None, n=0, reason=reason))
+        found, _ = made
         assert found.verdicts is not None
         told = correct_share(share.value, size, found.verdicts, confidence=confidence)
         return _replace_measured(share, told)
@@ -184,17 +183,16 @@ def _find_calibration(
     judged = who[0]
     if judged.rows != n:
         return f"judges made {judged.rows:,} of the {n:,} values, the others are recorded"
-    has: Callable[[Calibration], bool] = (
-        (lambda each: each.verdicts is not None)
-        if aspect == PASSED
-        else (lambda each: aspect in each.moments)
-    )
     bound = {
         place: each
         for place, each in enumerate(calibrations)
         if read_members(judged.members) == each.members
     }
-    usable = {place: each for place, each in bound.items() if has(each)}
+    usable = {
+        place: each
+        for place, each in bound.items()
+        if (each.verdicts is not None if aspect == PASSED else aspect in each.moments)
+    }
     others = (each for place, each in usable.items() if not judged.rated.get(place))
     if (found := next(others, None)) is not None:
         return found, 0
@@ -204,15 +202,3 @@ def _find_calibration(
         return f"people gave no {aspect} when the judge was calibrated"
     names = ", ".join(f"{model} with rubric {of or 'unknown'}" for model, of in judged.members)
     return f"no calibration is of {names or 'these judges'}"
-
-
-def _clip(metric: Metric, found: Corrected) -> Corrected:
-    """Return the correction with value and bounds clipped to the metric's range."""
-    low, high = metric.range
-
-    def clip_value(value: float | None) -> float | None:
-        return None if value is None else float(min(high, max(low, value)))
-
-    return replace(
-        found, value=clip_value(found.value), low=clip_value(found.low), high=clip_value(found.high)
-    )

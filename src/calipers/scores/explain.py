@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
+from statistics import variance
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from calipers.engines.batches import number_rows
@@ -18,15 +19,16 @@ from calipers.engines.reading import measure_source, pick_engine
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, sum_keys, sum_tables
 from calipers.metrics import Metric, metric_named
-from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Need, Totals
+from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Feature, Need, Totals
+from calipers.metrics.judged.who import IMPL_RATE, PASSED, list_judged_parts
+from calipers.records.judgment_shape import read_list, read_score, read_vote
 from calipers.records.sources import open_sources
 from calipers.scores.keys import sort_keys
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
-from calipers.scores.variances import JUDGMENTS, is_judged, judge_noise, split_by_source
-from calipers.statistics.power import Components
-from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS
+from calipers.statistics.power import Components, estimate_spread, split_variance
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError
 from calipers.support.printing import Printed
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import to_finite
@@ -35,6 +37,7 @@ from calipers.support.version import __version__
 
 SCHEMA = "calipers.explain/1"
 _TABLE_ROWS = 20
+_JUDGMENTS = "judgments"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +108,11 @@ def explain_data(data: Any, options: Options) -> Explanation:
     read = 0
     present: set[str] = set()
     noise: list[float] = []
-    judged = (JUDGMENTS,) if is_judged(metric) else ()
+    is_judged = not {PASSED, IMPL_RATE}.isdisjoint(list_judged_parts(metric))
+    judged = (_JUDGMENTS,) if is_judged else ()
     quotes = metric.quotes
     quoted = {quotes.name: quotes.dtype} if quotes else {}
+    quote = [quotes.expression(plan.settings).alias(quotes.name)] if quotes else []
     texts = quotes.fields if quotes else ()
     engine = pick_engine(options.engine, sources)
     with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
@@ -118,9 +123,10 @@ def explain_data(data: Any, options: Options) -> Explanation:
                 if batch.bad and options.on_bad == "stop":
                     raise batch.bad[0].make_error()
                 read += batch.rows.height
-                store.add(number_rows(_with_quotes(batch.rows, plan).drop(*judged, *texts), read))
-                if judged:
-                    noise += judge_noise(metric, batch.rows[JUDGMENTS])
+                own = batch.rows.with_columns(quote).drop(*judged, *texts)
+                store.add(number_rows(own, read))
+                if is_judged:
+                    noise += _list_noise(metric, batch.rows[_JUDGMENTS])
                 present.update(
                     name for name in plan.watched if batch.rows[name_presence(name)].any()
                 )
@@ -130,29 +136,41 @@ def explain_data(data: Any, options: Options) -> Explanation:
         if any(group[RECORDS] > group[ERRORS] for group in groups.values()):
             refuse_absent(plan.metrics, present, sources, options.map)
         table = _count_keys(store, metric)
-        explained = [
-            _explain_group(text, key, groups[text], plan, store, table, options.rows)
+        explained = tuple(
+            _explain_group(text, key, groups[text], plan, store, table, noise, options.rows)
             for text, key in sort_keys(groups, plan.by).items()
-        ]
-        explained = [
-            replace(each, variance=split_by_source(metric, _select_rows(store, text), noise))
-            for each, text in zip(explained, sort_keys(groups, plan.by), strict=True)
-        ]
-    return Explanation(metric=metric, groups=tuple(explained))
+        )
+    return Explanation(metric=metric, groups=explained)
 
 
-def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
-    """Return the rows with what the metric quotes of them, if it quotes anything."""
-    quotes = plan.metrics[0].quotes
-    if quotes is None:
-        return rows
-    return rows.with_columns(quotes.expression(plan.settings).alias(quotes.name))
+def _list_noise(metric: Metric, judgments: pl.Series) -> list[float]:
+    """Return, of each record with two judgments or more, the variance that they leave in its value.
+
+    The variance among a record's judges, divided by their number.
+    """
+    value_of = read_vote if PASSED in list_judged_parts(metric) else read_score
+    found = []
+    for row in judgments.is_not_null().arg_true():
+        values = [value_of(each) for each in read_list(judgments[row])]
+        known = [float(each) for each in values if each is not None]
+        if len(known) > 1:
+            found.append(variance(known) / len(known))
+    return found
 
 
-def _select_rows(store: Store, text: str) -> pl.DataFrame:
-    """Return a group's rows of calls that did not fail."""
-    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
-    return pl.concat([part.filter(own) for part in store.parts()])
+def _split_by_source(
+    metric: Metric, rows: pl.DataFrame, noise: Sequence[float]
+) -> Components | None:
+    """Return the parts of the variance of a mean over rows; None if they cannot be told apart."""
+    if not isinstance(metric.averaged, Feature):
+        return None
+    known: Any = rows.select(TASK, pl.col(metric.averaged.name).cast(pl.Float64)).drop_nulls()
+    try:
+        spread = estimate_spread(known[metric.averaged.name].to_numpy(), known[TASK].to_numpy())
+    except DataError:  # a single task
+        return None
+    share = float(np.mean(1 / known[TASK].unique_counts().to_numpy()))
+    return split_variance(spread, share, float(np.mean(noise)) if noise else None)
 
 
 def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
@@ -171,9 +189,11 @@ def _explain_group(
     plan: Plan,
     store: Store,
     table: pl.DataFrame | None,
+    noise: Sequence[float],
     rows: int,
 ) -> GroupExplanation:
     metric = plan.metrics[0]
+    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
     n = int(group.get(metric.used or metric.rows, 0))
     refused = metric.refused(group) if metric.refused else None
     counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
@@ -183,11 +203,14 @@ def _explain_group(
         records=int(group[RECORDS]),
         errors=int(group[ERRORS]),
         n=n,
-        left_out=_count_left_out(text, group, metric, n, store),
+        left_out=_count_left_out(own, group, metric, n, store),
         work=refused or (_fill_formula(metric.work, group) if n else metric.empty),
         table=None if counted is None else _take_largest(counted, metric),
         table_rows=0 if counted is None else counted.height,
-        weigh_most=_find_influential(text, group, metric, counted, store, rows),
+        weigh_most=_find_influential(own, group, metric, counted, store, rows),
+        variance=_split_by_source(
+            metric, pl.concat([part.filter(own) for part in store.parts()]), noise
+        ),
     )
 
 
@@ -197,13 +220,12 @@ def _fill_formula(work: str, group: Totals) -> str:
 
 
 def _count_left_out(
-    text: str, group: Totals, metric: Metric, n: int, store: Store
+    own: pl.Expr, group: Totals, metric: Metric, n: int, store: Store
 ) -> dict[str, int]:
     """Return why rows were left out: each reason with its rows, a row under its first reason."""
     averaged = metric.averaged
     decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
-    mask = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
@@ -211,7 +233,7 @@ def _count_left_out(
         so_far = so_far & _has_needs(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
-        found = part.filter(mask).select(
+        found = part.filter(own & unused).select(
             check.sum().alias(reason) for reason, check in lacking.items()
         )
         for reason, count in found.row(0, named=True).items():
@@ -239,7 +261,7 @@ def _take_largest(counted: pl.DataFrame, metric: Metric) -> pl.DataFrame:
 
 
 def _find_influential(
-    text: str,
+    own: pl.Expr,
     group: Totals,
     metric: Metric,
     counted: pl.DataFrame | None,
@@ -257,10 +279,10 @@ def _find_influential(
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
-        own = part.filter((pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED))
+        mine = part.filter(own)
         if counted is not None and isinstance(metric.aggregate, Aggregate):
-            own = own.join(counted, on=list(metric.aggregate.keys))
-        weighed = own.with_columns(metric.weight(group).alias("_weight"))
+            mine = mine.join(counted, on=list(metric.aggregate.keys))
+        weighed = mine.with_columns(metric.weight(group).alias("_weight"))
         found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
     best = (
         pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])

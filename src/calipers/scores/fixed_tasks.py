@@ -12,6 +12,7 @@ from calipers.metrics.declare.declaration import Totals
 from calipers.metrics.declare.intervals import name_one_cluster
 from calipers.scores.results import Group, Measured
 from calipers.statistics.fixed_tasks import fixed_interval
+from calipers.statistics.intervals import UNKNOWN, Interval
 
 FIXED = "fixed tasks"
 
@@ -31,43 +32,41 @@ def add_fixed_intervals(
 def _replace_interval(
     measured: Measured, metric: Metric, totals: Totals, confidence: float
 ) -> Measured:
-    influence = metric.influence
     if measured.value is None:
         return measured
-    none = replace(
-        measured,
-        low=None,
-        high=None,
-        stderr=None,
-        interval=None,
-        interval_reason="fixed tasks take a mean over rows, and two runs or more of every task",
-        scope=None,
-        worth=None,
-    )
-    if influence is None:
-        return none
-    name = influence.name
-    rows = int(totals.get(influence.rows, 0))
-    tasks = 1 if totals.get(name_one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
-    if not tasks or int(totals.get(name_repeated_tasks(name), 0)) < tasks:
-        return none
-    per = totals[influence.per] if influence.per else rows
-    low, high = metric.range
-    around = fixed_interval(
-        measured.value,
-        max(0.0, totals[name_within_tasks(name)]) / (per * per),
-        rows=rows,
-        freedom=max(1, rows - tasks),
-        bounds=(low, high) if isfinite(high - low) else None,
-        confidence=confidence,
-    )
+    found = _find_interval(measured.value, metric, totals, confidence)
+    known, around = found is not None, found or UNKNOWN
+    needed = "fixed tasks take a mean over rows, and two runs or more of every task"
     return replace(
         measured,
         low=around.low,
         high=around.high,
         stderr=around.stderr,
-        interval=FIXED,
-        interval_reason=None,
-        scope="tasks at hand",
+        interval=FIXED if known else None,
+        interval_reason=None if known else needed,
+        scope="tasks at hand" if known else None,
         worth=None,
+    )
+
+
+def _find_interval(
+    value: float, metric: Metric, totals: Totals, confidence: float
+) -> Interval | None:
+    influence = metric.influence
+    if influence is None:
+        return None
+    name = influence.name
+    rows = int(totals.get(influence.rows, 0))
+    tasks = 1 if totals.get(name_one_cluster(name)) else int(totals.get(f"{name}__clusters", 0))
+    if not tasks or int(totals.get(name_repeated_tasks(name), 0)) < tasks:
+        return None
+    per = totals[influence.per] if influence.per else rows
+    low, high = metric.range
+    return fixed_interval(
+        value,
+        max(0.0, totals[name_within_tasks(name)]) / (per * per),
+        rows=rows,
+        freedom=max(1, rows - tasks),
+        bounds=(low, high) if isfinite(high - low) else None,
+        confidence=confidence,
     )

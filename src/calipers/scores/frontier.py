@@ -16,7 +16,7 @@ import polars as pl
 from calipers.engines.per_task import ID
 from calipers.metrics.declare.declaration import GROUP
 from calipers.scores.results import Frontier, OnFrontier
-from calipers.statistics.intervals import Interval, t_interval
+from calipers.statistics.intervals import t_interval
 
 _COST, _BEST, _NEXT = "cost_of_pass", "_best", "_next"
 _NO_TASK = {"tasks": 0, "best": 0, "only": 0, "saves": None}
@@ -46,14 +46,16 @@ def find_frontier(
     )
     solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
     unknown = bests[_BEST].null_count()
-    around = _estimate_interval(solved, confidence)
+    mean = float(solved.mean()) if len(solved) else None  # type: ignore[arg-type]
+    spread = float(solved.var(ddof=0) or 0.0) / max(1, len(solved))  # type: ignore[arg-type]
+    around = t_interval(mean or 0.0, spread, len(solved), confidence)  # tasks are sampled
     found = _summarize_groups(attempts.join(bests, on=ID))
     return Frontier(
         tasks=bests.height,
         solved=len(solved) + unknown,
         unknown_cost=unknown,
-        cost_of_pass=_average_tasks(solved, unknown, bests.height),
-        solved_cost_of_pass=_average(solved),
+        cost_of_pass=None if unknown else inf if len(solved) < bests.height else mean,
+        solved_cost_of_pass=mean,
         low=None if around.low is None else max(0.0, around.low),
         high=around.high,
         groups=tuple(OnFrontier(by=by, **found.get(text, _NO_TASK)) for text, by in groups.items()),
@@ -71,20 +73,3 @@ def _summarize_groups(tasks: pl.DataFrame) -> dict[str, dict[str, Any]]:
     saves = saved.group_by(GROUP, maintain_order=True).agg(saves=(others - best).mean())
     table = counts.join(saves, on=GROUP, how="left")
     return {row.pop(GROUP): row for row in table.iter_rows(named=True)}
-
-
-def _average_tasks(solved: pl.Series, unknown: int, tasks: int) -> float | None:
-    """Return the mean over all tasks: null if a cost is unknown, infinite if a task is unsolved."""
-    if unknown:
-        return None
-    return inf if len(solved) < tasks else _average(solved)
-
-
-def _average(values: pl.Series) -> float | None:
-    return float(values.mean()) if len(values) else None  # type: ignore[arg-type]
-
-
-def _estimate_interval(values: pl.Series, confidence: float) -> Interval:
-    """Return the interval over tasks, which are the sampled units."""
-    spread = float(values.var(ddof=0) or 0.0) / max(1, len(values))  # type: ignore[arg-type]
-    return t_interval(_average(values) or 0.0, spread, len(values), confidence)

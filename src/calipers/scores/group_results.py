@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from calipers.scores.tier_results import BoundedValue
 from calipers.statistics.estimates import Corrected
 from calipers.support.errors import NotFoundError, nearest
 from calipers.support.quick_dataclasses import dataclass
-from calipers.support.strict_json import to_finite
+from calipers.support.strict_json import to_finite, to_plain
 from calipers.support.tabular import Tabular, list_metric_rows
 
 ALL_FAILED = "every call failed"
@@ -55,7 +55,7 @@ class Measured:
             **({"interval_reason": self.interval_reason} if self.interval_reason else {}),
             **({"scope": self.scope} if self.scope else {}),
             **self.extras,
-            **({} if self.corrected is None else {"corrected": asdict(self.corrected)}),
+            **({} if self.corrected is None else {"corrected": to_plain(self.corrected)}),
         }
 
 
@@ -65,10 +65,6 @@ class Histogram:
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one histogram."""
-        return {"edges": list(self.edges), "counts": list(self.counts)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +78,6 @@ class ReliabilityBin:
     accuracy: float
     accuracy_low: float | None
     accuracy_high: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one bin."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,16 +143,11 @@ class Group(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of one group."""
         tiers = {
-            "statistics": self._dump_statistics(),
+            "statistics": to_plain(self.statistics),
             "grade": self.grade,
-            "grade_interval": self.grade_interval and list(self.grade_interval),
-            "median_composite": self.median_composite and self.median_composite.to_dict(),
+            "grade_interval": to_plain(self.grade_interval),
+            "median_composite": to_plain(self.median_composite),
         }
-        histograms = {
-            name: None if found is None else found.to_dict()
-            for name, found in self.histograms.items()
-        }
-        reliability = [each.to_dict() for each in self.reliability]
         return {
             "by": dict(self.by),
             "records": self.records,
@@ -168,21 +155,14 @@ class Group(Tabular):
             "truncated": self.truncated,
             **({"failures": self.failures} if self.failures else {}),
             **({} if self.warning is None else {"warning": self.warning}),
-            "metrics": {name: measured.to_dict() for name, measured in self.metrics.items()},
+            "metrics": to_plain(self.metrics),
             **({} if self.statistics is None else tiers),
-            **({"histograms": histograms} if histograms else {}),
-            **({"reliability": reliability} if reliability else {}),
-            **({"judges": [each.to_dict() for each in self.judges]} if self.judges else {}),
+            **({"histograms": to_plain(self.histograms)} if self.histograms else {}),
+            **({"reliability": to_plain(self.reliability)} if self.reliability else {}),
+            **({"judges": to_plain(self.judges)} if self.judges else {}),
             **({} if self.flagged is None else {"flagged": self.flagged}),
         }
 
     def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per metric, as the whole score has them."""
-        dumped = {name: measured.to_dict() for name, measured in self.metrics.items()}
-        return list_metric_rows(self.by, dumped)
-
-    def _dump_statistics(self) -> dict[str, dict[str, Any] | None]:
-        return {
-            name: None if found is None else {key: to_finite(value) for key, value in found.items()}
-            for name, found in (self.statistics or {}).items()
-        }
+        return list_metric_rows(self.by, to_plain(self.metrics))

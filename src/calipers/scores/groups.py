@@ -2,73 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from calipers.engines.outcome import Outcome
+from calipers.engines.per_task import TASKS
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import Totals, is_met
+from calipers.metrics.calibration.confidence import list_bins
+from calipers.metrics.cost.tiers import MEDIANS, composite_score
+from calipers.metrics.declare.declaration import Rank, Totals, is_met
 from calipers.metrics.declare.description import describe
+from calipers.metrics.declare.histogram import EDGES, read_bins, read_wide_bins
 from calipers.metrics.declare.intervals import is_of_one_cluster
 from calipers.metrics.judged.judgments import count_flagged
 from calipers.metrics.judged.who import JUDGED_BY
 from calipers.metrics.own.statistics import settle
-from calipers.scores.figure_data import read_histograms, read_reliability
 from calipers.scores.keys import sort_keys
-from calipers.scores.medians import measure_median_composite
 from calipers.scores.options import Options
-from calipers.scores.results import ALL_FAILED, BoundedValue, Group, Measured
+from calipers.scores.results import (
+    ALL_FAILED,
+    BoundedValue,
+    Group,
+    Histogram,
+    Measured,
+    ReliabilityBin,
+)
 from calipers.scores.tiering import grade
-from calipers.statistics.intervals import NO_BOUND, Interval
+from calipers.statistics.intervals import NO_BOUND, Interval, wilson
+
+_COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 
 
 def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Return the groups with their values, by their texts, in the order to show them."""
-    metrics = _settle_metrics(plan.restrict(outcome.present).metrics, outcome)
-    keys = sort_keys(outcome.groups, plan.by)
-    groups = {
-        text: _group(key, outcome.groups[text], metrics, plan, outcome.intervals.get(text, {}))
-        for text, key in keys.items()
+    metrics = [  # some are shares of these values, or are not
+        settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
+        for metric in plan.restrict(outcome.present).metrics
+    ]
+    present = (outcome.present | plan.also_present).__contains__
+    unknown = {  # of which only failed calls would give a value
+        metric.name: metric.empty
+        for metric in metrics
+        if plan.counts_failures and not all(is_met(need, present) for need in metric.needs)
     }
-    if plan.counts_failures:
-        unknown = _explain_unknown(metrics, outcome.present | plan.also_present)
-        groups = {text: _drop_unknown(group, unknown) for text, group in groups.items()}
-    if JUDGED_BY in outcome.tallies:
-        from calipers.scores.correction import (  # noqa: PLC0415 (only for judged records)
-            correct_group,
-            list_judges,
-        )
+    is_judged, is_fixed = JUDGED_BY in outcome.tallies, options.tasks == "fixed"
+    if is_judged:
+        # Only for judged records.
+        from calipers.scores.correction import correct_group, list_judges  # noqa: PLC0415
 
         judges = list_judges(outcome.tallies[JUDGED_BY])
-        groups = {
-            text: correct_group(
-                replace(group, judges=judges.get(text, ())),
-                outcome.groups[text],
-                options.calibrations,
-                plan.confidence,
-            )
-            for text, group in groups.items()
-        }
-    if options.tasks == "fixed":
+    if is_fixed:
         from calipers.scores.fixed_tasks import add_fixed_intervals  # noqa: PLC0415
-
-        groups = {
-            text: add_fixed_intervals(group, outcome.groups[text], metrics, plan.confidence)
-            for text, group in groups.items()
-        }
+    groups = {}
+    for text, key in sort_keys(outcome.groups, plan.by).items():
+        totals = outcome.groups[text]
+        group = _group(key, totals, metrics, plan, outcome.intervals.get(text, {}))
+        if unknown:
+            group = _drop_unknown(group, unknown)
+        if is_judged:
+            group = replace(group, judges=judges.get(text, ()))
+            group = correct_group(group, totals, options.calibrations, plan.confidence)
+        if is_fixed:
+            group = add_fixed_intervals(group, totals, metrics, plan.confidence)
+        groups[text] = group
     shown = _drop_empty(list(groups.values()), metrics, options)
     return dict(zip(groups, map(_with_warning, shown), strict=True))
-
-
-def _settle_metrics(metrics: Sequence[Metric], outcome: Outcome) -> list[Metric]:
-    """Return the metrics adapted to these values: some are shares, or are not."""
-    return [
-        settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
-        for metric in metrics
-    ]
 
 
 def _with_warning(group: Group) -> Group:
@@ -78,15 +79,6 @@ def _with_warning(group: Group) -> Group:
         return group
     told = replace(cost, extras={**cost.extras, "warning": group.warning})
     return replace(group, metrics={**group.metrics, "cost_of_pass": told})
-
-
-def _explain_unknown(metrics: Sequence[Metric], present: Collection[str]) -> dict[str, str]:
-    """Return why metrics are null whose fields no record has; failed calls give no value."""
-    return {
-        metric.name: metric.empty
-        for metric in metrics
-        if not all(is_met(need, present.__contains__) for need in metric.needs)
-    }
 
 
 def _drop_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
@@ -134,7 +126,8 @@ def _group(
 ) -> Group:
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     statistics = {feature.name: describe(feature.name, totals) for feature in plan.described}
-    median = measure_median_composite(totals) if plan.medians else None
+    median = _measure_median_composite(totals) if plan.medians else None
+    low, high = (None, None) if median is None else (grade(median.low), grade(median.high))
     return Group(
         by=by,
         records=records,
@@ -149,17 +142,12 @@ def _group(
         },
         statistics=statistics if plan.described else None,
         grade=None if median is None else grade(median.value),
-        grade_interval=None if median is None else _grade_bounds(median),
+        grade_interval=None if low is None or high is None else (low, high),
         median_composite=median,
-        histograms=read_histograms(totals, plan),
-        reliability=tuple(read_reliability(totals, plan)) if plan.reliability else (),
+        histograms=_read_histograms(totals, plan),
+        reliability=tuple(_read_reliability(totals, plan)) if plan.reliability else (),
         flagged=count_flagged(totals),
     )
-
-
-def _grade_bounds(median: BoundedValue) -> tuple[str, str] | None:
-    low, high = grade(median.low), grade(median.high)
-    return None if low is None or high is None else (low, high)
 
 
 def _measure(
@@ -179,27 +167,21 @@ def _measure(
     around = resampled or metric.interval.interval(value, totals, plan.confidence)
     method = metric.interval.name if resampled is None else "BCa bootstrap"
     known = around.low is not None or around.high is not None
+    whole = around.low is not None and around.high is not None
     alone = resampled is None and metric.influence is not None and known
     return Measured(
         value=value,
         n=n,
         missing=about - (n if metric.used is None else int(totals[metric.used])),
-        low=_clip(metric, around.low),
-        high=_clip(metric, around.high),
+        low=clip(metric, around.low),
+        high=clip(metric, around.high),
         stderr=around.stderr,
         interval=method if known else None,
-        interval_reason=_explain_bounds(around),
+        interval_reason=None if whole else around.reason or NO_BOUND,
         scope=_find_scope(metric, totals, plan) if alone else None,
         worth=around.worth,
         extras=extras,
     )
-
-
-def _explain_bounds(around: Interval) -> str | None:
-    """Return why a bound is null; None if both are known."""
-    if around.low is not None and around.high is not None:
-        return None
-    return around.reason or NO_BOUND
 
 
 def _find_scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
@@ -210,7 +192,59 @@ def _find_scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
     return "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
 
 
-def _clip(metric: Metric, bound: float | None) -> float | None:
+def clip(metric: Metric, bound: float | None) -> float | None:
     """Return a bound within the metric's range."""
     low, high = metric.range
     return None if bound is None else float(min(high, max(low, bound)))
+
+
+def bound_median(rank: Rank, totals: Totals) -> tuple[float, float] | None:
+    """Return the order statistics around a median; None with too few values."""
+    low, high = totals.get(rank.low_name), totals.get(rank.high_name)
+    found = describe(rank.feature.name, totals)
+    if low is None or high is None or found is None:
+        return None
+    median = found["median"]
+    assert median is not None
+    return min(low, median), max(high, median)
+
+
+def _measure_median_composite(totals: Totals) -> BoundedValue | None:
+    found = describe(composite_score.name, totals)
+    if found is None:
+        return None
+    bounds = bound_median(_COMPOSITE, totals)
+    if bounds is None:
+        few = f"{found['count']} runs are too few for an interval of the median"
+        return BoundedValue(value=found["median"], reason=few)
+    one = " over the runs of one task" if totals.get(TASKS) == 1 and found["count"] != 1 else ""
+    return BoundedValue(
+        value=found["median"], low=bounds[0], high=bounds[1], interval=f"order statistics{one}"
+    )
+
+
+def _read_histograms(totals: Totals, plan: Plan) -> dict[str, Histogram | None]:
+    """Return the histograms that the plan asks for; unbounded ones only if they hold a value."""
+    found: dict[str, Histogram | None] = {}
+    for feature in plan.binned:
+        counts = read_bins(feature.name, totals)
+        found[feature.name] = None if counts is None else Histogram(edges=EDGES, counts=counts)
+    for feature in plan.widely_binned:
+        if wide := read_wide_bins(feature.name, totals):
+            found[feature.name] = Histogram(edges=wide[0], counts=wide[1])
+    return found
+
+
+def _read_reliability(totals: Totals, plan: Plan) -> Iterator[ReliabilityBin]:
+    """Yield the bins that hold answers; their intervals treat rows as independent."""
+    for low, high, n, confidence, right in list_bins(plan.settings.bins, totals):
+        around = wilson(right / n, n, 0.0, n, plan.confidence)
+        yield ReliabilityBin(
+            low=low,
+            high=high,
+            n=n,
+            confidence=confidence,
+            accuracy=right / n,
+            accuracy_low=around.low,
+            accuracy_high=around.high,
+        )

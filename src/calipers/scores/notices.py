@@ -1,16 +1,20 @@
-"""Notices about the data behind a score."""
+"""Notices about the data behind a score, and about the evidence behind its intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isfinite, sqrt
 from pathlib import Path
 
 from calipers.engines.codes import OTHERS
 from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
+from calipers.metrics import Metric
 from calipers.metrics.agents.composite import note_composite
 from calipers.metrics.cost.cost import note_prices
 from calipers.metrics.cost.token_efficiency import note_quality
+from calipers.metrics.declare.declaration import Totals
+from calipers.metrics.declare.intervals import read_clusters
 from calipers.metrics.judged.judgments import flag_notice
 from calipers.metrics.judged.rubrics import note_bad_scores
 from calipers.metrics.scenarios.passing import note_overruled
@@ -30,6 +34,9 @@ from calipers.support.errors import DataError, nearest
 
 _SHOWN_NAMES = 12  # of the data's fields
 _LONGEST = 40  # characters of a name
+_HALF = 0.5  # clusters worth less than this share of their number differ widely
+_LONG_TAIL = 2.0  # standard deviations per mean: a few values decide it
+_ENOUGH = 100.0  # rows for each squared standard deviation per mean, from which on they do not
 
 
 def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) -> Iterator[str]:
@@ -55,20 +62,21 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
         )
     if skipped := sum(reading.skipped for reading in outcome.readings):
         yield note_bad_rows(skipped)
+    groups = outcome.groups.values()
     yield from _note_hidden(sources, options)
     yield from _note_not_resampled(outcome)
-    yield from note_prices(outcome.groups.values(), options.settings)
+    yield from note_prices(groups, options.settings)
     if "token_efficiency" in options.metrics or options.profile:
-        yield from note_quality(outcome.groups.values())
-    yield from note_tools(outcome.groups.values(), options.settings)
-    yield from note_messages(outcome.groups.values())
+        yield from note_quality(groups)
+    yield from note_tools(groups, options.settings)
+    yield from note_messages(groups)
     yield from _note_unused_weights(outcome, options)
     yield from _note_unhashed(options)
-    yield from note_overruled(outcome.groups.values())
-    yield from note_bad_scores(outcome.groups.values())
-    yield from flag_notice(outcome.groups.values())
-    yield from note_composite(outcome.groups.values(), options.settings)
-    yield from note_similarity(outcome.groups.values(), options.settings)
+    yield from note_overruled(groups)
+    yield from note_bad_scores(groups)
+    yield from flag_notice(groups)
+    yield from note_composite(groups, options.settings)
+    yield from note_similarity(groups, options.settings)
 
 
 def _note_hidden(sources: Sequence[Source], options: Options) -> Iterator[str]:
@@ -157,3 +165,57 @@ def _format_columns(columns: Sequence[str]) -> str:
     names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in columns]
     more = f", … ({len(names)} fields)" if len(names) > _SHOWN_NAMES else ""
     return f"{', '.join(names[:_SHOWN_NAMES])}{more}" if names else "none"
+
+
+def note_row_weights(metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say which metrics count every row alike although tasks are weighed: no means of rows."""
+    names = [metric.name for metric in metrics if metric.used is None]
+    if names:
+        yield (
+            f"--weight task: {', '.join(names)}: no mean of rows, so a task counts by its rows here"
+        )
+
+
+def note_evidence(
+    outcome: Outcome, metrics: Sequence[Metric], cluster: str | None
+) -> Iterator[str]:
+    """Yield where clusters differ widely in size, and where few values decide a mean."""
+    groups = list(outcome.groups.values())
+    if said := _describe_uneven(groups, metrics, cluster):
+        yield said
+    heavy = [each.name for each in metrics if any(_is_heavy(each, totals) for totals in groups)]
+    if heavy:
+        yield (
+            f"{', '.join(heavy)}: a few large values hold much of the sum; "
+            "the interval may hold the true mean less often than it says"
+        )
+
+
+def _describe_uneven(
+    groups: Sequence[Totals], metrics: Sequence[Metric], cluster: str | None
+) -> str | None:
+    """Return a description of the group with the lowest effective number of clusters, or None."""
+    names = [each.influence.name for each in metrics if each.influence and not each.influence.per]
+    found = (read_clusters(name, totals) for totals in groups for name in names)
+    uneven = [each for each in found if each.count > 1 and each.worth < _HALF * each.count]
+    if not uneven:
+        return None
+    worst = min(uneven, key=lambda each: each.worth / each.count)
+    what, rows = ("tasks", "runs") if cluster is None else (f"values of {cluster}", "rows")
+    return (
+        f"the numbers of {rows} differ widely: {worst.count:,} {what} tell as much as "
+        f"{worst.worth:.1f} with as many {rows} each would"
+    )
+
+
+def _is_heavy(metric: Metric, totals: Totals) -> bool:
+    """Say whether the values of an unbounded mean vary so much that a few decide it."""
+    influence = metric.influence
+    if influence is None or influence.feature is None or isfinite(metric.range[1]):
+        return False
+    n = totals.get(influence.rows, 0)
+    mean = influence.centre(totals) if n > 1 else 0.0
+    if mean <= 0:
+        return False
+    spread = sqrt(influence.squares(totals) / (n - 1)) / mean  # a mean's square may be no double
+    return isfinite(spread) and spread > _LONG_TAIL and n < _ENOUGH * spread * spread

@@ -7,6 +7,7 @@ computed in `metrics/declare/settings.py`, what one other command has alone in i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
+_statistics, _output = partial(option, group="statistics"), partial(option, group="output")
 
 
 def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
@@ -37,16 +39,11 @@ class Options(ReadingOptions):
     """Everything a user can ask of a score."""
 
     by: tuple[str, ...] = option(
-        (),
-        "Group by FIELD (repeatable).",
-        group="selection",
-        metavar="FIELD",
-        commands=(*MEASURING, "audit"),
+        (), "Group by FIELD (repeatable).", metavar="FIELD", commands=(*MEASURING, "audit")
     )
     metrics: tuple[str, ...] = option(
         (),
         "Compute only the metric NAME (repeatable).",
-        group="selection",
         flag="--metric",
         metavar="NAME",
         commands=("score", "compare", "rank", "power"),
@@ -54,7 +51,6 @@ class Options(ReadingOptions):
     profile: str | None = option(
         None,
         "Compute only the metrics of one family.",
-        group="selection",
         kind="choice",
         choices=PROFILES,
         python="str | None",
@@ -75,91 +71,76 @@ class Options(ReadingOptions):
     baseline: str = option(
         "T0",
         "The tier that the others are compared with.",
-        group="selection",
         metavar="TIER",
         commands=("score", "report"),
     )
-    confidence: float = option(
+    confidence: float = _statistics(
         0.95,
         "Confidence level of the intervals.",
-        group="statistics",
         metavar="C",
         above=0,
         below=1,
         fix="for example 0.95",
         commands=(*_EVIDENCE, "agree", "calibrate"),
     )
-    cluster: str | None = option(
+    cluster: str | None = _statistics(
         None,
         "Treat rows that share FIELD as dependent; by default a task's runs.",
-        group="statistics",
         metavar="FIELD",
         commands=_EVIDENCE,
     )
-    resamples: int = option(
+    resamples: int = _statistics(
         0,
         "Bootstrap with N resamples; by default closed forms where available.",
-        group="statistics",
         metavar="N",
         at_least=0,
         commands=_RESAMPLED,
     )
-    seed: int = option(
+    seed: int = _statistics(
         0,
         "Random seed for resampling; it is recorded in the output.",
-        group="statistics",
         at_least=0,
         commands=_EVIDENCE,
     )
-    tasks: Literal["sampled", "fixed"] = option(
+    tasks: Literal["sampled", "fixed"] = _statistics(
         "sampled",  # fixed: only the noise of runs counts
         "Intervals for tasks like these, or for exactly these: only runs vary.",
-        group="statistics",
         commands=("score", "compare"),
     )
-    weight: Literal["task", "row"] | None = option(
+    weight: Literal["task", "row"] | None = _statistics(
         None,  # as the command does by itself
         "What counts the same in a mean: every task, or every row.",
-        group="statistics",
         defaults={"score": "row", "compare": "task"},
         commands=("score", "compare"),
     )
-    calibrations: "tuple[Calibration, ...]" = option(
+    calibrations: "tuple[Calibration, ...]" = _statistics(
         (),
         "Correct judged means by this file of `judge calibrate` (repeatable).",
-        group="statistics",
         kind="paths",
         keyword="calibration",
         flag="--calibration",
         read=_read_calibrations,
         commands=("score",),
     )
-    per_sample: Path | None = option(
+    per_sample: Path | None = _output(
         None,
         "Write a row per record to a .parquet or .jsonl file; with Spark also to a new table:NAME.",
-        group="output",
         commands=("score",),
     )
-    per_task: Path | None = option(
+    per_task: Path | None = _output(
         None,
         "Write a row per group and task to a .parquet or .jsonl file, or table:NAME likewise.",
-        group="output",
         commands=("score",),
     )
-    figures: Path | None = option(
+    figures: Path | None = _output(
         None,
         "Draw the figures, or those of the profile, as SVG, PDF and PNG into the folder DIR.",
-        group="output",
         metavar="DIR",
         commands=("score", "rank", "report"),
     )
 
-    rows: int = option(
-        5,
-        "How many of the most influential rows to show.",
-        group="output",
-        at_least=0,
-        commands=("explain",),
+    rows: int = _output(
+        5, "How many of the most influential rows to show.", at_least=0, commands=("explain",)
     )
 
     settings: Settings = field(default_factory=Settings)

@@ -114,9 +114,6 @@ def _find_numeric(sources: Sequence[Source]) -> set[str]:
         name
         for source in sources
         for name, kinds in list_kinds(source).items()
-        if "text" not in kinds and _may_be_measured(name)
+        if "text" not in kinds
+        and (name not in FIELDS or FIELDS[name].kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.SCALAR))
     }
-
-
-def _may_be_measured(name: str) -> bool:
-    return name not in FIELDS or FIELDS[name].kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.SCALAR)

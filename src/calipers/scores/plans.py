@@ -9,15 +9,15 @@ from calipers.engines.plan import Plan
 from calipers.metrics import metric_named, metrics_of
 from calipers.metrics.answers.extract import check_extraction
 from calipers.metrics.calibration.stated import Stated, declare_bin
+from calipers.metrics.cost.efficiency import latency_ms, total_tokens
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.judged.who import declare_judged_by
-from calipers.metrics.reasoning.cot_shape import check_shape
+from calipers.metrics.reasoning.cot_shape import check_shape, cot_tokens
 from calipers.metrics.reasoning.tokens import check_tokenizer
 from calipers.metrics.scenarios.weighted import WEIGHTED_BY
 from calipers.metrics.text.semantic_similarity import forget_failures
 from calipers.records.sources import Source
-from calipers.scores.figure_data import SPREAD
 from calipers.scores.options import Options
 from calipers.scores.own import (
     find_confidences,
@@ -27,6 +27,8 @@ from calipers.scores.own import (
     refuse_unnamed,
 )
 from calipers.support.errors import UsageError
+
+_SPREAD = (latency_ms, total_tokens, cot_tokens)  # whose distributions are drawn
 
 
 def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
@@ -62,7 +64,7 @@ def plan_of(options: Options, sources: Sequence[Source] = ()) -> Plan:
         described=DESCRIBED if tiers else (),
         medians=MEDIANS if tiers else (),
         binned=(composite_score,) if tiers else (),
-        widely_binned=tuple(each for each in SPREAD if drawn and each in features),
+        widely_binned=tuple(each for each in _SPREAD if drawn and each in features),
         reliability=drawn and declare_bin(Stated()) in features,
         per_task=tiers or options.for_report or options.per_task is not None,
         of_tasks=() if options.per_task is None else (same_input,),

@@ -18,7 +18,7 @@ from calipers.engines.plan import CLUSTER_TEXT, IDENTITY, SAME_ID, TRUNCATED, Pl
 from calipers.engines.row_keys import hash_in_all
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 from calipers.records.sinks import Watch, open_sinks
 from calipers.records.sources import Source, open_sources
 from calipers.scores.options import Options
@@ -176,12 +176,22 @@ def read_once(
     first = asked[0]
     seen = list_seen(sources, first)
     plans = [make_plan(sources, options) for options in asked]
-    plan = _keep_keys(plans, by_if_few)
-    plan = replace(plan, by=tuple(name for name in by if name in seen))
-    plan = replace(plan, kept=together.kept, sampled=together.columns)
+    plan = replace(
+        _join(plans),
+        by=tuple(name for name in by if name in seen),
+        regrouped_by=tuple(
+            dict.fromkeys((*(name for each in plans for name in each.by), *by_if_few))
+        ),
+        regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
+        kept=together.kept,
+        sampled=together.columns,
+    )
     watched = plan.watched
     if (there := list_possible(sources, plan.list_wanted(first.map), plan)) is not None:
-        plan = _restrict(plan, [each.restrict(there) for each in plans])
+        told = {*plan.sample_columns.values()}  # what is watched is measured in any case
+        also = (feature for feature in plan.features if feature.name in told)
+        possible = _join([each.restrict(there) for each in plans])
+        plan = replace(plan, metrics=possible.metrics, of_tasks=(*plan.of_tasks, *also))
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
         open_sinks(
@@ -197,40 +207,17 @@ def read_once(
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
 
 
-def _keep_keys(plans: Sequence[Plan], by_if_few: Sequence[str]) -> Plan:
-    """Return the plan that reads what any of the plans measures, and what they group by."""
-    asked = [name for plan in plans for name in plan.by]
-    return replace(
-        _join(plans),
-        regrouped_by=tuple(dict.fromkeys((*asked, *by_if_few))),
-        regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
-    )
-
-
-def _restrict(plan: Plan, possible: Sequence[Plan]) -> Plan:
-    """Return the plan with the metrics of those that are possible, and all that is watched."""
-    told = {*plan.sample_columns.values()}
-    seen = (feature for feature in plan.features if feature.name in told)
-    return replace(plan, metrics=_join(possible).metrics, of_tasks=(*plan.of_tasks, *seen))
-
-
 def _join(plans: Sequence[Plan]) -> Plan:
     """Return the plan that measures what any of the plans does."""
     first = plans[0]
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
-    return replace(
-        first,
-        metrics=tuple(dict.fromkeys(each for plan in plans for each in plan.metrics)),
-        whole=tuple(dict.fromkeys(name for plan in plans for name in plan.whole)),
-        described=_merge_features(plan.described for plan in plans),
-        medians=tuple(dict.fromkeys(each for plan in plans for each in plan.medians)),
-        binned=_merge_features(plan.binned for plan in plans),
-        widely_binned=_merge_features(plan.widely_binned for plan in plans),
-        tallied=_merge_features(plan.tallied for plan in plans),
-    )
-
-
-def _merge_features(of_plans: Iterator[tuple[Feature, ...]]) -> tuple[Feature, ...]:
-    """Return each feature once; the text of who judged is made for each plan."""
-    return tuple({each.name: each for features in of_plans for each in features}.values())
+    joined: dict[str, Any] = {
+        part: tuple(dict.fromkeys(each for plan in plans for each in getattr(plan, part)))
+        for part in ("metrics", "whole", "medians")
+    }
+    for part in ("described", "binned", "widely_binned", "tallied"):
+        # Each by its name: the text of who judged is made for each plan.
+        by_name = {each.name: each for plan in plans for each in getattr(plan, part)}
+        joined[part] = tuple(by_name.values())
+    return replace(first, **joined)

@@ -55,14 +55,14 @@ def _is_known(score: Score) -> bool:
 
 
 def _score(found: Json) -> Json:
-    tiers, frontier = found.get("tiers") or [], found.get("frontier")
-    several = [tiers] if isinstance(tiers, dict) else tiers
+    tiers, frontier, per_task = map(found.get, ("tiers", "frontier", "per_task"))
+    several = [tiers] if isinstance(tiers, dict) else tiers or []
     return {
         **found,
         "groups": [_group(each) for each in found["groups"]],
         "tiers": [{"by": {}, "reasons": {}, **each} for each in several],
         "frontier": None if frontier is None else _read_frontier(frontier),
-        **({"per_task": _read_per_task(found["per_task"])} if found.get("per_task") else {}),
+        **({"per_task": _read_per_task(per_task)} if per_task else {}),
     }
 
 
@@ -82,7 +82,10 @@ def _group(found: Json) -> Json:
         "metrics": {name: _read_measured(each) for name, each in found["metrics"].items()},
         "statistics": statistics
         and {name: _read_numbers(each) for name, each in statistics.items()},
-        "judges": [{**each, "members": _read_members(each)} for each in found.get("judges", ())],
+        "judges": [
+            {**each, "members": [(by["model"], by["rubric_hash"] or "") for by in each["by"]]}
+            for each in found.get("judges", ())
+        ],
     }
 
 
@@ -94,10 +97,6 @@ def _read_measured(found: Json) -> Json:
 
 def _read_numbers(found: Json | None) -> Json | None:
     return None if found is None else {name: read_number(each) for name, each in found.items()}
-
-
-def _read_members(found: Json) -> list[tuple[str, str]]:
-    return [(each["model"], each["rubric_hash"] or "") for each in found["by"]]
 
 
 def _read_frontier(found: Json) -> Json:

@@ -23,14 +23,10 @@ from calipers.scores.tier_results import (
     PerTask,
     Tiers,
 )
-from calipers.support.errors import (
-    EXIT_INCOMPLETE,
-    EXIT_PASS,
-    NotFoundError,
-    require_extra,
-)
+from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, NotFoundError, require_extra
 from calipers.support.printing import Printed
 from calipers.support.quick_dataclasses import dataclass
+from calipers.support.strict_json import to_plain
 from calipers.support.tabular import Tabular
 from calipers.support.version import __version__
 
@@ -150,33 +146,26 @@ class Score(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
+        from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
+
+        # For readers without the code of user-defined metrics.
+        own = describe_own({name: None for group in self.groups for name in group.metrics})
+        tiers = to_plain(self.tiers)
+        is_alone = len(tiers) == 1 and not self.tiers[0].by
         return {
             "schema": SCHEMA,
             "version": __version__,
             "seed": self.seed,
             "settings": dict(self.settings),
-            "inputs": [each.to_dict() for each in self.inputs],
-            "groups": [group.to_dict() for group in self.groups],
+            "inputs": to_plain(self.inputs),
+            "groups": to_plain(self.groups),
             **({"metric_versions": dict(self.metric_versions)} if self.metric_versions else {}),
-            **self._describe_own_metrics(),
-            **self._dump_tiers(),
+            **({"own_metrics": own} if own else {}),
+            **({"tiers": tiers[0] if is_alone else tiers} if tiers else {}),
             **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
             **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
             **({"notices": list(self.notices)} if self.notices else {}),
         }
-
-    def _describe_own_metrics(self) -> dict[str, Any]:
-        """Return descriptions of user-defined metrics, for readers without their code."""
-        from calipers.metrics.stored import describe_own  # noqa: PLC0415 (loads Polars)
-
-        found = describe_own({name: None for group in self.groups for name in group.metrics})
-        return {"own_metrics": found} if found else {}
-
-    def _dump_tiers(self) -> dict[str, Any]:
-        if not self.tiers:
-            return {}
-        alone = len(self.tiers) == 1 and not self.tiers[0].by
-        return {"tiers": self.tiers[0].to_dict() if alone else [t.to_dict() for t in self.tiers]}
 
     def to_polars(self) -> pl.DataFrame:
         """Return a table with a row per group and metric."""
@@ -214,8 +203,4 @@ class Score(Printed, Tabular):
 
 def require_figures(what: str) -> None:
     """Raise MissingExtraError if the packages that draw are not installed."""
-    require_extra(
-        f"{what}: vl-convert is not installed",
-        extra="figures",
-        modules=("vl_convert",),
-    )
+    require_extra(f"{what}: vl-convert is not installed", extra="figures", modules=("vl_convert",))

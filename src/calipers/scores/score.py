@@ -14,15 +14,21 @@ from calipers.engines.plan import Plan
 from calipers.engines.reading import pick_engine
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED
+from calipers.metrics.declare.by_task import weigh_tasks
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.completing import list_derivable
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, find_table, open_sinks
 from calipers.records.sources import Source, open_sources
-from calipers.scores.evidence_notices import note_evidence
 from calipers.scores.groups import measure_groups
 from calipers.scores.keys import sort_keys
-from calipers.scores.notices import explain_empty, list_notices, refuse_unmeasured
+from calipers.scores.notices import (
+    explain_empty,
+    list_notices,
+    note_evidence,
+    note_row_weights,
+    refuse_unmeasured,
+)
 from calipers.scores.options import Options
 from calipers.scores.own import refuse_absent
 from calipers.scores.results import (
@@ -36,7 +42,6 @@ from calipers.scores.results import (
     require_figures,
 )
 from calipers.scores.tiering import compare_tiers
-from calipers.scores.weighing import note_row_weights, weigh_all
 from calipers.support.errors import DataError, UsageError, nearest
 
 HASHED_UP_TO = 64 << 20
@@ -55,7 +60,7 @@ def score_data(
     _check_tables(sources, options)
     plan = make_plan(sources, options)
     if options.weight == "task":
-        plan = replace(plan, metrics=weigh_all(plan.metrics))
+        plan = replace(plan, metrics=tuple(weigh_tasks(each) or each for each in plan.metrics))
     if options.per_sample:
         filled = plan.settings.checks.filled if plan.settings.checks else ()
         plan = replace(plan, seen=list_seen(sources, options).union(filled))
@@ -97,6 +102,7 @@ def assemble_score(
     """Assemble the score from the results of an engine; raise if nothing could be measured."""
     _check(outcome, plan, sources, options)
     by_text = measure_groups(outcome, plan, options)
+    metrics = plan.restrict(outcome.present).metrics
     groups = list(by_text.values())
     if options.must_measure:
         refuse_unmeasured(groups, sources)
@@ -110,8 +116,8 @@ def assemble_score(
         settings=_dump_settings(options),
         notices=(
             *list_notices(sources, outcome, options),
-            *(note_row_weights(plan.restrict(outcome.present)) if options.weight == "task" else ()),
-            *note_evidence(outcome, plan.restrict(outcome.present).metrics, plan.cluster),
+            *(note_row_weights(metrics) if options.weight == "task" else ()),
+            *note_evidence(outcome, metrics, plan.cluster),
             *explain_empty(groups, sources),
         ),
         seed=options.seed,

@@ -31,7 +31,6 @@ def _read(given: Any) -> dict[str, Any]:
 
 
 def _make_property(option: Option) -> dict[str, Any]:
-    """Return the JSON Schema of an option's value."""
     if option.choices:
         kind: Mapping[str, Any] = {"enum": list(option.choices)}
     else:

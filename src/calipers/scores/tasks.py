@@ -144,12 +144,11 @@ def split_rows(whole: TaskRows, field: str) -> list[TaskRows]:
     groups = whole.rows.drop_nulls(field).partition_by(field, as_dict=True, maintain_order=True)
     return [
         replace(whole, name=_format_value(key), rows=groups[key,], skipped=0)
-        for key in sorted((key for (key,) in groups), key=_sort_key)
+        for key in sorted(
+            (key for (key,) in groups),
+            key=lambda key: split_natural(key) if isinstance(key, str) else key,
+        )
     ]
-
-
-def _sort_key(key: Any) -> Any:
-    return split_natural(key) if isinstance(key, str) else key
 
 
 def _format_value(value: Any) -> str:

@@ -84,9 +84,8 @@ def _measure_similarities(path: str, options: Options) -> tuple[pl.Series, str |
         field_map = _find_names(source, options.map)
         asked = Options(metrics=(output_similarity.name,), map=field_map, settings=options.settings)
         plan = asked.plan()
-        for batch in measure_batches(
-            source.chunks(Wanted(plan.fields, field_map)), plan, columns=columns
-        ):
+        chunks = source.chunks(Wanted(plan.fields, field_map))
+        for batch in measure_batches(chunks, plan, columns=columns):
             if batch.bad:
                 raise batch.bad[0].make_error()
             found.append(batch.rows)

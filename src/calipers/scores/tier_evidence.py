@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
-from typing import Any
+from math import inf, isfinite
 
 import polars as pl
 
@@ -18,9 +17,10 @@ from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score
 from calipers.metrics.declare.declaration import GROUP, Totals
-from calipers.scores.medians import bound_median
+from calipers.scores.groups import bound_median
 from calipers.scores.results import BoundedValue, Group, Tiers
 from calipers.scores.tier_tests import Family, compare_tiers
+from calipers.scores.tiering import drop_tier
 from calipers.statistics.tiers import (
     FEWEST,
     Bounds,
@@ -44,14 +44,15 @@ def add_evidence(
     families: dict[str, dict[str, str]] = {}
     for text, group in groups.items():
         if group.by.get(TIER) is not None:
-            families.setdefault(_make_key(group.by), {})[str(group.by[TIER])] = text
+            family_key = json.dumps(drop_tier(group.by))
+            families.setdefault(family_key, {})[str(group.by[TIER])] = text
     runs = None
     if outcome.runs is not None:
         parts = outcome.runs.partition_by(GROUP, as_dict=True)
         runs = {text: parts.get((text,), outcome.runs.clear()) for text in groups}
     found = []
     for each in tiers:
-        own = families[_make_key(each.by)]
+        own = families[json.dumps(each.by)]
         family = Family(
             groups={name: groups[text] for name, text in own.items()},
             totals={name: outcome.groups[text] for name, text in own.items()},
@@ -63,11 +64,6 @@ def add_evidence(
         )
         found.append(_complete_tiers(each, family))
     return found
-
-
-def _make_key(by: Mapping[str, Any]) -> str:
-    """Return the family of a group: all its fields but the tier."""
-    return json.dumps({name: value for name, value in by.items() if name != TIER})
 
 
 def _complete_tiers(tiers: Tiers, family: Family) -> Tiers:
@@ -91,11 +87,7 @@ def _complete_tiers(tiers: Tiers, family: Family) -> Tiers:
         uplift_intervals=uplift,
         intervals=intervals,
         tests=tests,
-        warnings={
-            name: group.warning
-            for name, group in family.groups.items()
-            if group.warning is not None
-        },
+        warnings={name: each.warning for name, each in family.groups.items() if each.warning},
         reasons={**tiers.reasons, **{name: why for name, why in missing.items() if why}},
     )
 
@@ -123,12 +115,10 @@ def _estimate_uplifts(
 
 def _bound_uplift(uplift: float, low: float, high: float, how: str) -> BoundedValue:
     if not isfinite(high):
-        return BoundedValue(
-            value=uplift, reason="the baseline's median is near 0: no bound is known"
-        )
-    return BoundedValue(
-        value=uplift, low=min(uplift, low - 1), high=max(uplift, high - 1), interval=how
-    )
+        reason = "the baseline's median is near 0: no bound is known"
+        return BoundedValue(value=uplift, reason=reason)
+    low, high = min(uplift, low - 1), max(uplift, high - 1)
+    return BoundedValue(value=uplift, low=low, high=high, interval=how)
 
 
 def _resample(
@@ -170,17 +160,13 @@ def _bound_from_medians(
         return BoundedValue(value=uplift, reason=median.reason or base.reason)
     assert median.value is not None
     assert base.value is not None
-    bounds = independent_ratio_bounds(
+    found = independent_ratio_bounds(
         median.value,
         (median.low, median.high),  # type: ignore[arg-type]
         base.value,
         (base.low, base.high),  # type: ignore[arg-type]
     )
-    if bounds is None:
-        return BoundedValue(
-            value=uplift, reason="the baseline's median is near 0: no bound is known"
-        )
-    return _bound_uplift(uplift, *bounds, f"of independent medians ({apart})")
+    return _bound_uplift(uplift, *(found or (0.0, inf)), f"of independent medians ({apart})")
 
 
 def _estimate_spreads(tiers: Tiers, family: Family) -> Iterator[tuple[str, BoundedValue]]:
@@ -209,21 +195,15 @@ def _estimate_spreads(tiers: Tiers, family: Family) -> Iterator[tuple[str, Bound
         known = [each for each in bounds if each is not None]
         if len(known) < len(bounds):
             few = f"{len(bounds) - len(known)} of {len(bounds)} tiers have too few runs"
-            yield (
-                name,
-                BoundedValue(value=value, reason=f"{few} for intervals of all tiers at once"),
-            )
+            few += " for intervals of all tiers at once"
+            yield name, BoundedValue(value=value, reason=few)
             continue
         low, high = function(known)
-        how = "simultaneous intervals (Bonferroni)"
-        bounded = BoundedValue(
-            value=value, low=min(low, value), high=max(high, value), interval=how
-        )
-        yield name, bounded
+        low, high, how = min(low, value), max(high, value), "simultaneous intervals (Bonferroni)"
+        yield name, BoundedValue(value=value, low=low, high=high, interval=how)
 
 
 def _bound_share(totals: Totals, confidence: float) -> Bounds | None:
-    """Return the interval of a tier's pass rate at another confidence."""
     metric = metric_named("pass_rate")
     found = metric.interval.interval(float(metric.value(totals)), totals, confidence)
     return None if found.low is None or found.high is None else (found.low, found.high)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from calipers.engines.item_counts import Items
 from calipers.support.quick_dataclasses import dataclass
-from calipers.support.strict_json import to_finite
+from calipers.support.strict_json import to_finite, to_plain, to_plain_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,6 @@ class BoundedValue:
     def __post_init__(self) -> None:
         if (self.interval is None) != (self.reason is not None):
             raise ValueError("a null needs a reason, and only a null has one")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one value."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +45,6 @@ class TierTest:
         if (self.p_value is None) != (self.reason is not None):
             raise ValueError("a null needs a reason, and only a null has one")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one test."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiers:
@@ -65,36 +57,18 @@ class Tiers:
     pass_rate_mean_variance: float | None
     cost_variance: float | None
     cost_delta: float | None
-    reasons: Mapping[str, str]
     median_composite: Mapping[str, BoundedValue] = field(default_factory=dict)
     uplift_intervals: Mapping[str, BoundedValue] = field(default_factory=dict)
-    intervals: Mapping[str, BoundedValue] = field(
-        default_factory=dict
-    )  # of what differs between them
+    intervals: Mapping[str, BoundedValue] = field(default_factory=dict)  # of what differs
     tests: Mapping[str, TierTest] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)  # of tiers with failed calls
+    reasons: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON of the tiers."""
-        return {
-            **({"by": dict(self.by)} if self.by else {}),
-            "baseline": self.baseline,
-            "uplift": dict(self.uplift),
-            "pass_rate_variance": self.pass_rate_variance,
-            "pass_rate_mean_variance": self.pass_rate_mean_variance,
-            "cost_variance": self.cost_variance,
-            "cost_delta": self.cost_delta,
-            "median_composite": _as_dicts(self.median_composite),
-            "uplift_intervals": _as_dicts(self.uplift_intervals),
-            "intervals": _as_dicts(self.intervals),
-            "tests": _as_dicts(self.tests),
-            **({"warnings": dict(self.warnings)} if self.warnings else {}),
-            **({"reasons": dict(self.reasons)} if self.reasons else {}),
-        }
-
-
-def _as_dicts(values: Mapping[str, BoundedValue] | Mapping[str, TierTest]) -> dict[str, Any]:
-    return {name: value.to_dict() for name, value in values.items()}
+        found = to_plain_fields(self)
+        optional = ("by", "warnings", "reasons")
+        return {name: each for name, each in found.items() if each or name not in optional}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +79,6 @@ class FlakyTask:
     id: str
     passes: int
     runs: int  # that are known to pass or fail
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one task."""
-        return {"by": dict(self.by), "id": self.id, "passes": self.passes, "runs": self.runs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +94,8 @@ class PerTask:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the tasks."""
-        return {
-            "tasks": self.tasks,
-            "repeated": self.repeated,
-            "flaky": self.flaky,
-            "flakiest": [task.to_dict() for task in self.flakiest],
-            "path": self.path,
-            **({} if self.items is None else {"items": self.items.to_dict()}),
-        }
+        found = to_plain_fields(self)
+        return {name: each for name, each in found.items() if each is not None or name != "items"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +107,6 @@ class OnFrontier:
     best: int  # of these, where no other group is cheaper
     only: int  # of these, where no other group passes
     saves: float | None  # USD a task, against the next best, over the others of these
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of one group."""
-        counts = {"tasks": self.tasks, "best": self.best, "only": self.only}
-        return {"by": dict(self.by), **counts, "saves": self.saves}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,5 +144,5 @@ class Frontier:
                 "high": self.high,
                 "interval": "t",
             },
-            "groups": [group.to_dict() for group in self.groups],
+            "groups": to_plain(self.groups),
         }

@@ -8,19 +8,18 @@ from math import sqrt
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calipers.engines.per_task import ID, TASKS
 from calipers.metrics.cost.tiers import composite_score
 from calipers.metrics.declare.declaration import Totals
 from calipers.scores.results import Group, Tiers
 from calipers.scores.tier_results import TierTest
+from calipers.scores.tiering import get_statistic
+from calipers.statistics.arrays import Floats
 from calipers.statistics.paired import estimate_mean, holm, student
 from calipers.statistics.sign_flips import permute_signs
 from calipers.statistics.unpaired import cliff_delta, mann_whitney
 from calipers.support.quick_dataclasses import dataclass
-
-Floats = NDArray[np.float64]
 
 _COMPOSITE = composite_score.name
 _FLIPS = 10_000
@@ -103,29 +102,23 @@ def _test_paired(differences: Floats, family: Family) -> TierTest:
 def _test_unpaired(first: pl.DataFrame, second: pl.DataFrame, of: str, family: Family) -> TierTest:
     """Return the test of tasks, or of one task's runs, as independent samples."""
     base, other = first[_COMPOSITE].to_numpy(), second[_COMPOSITE].to_numpy()
+    difference, n = float(other.mean() - base.mean()), len(base) + len(other)
     if min(len(base), len(other)) < 2:  # noqa: PLR2004
-        return TierTest(
-            difference=float(other.mean() - base.mean()),
-            n=len(base) + len(other),
-            reason="one run, and fewer than two tasks in common, say nothing of chance",
-        )
+        reason = "one run, and fewer than two tasks in common, say nothing of chance"
+        return TierTest(difference=difference, n=n, reason=reason)
     p_value, how = mann_whitney(base, other)
     delta, _, _ = cliff_delta(base, other, confidence=family.confidence)
-    low, high = _bound_welch(
-        float(other.mean() - base.mean()),
-        (float(base.var(ddof=1) / len(base)), len(base) - 1),
-        (float(other.var(ddof=1) / len(other)), len(other) - 1),
-        family.confidence,
-    )[:2]
+    sides = [(float(each.var(ddof=1) / len(each)), len(each) - 1) for each in (base, other)]
+    low, high, _ = _bound_welch(difference, sides[0], sides[1], family.confidence)
     return TierTest(
-        difference=float(other.mean() - base.mean()),
+        difference=difference,
         low=low,
         high=high,
         p_value=p_value,
         test=f"{how} over {of}",
         effect=delta,
         effect_name="Cliff's delta",
-        n=len(base) + len(other),
+        n=n,
     )
 
 
@@ -141,7 +134,8 @@ def _test_totals(base: str, other: str, family: Family) -> TierTest:
     low, high, p_value = _bound_welch(
         difference, (first.stderr**2, free[0]), (second.stderr**2, free[1]), family.confidence
     )
-    deviations = [_get_deviation(family.groups[name]) for name in (base, other)]
+    groups = (family.groups[name] for name in (base, other))
+    deviations = [get_statistic(group, _COMPOSITE, "std_dev") or 0.0 for group in groups]
     pooled = sqrt(sum(each**2 for each in deviations) / 2)
     return TierTest(
         difference=difference,
@@ -153,10 +147,6 @@ def _test_totals(base: str, other: str, family: Family) -> TierTest:
         effect_name="Cohen's d",
         n=n,
     )
-
-
-def _get_deviation(group: Group) -> float:
-    return ((group.statistics or {}).get(_COMPOSITE) or {}).get("std_dev") or 0.0
 
 
 def _bound_welch(

@@ -26,19 +26,20 @@ def compare_tiers(groups: Sequence[Group], baseline: str) -> Iterator[Tiers]:
     families: dict[str, list[Group]] = {}
     for group in groups:
         if group.by.get(TIER) is not None:  # runs without a tier are none to compare
-            families.setdefault(json.dumps(_drop_tier(group.by)), []).append(group)
+            families.setdefault(json.dumps(drop_tier(group.by)), []).append(group)
     for family in families.values():
         yield _compare(family, baseline)
 
 
-def _drop_tier(by: Mapping[str, Any]) -> dict[str, Any]:
+def drop_tier(by: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a family of tiers shares."""
     return {name: value for name, value in by.items() if name != TIER}
 
 
 def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
     reasons: dict[str, str] = {}
     composites = {
-        str(tier.by[TIER]): _get_statistic(tier, "composite_score", "median") for tier in tiers
+        str(tier.by[TIER]): get_statistic(tier, "composite_score", "median") for tier in tiers
     }
     start = composites.get(baseline)
     if baseline not in composites:
@@ -63,7 +64,7 @@ def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
         names = ("pass_rate_variance", "pass_rate_mean_variance")
         reasons |= dict.fromkeys(names, "no tier has runs known to pass or fail")
     return Tiers(
-        by=_drop_tier(tiers[0].by),
+        by=drop_tier(tiers[0].by),
         baseline=baseline,
         uplift=uplift,
         pass_rate_variance=_compute_variance(passes),
@@ -74,13 +75,14 @@ def _compare(tiers: Sequence[Group], baseline: str) -> Tiers:
     )
 
 
-def _get_statistic(tier: Group, name: str, statistic: str) -> float | None:
+def get_statistic(tier: Group, name: str, statistic: str) -> float | None:
+    """Return a statistic of a feature in a group; None if it has no value."""
     found = (tier.statistics or {}).get(name)
     return None if found is None else found[statistic]
 
 
 def _list_known(tiers: Sequence[Group], name: str, statistic: str) -> list[float]:
-    values = (_get_statistic(tier, name, statistic) for tier in tiers)
+    values = (get_statistic(tier, name, statistic) for tier in tiers)
     return [value for value in values if value is not None and isfinite(value)]
 
 

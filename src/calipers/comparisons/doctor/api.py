@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calipers.comparisons.doctor.examine import examine
 from calipers.comparisons.doctor.results import Diagnosis
 from calipers.comparisons.options.doctor import DoctorOptions
-from calipers.scores.choices import read_options, take_own
-from calipers.scores.signatures import declare_signature
+from calipers.scores.choices import declare_signature, read_options, take_own
 
 if TYPE_CHECKING:
     from calipers.support.keywords import DoctorKeywords

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,6 @@ from calipers.comparisons.doctor.results import (
     format_share,
 )
 from calipers.comparisons.doctor.support import find_support
-from calipers.comparisons.doctor.unreadable import guess_contents
 from calipers.records.logs import log_notices
 from calipers.records.result_folder import RECORDS, find_folder
 from calipers.records.sources import STDIN, open_sources
@@ -27,6 +29,7 @@ from calipers.records.unfinished import explain_unfinished
 from calipers.support.errors import ArgumentTypeError, CalipersError
 
 _SHOWN = 3  # systems with the same finding
+_HEAD = 1 << 16  # bytes of a file that cannot be read
 
 
 def examine(
@@ -62,7 +65,7 @@ def examine(
         except ArgumentTypeError:  # no file at all
             raise
         except CalipersError as error:
-            why, fix = guess_contents(name, error)
+            why, fix = _guess_contents(name, error)
             if files and not files[-1].format:
                 files.pop()
             files.append(HeldFile(path=name, format="unreadable", unreadable=why, fix=fix))
@@ -133,3 +136,36 @@ def _list_notices(read: Sequence[Census], halvings: int) -> Iterator[str]:
             f"findings are about a sample of the tasks, 1 in {2**halvings:,}, all records of each; "
             "counts are those of the sample"
         )
+
+
+def _guess_contents(path: str, error: CalipersError) -> tuple[str, str]:
+    """Return what is wrong with a file, and what to do by what is in it."""
+    told = any(words in error.message for words in ("unknown format", "no row can be read"))
+    found = next(_list_guesses(Path(path)), None) if told else None
+    if found is None:
+        return error.message, error.fix
+    what, fix = found
+    return f"{error.message}; it looks like {what}", fix
+
+
+def _list_guesses(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return
+    if b"\0" in head:
+        yield "binary data", "name a file of records: JSON lines, CSV, Parquet, or a tool's log"
+        return
+    lines = [line for line in head.decode("utf-8", "replace").split("\n") if line.strip()]
+    if not lines:
+        return
+    with suppress(ValueError, RecursionError):
+        if isinstance(json.loads(lines[0]), dict):
+            yield "JSON lines", f"rename it to {path.with_suffix('.jsonl').name}"
+    if head.lstrip()[:1] in (b"[", b"{"):
+        yield "JSON", f"rename it to {path.with_suffix('.json').name}"
+    for mark, name in ((",", "CSV"), ("\t", "a table with tabs"), (";", "CSV with semicolons")):
+        widths = {len(row) for row in csv.reader(lines[:20], delimiter=mark)}
+        if len(widths) == 1 and min(widths) > 1:
+            yield name, f"write it with commas, and call it {path.with_suffix('.csv').name}"

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from calipers.comparisons.doctor.judging import judge_scores
 from calipers.comparisons.doctor.leaks import mark_leaks
 from calipers.comparisons.doctor.results import Finding, Severity
 from calipers.engines.measuring import measure_records
@@ -24,6 +24,8 @@ from calipers.engines.plan import Plan
 from calipers.metrics import metric_named
 from calipers.metrics.answers.normalize import normalized_answer, normalized_target
 from calipers.metrics.declare.settings import Settings
+from calipers.records.fields import BadValue
+from calipers.records.judgment_shape import read_list
 from calipers.support.quick_dataclasses import dataclass
 
 MOST_ROWS = 500_000
@@ -36,15 +38,17 @@ IMPL = "impl_rate"
 ANSWER, TARGET, INPUT = "answer", "target", "input"  # hashes
 CHARS, MID_WORD, COT_CHARS, COT_MID_WORD = "chars", "mid_word", "cot_chars", "cot_mid_word"
 LEAKS, LEAKS_OTHER = "leaks", "leaks_other"
-CONFIDENCE, COST, PROMPT, COMPLETION = "confidence", "cost", "prompt", "completion"
-LATENCY, DURATION, SCORE, ERROR = "latency", "duration", "score", "error"
-OUTCOME = "outcome"
+CONFIDENCE, COST, PROMPT, COMPLETION, LATENCY, DURATION = NUMBERS = (
+    *("prob_correct", "cost_usd", "prompt_tokens", "completion_tokens", "latency_ms"),
+    "duration_seconds",
+)
+SCORE, ERROR, OUTCOME = "score", "error", "outcome"
 
 NEEDED = (
     *("id", "model", "tier", "run", "error", "finish_reason", "input", "target", "answer", "cot"),
-    *("prob_correct", "cost_usd", "prompt_tokens", "completion_tokens", "latency_ms"),
-    *("duration_seconds", "judgments"),
+    *(*NUMBERS, "judgments"),
 )
+_EXAMPLES = 3
 _METRICS = {"accuracy": CORRECT, "pass_rate": PASSED, "impl_rate": IMPL}
 _ERROR_KIND = r"^([\w ]{1,40}):"
 _WORD_END = r"[\p{L}\p{N},;(-]\s*$"  # a letter, a digit, or a mark that something follows
@@ -71,7 +75,7 @@ def narrow(
     rows = measured.select(
         pl.lit(file, dtype=pl.Int32).alias(FILE),
         number.alias(ROW),
-        pl.col("id").alias(ID),
+        pl.col(ID, CORRECT, PASSED, *NUMBERS),
         pl.when(told != "").then(told).otherwise(pl.lit(name)).alias(SYSTEM),
         pl.col("run").cast(pl.String).alias(RUN),
         pl.col(PLAN_FAILED).alias(FAILED),
@@ -79,8 +83,6 @@ def narrow(
         .then(pl.coalesce(pl.col("error").str.extract(_ERROR_KIND), pl.lit("other")))
         .alias(ERROR),
         pl.col(PLAN_TRUNCATED).alias(TRUNCATED),
-        pl.col("correct").alias(CORRECT),
-        pl.col("passed").alias(PASSED),
         pl.col("impl_rate").cast(pl.Float64).alias(IMPL),
         pl.when(both).then(pl.col("_answer") == pl.col("_target")).alias(EQUAL),
         (both & beside).fill_null(value=False).alias(HOLDS),
@@ -89,12 +91,6 @@ def narrow(
         pl.col("input").hash().alias(INPUT),
         *_measure_end("answer", CHARS, MID_WORD),
         *_measure_end("cot", COT_CHARS, COT_MID_WORD),
-        pl.col("prob_correct").alias(CONFIDENCE),
-        pl.col("cost_usd").alias(COST),
-        pl.col("prompt_tokens").alias(PROMPT),
-        pl.col("completion_tokens").alias(COMPLETION),
-        pl.col("latency_ms").alias(LATENCY),
-        pl.col("duration_seconds").alias(DURATION),
     ).collect(engine="in-memory")
     # A hash of a null is a number too: what is not there has none.
     rows = rows.with_columns(
@@ -107,7 +103,7 @@ def narrow(
         _hold_target(rows, records["answer"], records["target"]),
         records["correct"].alias(RECORDED),
         records.hash_rows(seed=2).alias(COPY),
-        judge_scores(records["judgments"]).alias(SCORE),
+        _judge_scores(records["judgments"]).alias(SCORE),
         *mark_leaks(records["input"], records["target"]),
     )
 
@@ -128,6 +124,30 @@ def _measure_end(field: str, chars: str, mid_word: str) -> tuple[pl.Expr, pl.Exp
     """Return how long a text is, and whether it ends in the middle of a sentence."""
     text = pl.col(field).str
     return text.len_chars().cast(pl.Int64).alias(chars), text.contains(_WORD_END).alias(mid_word)
+
+
+def _judge_scores(judgments: pl.Series) -> pl.Series:
+    """Return the mean score that judges give each record, or the share of them that pass it."""
+    if judgments.null_count() == len(judgments):
+        return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(judgments))
+    return pl.Series(map(_average_scores, judgments), dtype=pl.Float64)
+
+
+def _average_scores(text: str | None) -> float | None:
+    try:
+        judged = [] if text is None else read_list(text)
+    except BadValue:
+        return None
+    found = [score for each in judged if (score := _read_score(each)) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _read_score(judgment: Mapping[str, Any]) -> float | None:
+    for key in ("weighted_score", "overall_score", "score", "passed"):
+        value = judgment.get(key)
+        if isinstance(value, int | float):
+            return float(value)
+    return None
 
 
 class Collected:
@@ -164,11 +184,6 @@ class Outcomes:
 
     metric: str
     rows: pl.DataFrame
-
-    @property
-    def is_share(self) -> bool:
-        """Say whether the outcome is yes or no."""
-        return self.metric != "impl_rate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,13 +238,13 @@ class Facts:
         """Return a system's name, or None where there is only one."""
         return system if len(self.systems) > 1 else None
 
-    def examples(self, rows: pl.DataFrame, most: int = 3) -> tuple[str, ...]:
+    def examples(self, rows: pl.DataFrame) -> tuple[str, ...]:
         """Return the ids of the first tasks among some rows, or their places in the files."""
         found: dict[str, None] = {}
         for task, file, row in rows.select(ID, FILE, ROW).iter_rows():
             where = f"row {row}" if len(self.files) == 1 else f"{Path(self.files[file]).name}:{row}"
             found.setdefault(where if task is None else task)
-            if len(found) == most:
+            if len(found) == _EXAMPLES:
                 break
         return tuple(found)
 

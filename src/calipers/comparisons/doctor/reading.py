@@ -145,7 +145,6 @@ class Census:
 
 
 def _describe_format(source: Source) -> str:
-    """Return what a source is, in words."""
     suffix = Path(source.name).suffix
     packed = f", compressed ({suffix[1:]})" if suffix in (".gz", ".zst", ".zstd") else ""
     if isinstance(source, Log):

@@ -1,7 +1,4 @@
-"""What a user can ask of `agree`, and not of `score`.
-
-A field that `option` makes is an option of the command line and a keyword in Python.
-"""
+"""What a user can ask of `agree`, and not of `score`."""
 
 from typing import Literal
 

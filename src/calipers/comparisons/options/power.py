@@ -1,7 +1,4 @@
-"""What a user can ask of `power`, and not of `score`.
-
-A field that `option` makes is an option of the command line and a keyword in Python.
-"""
+"""What a user can ask of `power`, and not of `score`."""
 
 from calipers.support.errors import UsageError
 from calipers.support.options import option, split_names

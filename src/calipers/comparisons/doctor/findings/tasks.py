@@ -171,7 +171,7 @@ def find_leaked_targets(facts: Facts) -> Iterator[Finding]:
 def find_ceiling(facts: Facts) -> Iterator[Finding]:
     """Yield one finding where every system is right on nearly all tasks, or on nearly none."""
     outcome = facts.find_outcome()
-    if outcome is None or not outcome.is_share or outcome.rows[TASK].n_unique() < _ENOUGH:
+    if outcome is None or outcome.metric == f.IMPL or outcome.rows[TASK].n_unique() < _ENOUGH:
         return
     values = outcome.rows.group_by(SYSTEM).agg(pl.col(OUTCOME).mean())[OUTCOME]
     least, most = float(values.min()), float(values.max())  # type: ignore[arg-type]

@@ -1,24 +1,30 @@
-"""Pairwise judgments: records that name two systems and which of them a judge preferred."""
+"""Strengths by Bradley and Terry: of pairwise judgments, and of wins on common tasks.
+
+A pairwise judgment is a record that names two systems and which of them a judge preferred.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import chain
+from dataclasses import asdict, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from calipers.comparisons.normal_estimates import compare_values
-from calipers.comparisons.ranked_estimates import Estimates, order_systems
-from calipers.comparisons.rankings import Ranking
+from calipers.comparisons.ranked_estimates import (
+    Estimates,
+    compare_values,
+    estimate_values,
+    order_systems,
+)
+from calipers.comparisons.rankings import Ranking, Strength
 from calipers.comparisons.ratings import read_fields
-from calipers.comparisons.task_wins import estimate_strengths
+from calipers.comparisons.task_matrix import TaskMatrix
 from calipers.records.sources import Source
 from calipers.scores.keys import split_natural
 from calipers.scores.options import Options
-from calipers.statistics.bradley_terry import Comparisons, fit_strengths
+from calipers.statistics.arrays import Whole
+from calipers.statistics.bradley_terry import Comparisons, Strengths, fit_strengths
 from calipers.support.errors import DataError, EmptyError, UsageError
 
 METRIC = "bradley_terry"
@@ -26,7 +32,9 @@ WINNER = "winner"
 _SIDES = (("model_a", "model_b"), ("a", "b"))
 _FIRST, _SECOND = ("a", "model_a"), ("b", "model_b")
 _TIES = ("tie", "draw", "both", "neither", "tie (bothbad)")
+_RESULTS = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
 _SHOWN = 60  # characters of a text from outside
+_ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
 
 
 def has_judged_pairs(sources: Sequence[Source]) -> bool:
@@ -71,7 +79,7 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
             "the judgments fall into parts: no chain of comparisons joins all systems",
             fix="judge pairs of systems from different parts, or rank each part alone",
         ) from None
-    strengths = estimate_strengths(found, options)
+    strengths = _estimate_strengths(found, options)
     ranked = order_systems(
         Estimates(
             values=strengths,
@@ -114,18 +122,17 @@ def _score_result(first: str, second: str, winner: str) -> float:
             f"a judgment compares {first[:_SHOWN]} with itself", fix="name two systems per record"
         )
     said = winner.strip().lower()
-    known = dict.fromkeys(_FIRST, 1.0) | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIES, 0.5)
-    if said not in known and winner in (first, second):
-        return float(winner == first)
-    if said not in known:
+    if said in _RESULTS:
+        return _RESULTS[said]
+    if winner not in (first, second):
         raise DataError(
             f"{WINNER}: {winner[:_SHOWN]} is neither {first[:_SHOWN]} nor {second[:_SHOWN]}",
-            fix=f"write the name of the system, or one of {', '.join(chain(_FIRST, _SECOND))}, tie",
+            fix=f"write the name of the system, or one of {', '.join(_FIRST + _SECOND)}, tie",
         )
-    return known[said]
+    return float(winner == first)
 
 
-def _number_clusters(values: pl.Series) -> NDArray[np.int64]:
+def _number_clusters(values: pl.Series) -> Whole:
     """Return a number per value; a judgment without one stands alone."""
     row = pl.int_range(pl.len()).cast(pl.String)
     text = values.cast(pl.String).to_frame("text")
@@ -141,3 +148,32 @@ def _list_notices(lost: int, *, ties_added: bool) -> Iterator[str]:
             "some systems won, or lost, every comparison with the others, so that no finite "
             "strength fits best: each pair that met counts one further tie"
         )
+
+
+def strengths_of_wins(
+    matrix: TaskMatrix, names: Sequence[str], options: Options, *, higher_is_better: bool
+) -> dict[str, Strength]:
+    """Return the strength of each system by its wins, by name; equal values are a tie."""
+    systems, tasks = matrix.values.shape
+    first, second = np.triu_indices(systems, 1)
+    ours, theirs = matrix.values[first], matrix.values[second]
+    apart = ours - theirs
+    size = np.maximum(np.abs(ours), np.abs(theirs))
+    won = np.sign(np.where(np.abs(apart) > _ROUNDING * size, apart, 0.0))
+    result = (1 + (won if higher_is_better else -won)) / 2
+    clusters = np.arange(tasks) if matrix.clusters is None else matrix.clusters
+    met = Comparisons(
+        first=np.repeat(first, tasks),
+        second=np.repeat(second, tasks),
+        result=result.ravel(),
+        clusters=np.tile(clusters, first.size),
+    )
+    return dict(zip(names, _estimate_strengths(fit_strengths(met, systems), options), strict=True))
+
+
+def _estimate_strengths(found: Strengths, options: Options) -> list[Strength]:
+    values = estimate_values(found.values, found.covariance, found.clusters, options)
+    return [
+        Strength(**asdict(each), win_rate=rate)
+        for each, rate in zip(values, found.win_rates.tolist(), strict=True)
+    ]
