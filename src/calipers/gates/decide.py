@@ -218,8 +218,7 @@ def _check_rules(judge: Judge, early: Early | None) -> Iterator[Check]:
 
     Checks that rely on judges show the licence, whatever a run that ended early decides.
     """
-    run, policy = judge.run, judge.run.policy
-    options = run.options
+    run, policy, options = judge.run, judge.run.policy, judge.run.options
     licences = Licences(run.group.judges, options.licences, policy.judges, options.confidence)
     found = [(rule, check) for rule in policy.rules for check in rule.list_checks(judge)]
     found.sort(key=lambda each: each[1].level == "warning")

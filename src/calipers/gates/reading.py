@@ -7,15 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from calipers.gates.policy_values import share_scale
-from calipers.gates.result import SCHEMA, GateResult
+from calipers.gates.result import CHANGED, SCHEMA, GateResult
 from calipers.metrics import metric_named
 from calipers.metrics.thresholds import read_scale
 from calipers.support.errors import UsageError
 from calipers.support.stored import read_number, read_stored
 
 Json = Mapping[str, Any]
-
-_CHANGED = ("added", "removed", "broken", "mended")
 
 
 def read_gate(found: Json | None) -> GateResult | None:
@@ -31,7 +29,7 @@ def _read_fields(found: Json) -> Json:
         **found,
         "checks": [_read_check(each) for each in found["checks"]],
         "changes": [
-            {**each, **{name: _read_ids(each[name]) for name in _CHANGED}}
+            {**each, **{name: _read_ids(each[name]) for name in CHANGED}}
             for each in found.get("changes", ())
         ],
         "early": None if early is None else {**early, **early["calls"]},

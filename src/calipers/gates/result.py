@@ -20,6 +20,7 @@ from calipers.support.version import __version__
 
 SCHEMA = "calipers.gate/1"
 LISTED = 100  # ids of scenarios in a list
+CHANGED = ("added", "removed", "broken", "mended")
 
 Level = Literal["blocking", "warning", "required", "category", "composite", "baseline"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "incomplete"]
@@ -199,11 +200,8 @@ class Changes:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        named = ("added", "removed", "broken", "mended")
-        return {
-            **({"by": dict(self.by)} if self.by else {}),
-            **{name: getattr(self, name).to_dict() for name in named},
-        }
+        by = {"by": dict(self.by)} if self.by else {}
+        return {**by, **{name: getattr(self, name).to_dict() for name in CHANGED}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

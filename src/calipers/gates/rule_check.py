@@ -75,9 +75,8 @@ class MeasuredRun:
     @cached_property
     def now(self) -> RecordedGroup:
         """What a baseline would keep of it."""
-        found = {name: self.group.metrics[name] for name in self.options.metrics}
-        values = {name: each.value for name, each in found.items()}
-        stderrs = {name: each.stderr for name, each in found.items()}
+        values = {name: self.group.metrics[name].value for name in self.options.metrics}
+        stderrs = {name: self.group.metrics[name].stderr for name in self.options.metrics}
         return RecordedGroup(
             by=self.group.by,
             metrics={n: v for n, v in values.items() if v is not None and isfinite(v)},
