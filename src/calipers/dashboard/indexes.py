@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from threading import Event, Lock, Timer
@@ -18,7 +17,7 @@ import polars as pl
 from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
-from calipers.dashboard.kept import Kept
+from calipers.dashboard.kept import Kept, read_once
 from calipers.dashboard.run_settings import read_run_settings
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import Checks
@@ -164,10 +163,7 @@ class Indexes:
 
     def list_systems(self, entry: Entry) -> Mapping[str, tuple[str, ...]]:
         """Return the models and tiers of an entry that is indexed and has several, but not many."""
-        if not self.is_there(entry):
-            return {}
-        meta = self.locate(entry) / META
-        return _read_systems(meta, meta.stat().st_mtime_ns)
+        return _read_systems(self.locate(entry) / META) if self.is_there(entry) else {}
 
     def open_growing(self, entry: Entry) -> Opened:
         """Return the index of a journal that grows, as it was a moment ago.
@@ -268,9 +264,8 @@ class Indexes:
                 write_orders(place)
 
 
-@lru_cache(maxsize=10_000)
-def _read_systems(meta: Path, changed: int) -> Mapping[str, tuple[str, ...]]:
-    del changed
+@read_once(10_000)
+def _read_systems(meta: Path) -> Mapping[str, tuple[str, ...]]:
     return Index.open(meta.parent).summary.systems
 
 

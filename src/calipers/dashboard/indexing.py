@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
@@ -11,15 +11,7 @@ import polars as pl
 
 from calipers.dashboard.cache_folder import META, begin
 from calipers.dashboard.chunks import Exact, cut_chunk
-from calipers.dashboard.index import (
-    LONG_TEXTS,
-    Index,
-    Summary,
-    name_order,
-    name_records,
-    name_values,
-    sort_rows,
-)
+from calipers.dashboard.index import LONG_TEXTS, Index, Summary, name_order, name_part, sort_rows
 from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
@@ -42,11 +34,7 @@ Progress = Callable[[float, Index], None]
 
 
 class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)
-    """A field of the user's own that holds numbers here and texts there."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    """A field of the user's own, its only argument, that holds numbers here and texts there."""
 
 
 @dataclass
@@ -110,24 +98,20 @@ def build(
     source = open_sources(path)[0]
     known = set(source.columns())
     names = {ours: theirs for ours, theirs in (field_map or {}).items() if theirs in known}
-    columns = sorted(known - {*names.values()})
+    settings = settings or Settings()
+    if settings.checks is not None:
+        columns = tuple(sorted(known - {*names.values()}))
+        settings = replace(settings, checks=settings.checks.restrict(columns))
+    plan = ViewOptions(settings=settings).plan()
     left_out: list[str] = []
     while True:
         try:
-            plan = ViewOptions(settings=_restrict_checks(settings or Settings(), columns)).plan()
             summary = _build(source, folder, names, plan, tuple(left_out), progress)
         except MixedTypes as found:
-            left_out.append(found.name)
+            left_out += found.args
         else:
             break
     write_whole(folder / META, summary.to_json())
-
-
-def _restrict_checks(settings: Settings, columns: Collection[str]) -> Settings:
-    """Return the settings with checks that may look at these columns."""
-    if settings.checks is None:
-        return settings
-    return replace(settings, checks=settings.checks.restrict(tuple(columns)))
 
 
 def _build(
@@ -160,8 +144,8 @@ def _build(
             narrow = {**_find_short_texts(records), **values} if narrow is None else narrow
             measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
             part = len(seen.parts)
-            _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
-            _write(measured, folder / name_values(part))
+            _write(records, folder / name_part("records", part), batch_rows=FEW_ROWS)
+            _write(measured, folder / name_part("values", part))
             seen.add(records, measured)
             progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
         return seen.freeze(list(fields), notices)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
+from calipers.dashboard.kept import read_once
 from calipers.metrics.declare.settings import Settings
 from calipers.records.result_folder import MANIFEST
 
@@ -17,21 +17,15 @@ def read_run_settings(folder: Path | None) -> Settings:
     Raises:
         CalipersError: A file that they name is gone, or can no longer be read.
     """
-    if folder is None:
-        return Settings()
-    try:
-        changed = (folder / MANIFEST).stat().st_mtime_ns
-    except OSError:
-        return Settings()
-    return _read(folder, changed)
+    known = folder is not None and (folder / MANIFEST).exists()
+    return _read(folder / MANIFEST) if folder is not None and known else Settings()
 
 
-@lru_cache(maxsize=10_000)
-def _read(folder: Path, changed: int) -> Settings:
-    del changed
+@read_once(10_000)
+def _read(manifest: Path) -> Settings:
     from calipers.scores.choices import Layer, merge_layers, run_layers  # noqa: PLC0415 (loads Polars)
 
     return merge_layers(
         Layer(each.source, {k: v for k, v in each.values.items() if k != _NEEDS_A_MODEL})
-        for each in run_layers(folder)
+        for each in run_layers(manifest.parent)
     ).settings

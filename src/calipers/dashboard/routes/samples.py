@@ -15,12 +15,10 @@ from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, format_value
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import mark_thought
-from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
+from calipers.dashboard.marks import diff_words, mark_thought
 from calipers.dashboard.selection import PAGE_ROWS, Selected
-from calipers.dashboard.site import SiteHere, get_query
+from calipers.dashboard.site import SiteHere, get_query, redirect_form
 from calipers.dashboard.timeline import make_timeline
-from calipers.dashboard.words import diff_words
 from calipers.records.judgment_shape import REASONS
 from calipers.reports.api import trace_svg
 
@@ -58,9 +56,10 @@ def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
     opened = site.open(found)
     return site.render(
         "samples.html",
-        **make_nav(found, query, "samples"),
-        **make_filter_form(query, opened),
         **_make_table(query, opened),
+        run=found,
+        query=query,
+        here="samples",
         progress=site.follow(found.entry).read_progress() if found.running else None,
         opened=opened,
     )
@@ -89,11 +88,14 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
     found, query = site.run(id_), get_query(request)
     opened = site.open(found)
     record, values = _read_record(opened.index, row)
+    answer, other = record.get("answer"), record.get("target") or record.get("reference")
     selected = opened.selector.select(replace(query, page=1))
     place, before, behind = selected.find_neighbours(row)
     return site.render(
         "sample.html",
-        **make_nav(found, query, "samples"),
+        run=found,
+        query=query,
+        here="samples",
         row=row,
         record=record,
         measured=values,
@@ -102,7 +104,7 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
         before=before,
         behind=behind,
         cot=mark_thought(record["cot"], opened.settings) if record.get("cot") else None,
-        against=_diff_target(record),
+        against=diff_words(answer, other) if answer is not None and other is not None else None,
         judgments=_parse_list(record.get("judgments")),
         checks=_parse_list(record.get("checks")),
         timeline=make_timeline(record.get("trace")),
@@ -236,7 +238,7 @@ def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any
             "value": format_value(value),
             "count": count,
             "url": (
-                others if format_value(value) in chosen else others.set_filter(name, value)
+                others if format_value(value) in chosen else others.set_filters({name: value})
             ).to_url(),
             "chosen": format_value(value) in chosen,
         }
@@ -248,13 +250,6 @@ def _read_record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]
     if not 0 <= row < index.rows:
         raise NotHere(f"there is no record {row}")
     return index.read_one(row)
-
-
-def _diff_target(record: Mapping[str, Any]) -> Any:
-    """Return the differences of words between the answer and its target, or reference."""
-    other = record.get("target") or record.get("reference")
-    answer = record.get("answer")
-    return None if answer is None or other is None else diff_words(answer, other)
 
 
 def _parse_list(text: str | None) -> list[Any]:
