@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import add_declared_options, add_option
+from calipers.cli.options import FILE, add_declared_options, add_output
 from calipers.cli.output import add_format_option
 from calipers.cli.shared import open_console, write
 
@@ -17,12 +17,9 @@ from calipers.cli.shared import open_console, write
 @click.argument("judged", metavar="JUDGED")
 @click.argument("human", metavar="HUMAN")
 @add_declared_options("calibrate")
-@add_option(
-    "-o",
-    "--output",
-    help="Write the calibration file, which is bound to the judge's model and the rubric.",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+@add_output(
+    "Write the calibration file, which is bound to the judge's model and the rubric.",
+    type=FILE,
 )
 @add_format_option("table", "json")
 def calibrate(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
-from calipers.cli.shared import open_console, say_empty
+from calipers.cli.shared import end, open_console
 
 
 @click.command(cls=GroupedCommand, first=("rows", "by", "map", "normalize", "policy"))
@@ -22,6 +21,4 @@ def explain(metric: str, files: tuple[str, ...], options: dict[str, Any]) -> Non
 
     result = explain_metric(metric, list(files), **options)
     show(result, open_console())
-    if not result.groups:
-        say_empty(files)
-    sys.exit(result.exit_code)
+    end(result, files, result.groups)

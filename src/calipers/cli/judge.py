@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from calipers.cli.calibrate import calibrate
 from calipers.cli.judging import files as judge_files
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty
+from calipers.cli.shared import end
 from calipers.judges.options import AuditOptions
 from calipers.support.errors import UsageError
 
@@ -60,6 +59,4 @@ def audit(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
 
     result = audit_judges(list(files), **options)
     put(result)
-    if not result.judged:
-        say_empty(files, "judgments" if result.records else "records")
-    sys.exit(result.exit_code)
+    end(result, files, result.judged, "judgments" if result.records else "records")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
+from calipers.cli.options import FILE, GroupedCommand, add_declared_options, add_flag, add_output
 from calipers.cli.shared import open_console, say_notices
 from calipers.judges.options import JudgeOptions
 
@@ -19,21 +19,14 @@ if TYPE_CHECKING:
 @click.command(cls=GroupedCommand, first=("rubric", "model", "output", "dry_run"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("judge", JudgeOptions)
-@add_option(
-    "-o",
-    "--output",
-    help="The judged records, JSON lines; run again to finish what is missing. Without it they go "
+@add_output(
+    "The judged records, JSON lines; run again to finish what is missing. Without it they go "
     "to standard output, and judging again starts over.",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+    type=FILE,
 )
 @add_flag("--dry-run", "Say how many calls are left and what they may cost.")
 def files(
-    files: tuple[str, ...],
-    output: Path | None,
-    *,
-    dry_run: bool,
-    options: dict[str, Any],
+    files: tuple[str, ...], output: Path | None, *, dry_run: bool, options: dict[str, Any]
 ) -> None:
     """Judge the records in FILES by a rubric, in one call each, and write them with judgments.
 

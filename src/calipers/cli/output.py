@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from calipers.cli.options import F, add_option, add_path
+from calipers.cli.options import F, add_option, add_output
 from calipers.cli.shared import open_console, say_notices, write
 from calipers.support.errors import UsageError, make_write_error
 
@@ -32,7 +32,7 @@ def add_output_options(command: F, further: tuple[str, ...] = ()) -> F:
         return command(put=put, **values)
 
     text = "Write the result to FILE instead of standard output."
-    to_file = add_path("-o", "--output", help=text, group="output")
+    to_file = add_output(text, group="output")
     return add_format_option(*_FORMATS, *further)(to_file(cast("F", call)))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
-from calipers.cli.shared import say_empty, say_notices, show_progress, write
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_output
+from calipers.cli.shared import end, say_notices, show_progress, write
 from calipers.runs.options import ReportOptions
 from calipers.support.errors import UsageError
 
@@ -19,10 +19,8 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 @click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@add_path(
-    "-o",
-    "--output",
-    help="File to write; by default report.html in the result folder, or here.",
+@add_output(
+    "File to write; by default report.html in the result folder, or here.",
     group="output",
 )
 @add_option(
@@ -34,10 +32,7 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 )
 @add_declared_options("report", ReportOptions)
 def report(
-    files: tuple[str, ...],
-    output: Path | None,
-    output_format: str | None,
-    options: dict[str, Any],
+    files: tuple[str, ...], output: Path | None, output_format: str | None, options: dict[str, Any]
 ) -> None:
     """Show FILES, or a result FOLDER of `calipers run`, as a page to read in two minutes.
 
@@ -62,8 +57,7 @@ def report(
         made = make(list(files), progress=show, **options)
     say_notices(made.notices)
     if not made.score.records:
-        say_empty(files)
-        sys.exit(made.exit_code)
+        end(made, files, found=0)
     text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
     if str(place) == "-":
         click.echo(text, nl=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_path
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_output
 from calipers.cli.shared import open_console, say_notices
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
@@ -29,10 +29,8 @@ _CHOOSING = ("shard", "until_decided", "until_better", "evidence", "seed")  # wh
 @click.command(cls=GroupedCommand, first=("output", "dry_run", "fresh", "until_decided"))
 @click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
 @add_declared_options("run", RunOptions)
-@add_path(
-    "-o",
-    "--output",
-    help="Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
+@add_output(
+    "Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
     metavar="FOLDER",
 )
 @add_flag("--dry-run", "Say how many calls there are and what they may cost.")
@@ -93,20 +91,14 @@ def _split_arguments(
     given: tuple[Path, ...], *, merge: bool
 ) -> tuple[Path | None, list[Path] | None]:
     """Return the suite file, and the folders to merge."""
-    if merge:
-        files = [each for each in given if each.is_file()]
-        folders = [each for each in given if each not in files]
-        return _require_one(files) if files else None, folders
-    return _require_one(given), None
-
-
-def _require_one(files: Sequence[Path]) -> Path:
+    files = [each for each in given if each.is_file() or not merge]
     if len(files) > 1:
         raise UsageError(
             f"one suite at a time, not {len(files)}",
             fix="the folders of shards are put together with --merge",
         )
-    return files[0]
+    folders = [each for each in given if each not in files]
+    return files[0] if files else None, folders if merge else None
 
 
 def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
@@ -160,12 +152,8 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
 
 def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
     """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
-    known = [
-        name
-        for group in score.groups
-        for name, measured in group.metrics.items()
-        if measured.value is not None
-    ]
+    measured = (each for group in score.groups for each in group.metrics.items())
+    known = [name for name, found in measured if found.value is not None]
     checks = () if gate is None else sorted(gate.checks, key=lambda check: not check.blocks)
     asked = (check.name for check in checks if check.name in known)
     return next(iter([*asked, *known]), None)

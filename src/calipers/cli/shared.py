@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -47,9 +47,16 @@ def say_notices(notices: Sequence[str]) -> None:
         click.echo(f"{click.style('note', fg='yellow')}: {strip_controls(notice)}", err=True)
 
 
-def say_empty(files: tuple[str, ...], what: str = "records") -> None:
+def say_empty(files: Sequence[str], what: str = "records") -> None:
     """Say on stderr that there was nothing to measure."""
     click.echo(f"{click.style('empty', fg='yellow')}: no {what} in {', '.join(files)}", err=True)
+
+
+def end(result: Any, files: Sequence[str], found: object, what: str = "records") -> NoReturn:
+    """Exit with the code of a result; where nothing was found in the files, say so on stderr."""
+    if not found:
+        say_empty(files, what)
+    sys.exit(result.exit_code)
 
 
 def open_console() -> Console:
