@@ -14,7 +14,7 @@ from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.index import Index
 from calipers.dashboard.site import SiteHere, get_query
 from calipers.reports.charts import draw_charts
-from calipers.reports.charts.saving import PIXELS
+from calipers.reports.charts.chart import PIXELS
 from calipers.reports.spreadsheets import write_csv
 
 AT_ONCE = 5_000  # rows of an export

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from calipers.reports.charts.chart import Chart
+from calipers.reports.charts.chart import Chart, save_charts
 from calipers.reports.charts.composite import draw_composite
 from calipers.reports.charts.cost import draw_cost
 from calipers.reports.charts.distribution import draw_latency, draw_tokens
 from calipers.reports.charts.forest import draw_forest, make_forest
 from calipers.reports.charts.reliability import draw_reliability
-from calipers.reports.charts.saving import save_charts
 
 if TYPE_CHECKING:
     from calipers.scores.results import Score

@@ -15,8 +15,7 @@ from calipers.reports.charts.groups import (
     name_group,
     shorten,
 )
-from calipers.reports.charts.plane import Axis, fit_axis
-from calipers.reports.charts.scatter import MOST_NAMED, Point, Scatter
+from calipers.reports.charts.scatter import MOST_NAMED, Axis, Point, Scatter, fit_axis
 from calipers.reports.charts.style import PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, quantity
 from calipers.statistics.pareto import pareto_front

@@ -12,12 +12,10 @@ import numpy as np
 
 from calipers.metrics.traces.graphs.graphs import Graphs
 from calipers.records.trace_shape import Trace, read_trace
-from calipers.reports.traces.svg import Drawing, render_svg, shorten
+from calipers.reports.traces.svg import Drawing, Edge, render_svg, shorten
 
 MOST_NODES = 60
 _NAME = 32  # characters of a name in a sentence
-
-Edge = tuple[str, str]
 
 
 def draw_trace(
