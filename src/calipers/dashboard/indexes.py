@@ -18,7 +18,7 @@ from calipers.dashboard.cache_folder import META, begin, forget_older, locate_in
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept, read_once
-from calipers.dashboard.run_settings import read_run_settings
+from calipers.dashboard.run import read_run_settings
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
@@ -12,13 +12,15 @@ import polars as pl
 from calipers.dashboard.cache_folder import META, begin
 from calipers.dashboard.chunks import Exact, cut_chunk
 from calipers.dashboard.index import LONG_TEXTS, Index, Summary, name_order, name_part, sort_rows
-from calipers.dashboard.plans import ViewOptions
 from calipers.engines.batches import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
 from calipers.engines.reading import measure_batches
+from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.similarity import semantic_similarity
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Chunk, Source, Wanted, open_sources
+from calipers.scores.options import Options
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import stage_file, write_whole
 
@@ -31,6 +33,20 @@ _PROBLEMS = 20
 FAILED_CALL = "failed"
 
 Progress = Callable[[float, Index], None]
+
+
+class ViewOptions(Options):
+    """The options of a score whose plan asks no language model, which would take minutes."""
+
+    def plan(self, sources: Sequence[Source] = ()) -> Plan:
+        """Return the plan without metrics that are based on a model's similarity."""
+        plan = super().plan(sources)
+        own = (each for each in plan.metrics if not any(map(_needs_model, each.features)))
+        return replace(plan, metrics=tuple(own))
+
+
+def _needs_model(feature: Feature) -> bool:
+    return semantic_similarity in feature.inputs or feature.name.startswith("_sem")
 
 
 class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)

@@ -22,8 +22,8 @@ from calipers.comparisons.runs import compare_data
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
+from calipers.dashboard.indexing import ViewOptions
 from calipers.dashboard.kept import Kept
-from calipers.dashboard.plans import ViewOptions
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.options import AuditOptions

@@ -18,6 +18,7 @@ from calipers.dashboard.kept import read_once
 from calipers.dashboard.live import Followed, is_running
 from calipers.gates.reading import read_gate
 from calipers.gates.result import GateResult
+from calipers.metrics.declare.settings import Settings
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -40,6 +41,7 @@ T = TypeVar("T")
 
 _SCORES = 500  # that are held; each takes some hundred kilobytes
 _SMALL = 10_000  # manifests and verdicts
+_NEEDS_A_MODEL = "success_threshold"  # a setting of what no page shows
 
 
 class Run:
@@ -181,3 +183,23 @@ def list_valued(runs: Iterable[Run]) -> list[str]:
     groups = (group for run in runs if run.score is not None for group in run.score.groups)
     measured = (each for group in groups for each in group.metrics.items())
     return list(dict.fromkeys(name for name, found in measured if found.value is not None))
+
+
+def read_run_settings(folder: Path | None) -> Settings:
+    """Return the metric settings of a result folder; the defaults where it is none.
+
+    Raises:
+        CalipersError: A file that they name is gone, or can no longer be read.
+    """
+    known = folder is not None and (folder / MANIFEST).exists()
+    return _read_settings(folder / MANIFEST) if folder is not None and known else Settings()
+
+
+@read_once(_SMALL)
+def _read_settings(manifest: Path) -> Settings:
+    from calipers.scores.choices import Layer, merge_layers, run_layers  # noqa: PLC0415 (loads Polars)
+
+    return merge_layers(
+        Layer(each.source, {k: v for k, v in each.values.items() if k != _NEEDS_A_MODEL})
+        for each in run_layers(manifest.parent)
+    ).settings
