@@ -11,6 +11,7 @@ from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import (
     describe_fields,
     get_series,
+    join_groups,
     join_names,
     name_group,
     shorten,
@@ -156,8 +157,7 @@ def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) 
     yield f"Bars are {100 * score.settings['confidence']:g} % intervals{lacking}."
     alone = [group for group in score.groups if _is_of_one_task(group, aim.metric)]
     if alone:
-        names = join_names([name_group(group, with_series=True) for group in alone])
-        yield f"Bars of a single task hold for that task only: {names}."
+        yield f"Bars of a single task hold for that task only: {join_groups(alone)}."
     if any(across.cuts(point.x_low, point.x_high) for point in points):
         yield "A bar that reaches the edge goes on beyond it."
     if len(points) > MOST_NAMED:
@@ -165,9 +165,8 @@ def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) 
     for what, metric in (("cost", "cost_usd"), (aim.name, aim.metric)):
         left_out = [group for group in score.groups if _get_known(group, metric) is None]
         if left_out:
-            names = join_names([name_group(group, with_series=True) for group in left_out])
             article = "" if what == "accuracy" else "a "
-            yield f"Left out, without {article}{what}: {names}."
+            yield f"Left out, without {article}{what}: {join_groups(left_out)}."
     never = [point.full_name for point in points if point.y == 0]
     if never and aim.metric == "pass_rate":
         yield f"Nothing passed, so that a pass costs infinitely much: {join_names(never)}."

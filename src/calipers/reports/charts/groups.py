@@ -10,9 +10,9 @@ from calipers.reports.charts.vega_lite import Spec, category
 from calipers.reports.figures import group_name, strip_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from calipers.scores.results import Group
+    from calipers.scores.results import Group, Histogram
 
 _LONGEST = 28
 
@@ -69,6 +69,18 @@ def join_names(names: Sequence[str], most: int = 6) -> str:
     """Return some names on a line, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(shorten(name) for name in names[:most]) + more
+
+
+def join_groups(groups: Iterable[Group]) -> str:
+    """Return the names of some groups on a line, and how many more there are."""
+    return join_names([name_group(group, with_series=True) for group in groups])
+
+
+def get_histogram(group: Group, name: str) -> Histogram:
+    """Return the histogram of a group that is known to have it."""
+    found = group.histograms[name]
+    assert found is not None
+    return found
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
+from calipers.reports.charts.groups import describe_fields, join_groups, make_panel_title
 from calipers.reports.charts.style import GREY, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
 from calipers.reports.figures import format_figure
@@ -98,8 +98,6 @@ def _list_notes(score: Score, known: int) -> Iterator[str]:
     )
     if known > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {known} groups."
-    without = [
-        name_group(group, with_series=True) for group in score.groups if not group.reliability
-    ]
+    without = [group for group in score.groups if not group.reliability]
     if without:
-        yield f"Without a stated confidence: {join_names(without)}."
+        yield f"Without a stated confidence: {join_groups(without)}."
