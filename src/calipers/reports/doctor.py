@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 from calipers.records.foreign import map_options
 from calipers.reports.figures import count_things
 from calipers.reports.restated import drop_restated
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone, make_rows
+from calipers.reports.table import (
+    EMPTY,
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    Tone,
+    data_columns,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.doctor.results import Diagnosis, Finding, HeldFile, Support
@@ -26,9 +37,7 @@ _COLUMNS = (
     Column(name="count", where="data", type=int),
     Column(name="of", where="data", type=int),
     Column(name="shown", heading="how many", kind="text", where="people"),
-    Column(name="examples", where="data"),
-    Column(name="says", where="data"),
-    Column(name="fix", where="data"),
+    *data_columns("examples", "says", "fix"),
     Column(name="told", heading="what, and what to do", kind="words", where="people"),
 )
 

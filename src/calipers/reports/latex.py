@@ -81,7 +81,7 @@ def _render_table(table: Table) -> Iterator[str]:
     yield f"\\begin{{tabular}}{{{''.join('lr'[table.columns[place].right] for place in told)}}}"
     yield from (
         "\\toprule",
-        _join_cells(escape_latex(_render_head(table, place)) for place in told),
+        _join_cells(_render_head(table.columns[place]) for place in told),
         "\\midrule",
     )
     section = ""
@@ -103,8 +103,8 @@ def _is_told(table: Table, place: int, column: Column) -> bool:
     return column.kind != "words"
 
 
-def _render_head(table: Table, place: int) -> str:
-    return "" if table.columns[place].kind == "unit" else table.columns[place].head
+def _render_head(column: Column) -> str:
+    return "" if column.kind == "unit" else escape_latex(column.head)
 
 
 def _render_cell(cell: Cell) -> str:

@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator
 
 from calipers.reports.figures import strip_controls
-from calipers.reports.table import SIGNS, Cell, Document, Line, Table, hide_data, list_sentences
+from calipers.reports.table import (
+    EMPTY,
+    SIGNS,
+    Cell,
+    Document,
+    Line,
+    Table,
+    hide_data,
+    list_sentences,
+)
 
 _SPECIAL = re.compile(r"(\[[\d.,e+−—∞ -]*\])|[\\|`\[\]]")  # an interval stays as it is
 
@@ -67,16 +76,10 @@ def _render_rows(table: Table) -> Iterator[str]:
         section = row.section
         texts = []
         for place in told:
-            unit = units.get(table.columns[place].name)
-            behind = (
-                ""
-                if unit is None or not row.get_cell(unit).value
-                else f" ({row.get_cell(unit).shown})"
-            )
-            texts.append(
-                _render_cell(row.get_cell(place), signed=table.columns[place].kind == "tag")
-                + behind
-            )
+            column = table.columns[place]
+            unit = row.get_cell(units[column.name]) if column.name in units else EMPTY
+            behind = f" ({unit.shown})" if unit.value else ""
+            texts.append(_render_cell(row.get_cell(place), signed=column.kind == "tag") + behind)
         yield f"| {' | '.join(texts)} |"
     yield from _render_notes(table)
 

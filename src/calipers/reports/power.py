@@ -17,11 +17,11 @@ from calipers.reports.figures import (
 from calipers.reports.table import (
     EMPTY,
     Cell,
-    Column,
     Document,
     Line,
     Row,
     Table,
+    data_columns,
     make_columns,
     make_lines,
     make_rows,
@@ -103,8 +103,7 @@ def _tabulate_data(group: PowerGroup | None, fields: list[str]) -> Table:
             by = () if group is None else group.by.values()
             rows.append(Row(cells=(*by, name, *known, *planned, reason), where="data"))
     named = (f"by_{name}" if name in numbers else name for name in fields)
-    columns = tuple(Column(name=name, where="data") for name in (*named, *numbers))
-    return Table(columns=columns, rows=tuple(rows))
+    return Table(columns=data_columns(*named, *numbers), rows=tuple(rows))
 
 
 def _make_needed_cell(found: MetricPower, runs: int) -> Cell:

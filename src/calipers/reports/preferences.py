@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
 from calipers.reports.figures import Form, choose_form, count_things, format_p, strip_controls
@@ -43,18 +43,24 @@ def tabulate_preferences(audit: Audit) -> Iterator[Table]:
             yield lengths
 
 
+def make_measure_cells(
+    judges: Sequence[Any], names: Sequence[str], signed: Collection[str]
+) -> Iterator[list[Cell]]:
+    """Yield the cells of some measures of each judge, a measure in the same form for all."""
+    forms = {
+        name: choose_form((judge.measures[name] for judge in judges), signed=name in signed)
+        for name in names
+    }
+    for judge in judges:
+        yield [estimate_cell(judge.measures[name], forms[name]) for name in names]
+
+
 def _tabulate_judges(group: PreferenceGroup) -> Table:
     shown = [n for n in _HEADS if any(j.measures[n].value is not None for j in group.judges)]
-    forms = {
-        each: choose_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
-        for each in shown
-    }
+    cells = make_measure_cells(group.judges, shown, signed=_SIGNED)
     rows = make_rows(
-        (
-            *(judge.judge, judge.pairs, judge.failed),
-            *(estimate_cell(judge.measures[each], forms[each]) for each in shown),
-        )
-        for judge in group.judges
+        (judge.judge, judge.pairs, judge.failed, *own)
+        for judge, own in zip(group.judges, cells, strict=True)
     )
     told = (
         (strip_controls(judge.judge), name, judge.measures[name])

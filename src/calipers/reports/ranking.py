@@ -19,15 +19,19 @@ from calipers.reports.figures import (
     strip_controls,
 )
 from calipers.reports.ranked_pairs import tabulate_pairs
-from calipers.reports.table import Cell, Column, Document, Line, Table, estimate_cell, make_rows
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Document,
+    Line,
+    Table,
+    data_columns,
+    estimate_cell,
+    make_rows,
+)
 
 if TYPE_CHECKING:
-    from calipers.comparisons.rankings import (
-        MetricRanking,
-        RankedSystem,
-        Ranking,
-        TaskPart,
-    )
+    from calipers.comparisons.rankings import MetricRanking, RankedSystem, Ranking, TaskPart
     from calipers.scores.results import Group, Score
 
 MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
@@ -127,18 +131,15 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     head = "strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
     head += f" ({ranked.unit})" if ranked.unit else ""
     columns = (
-        Column(name="metric", where="data"),
-        *(Column(name=f"by_{name}", where="data") for name in by),
+        *data_columns("metric", *(f"by_{name}" for name in by)),
         Column(name="rank", heading="#"),
         Column(name="system", kind="key"),
         Column(name="value", heading=head, bounds=("low", "high")),
         Column(name="ranks", heading="rank interval", where="people", kind="text"),
-        Column(name="rank_low", where="data"),
-        Column(name="rank_high", where="data"),
+        *data_columns("rank_low", "rank_high"),
         Column(name="group", kind="text"),
         *further,
-        Column(name="n_tasks", where="data"),
-        Column(name="reason", where="data"),
+        *data_columns("n_tasks", "reason"),
     )
     rows = make_rows(
         (

@@ -33,6 +33,7 @@ from calipers.reports.table import (
     Table,
     Tone,
     Where,
+    data_columns,
     estimate_cell,
     make_lines,
 )
@@ -102,15 +103,10 @@ def tabulate_score(
     elif wide:
         rows = [*_count_rows(groups, ("records",)), *rows]
     fields = list(groups[0].by) if groups else []
-    keys = (
-        *(
-            Column(name=f"by_{name}" if name in _RESERVED else name, where="data")
-            for name in fields
-        ),
-        replace(_COLUMNS[0], heading=", ".join(fields) or "group"),
-    )
+    keys = data_columns(*(f"by_{name}" if name in _RESERVED else name for name in fields))
+    group = replace(_COLUMNS[0], heading=", ".join(fields) or "group")
     return Table(
-        columns=(*keys, *_COLUMNS[1:]),
+        columns=(*keys, group, *_COLUMNS[1:]),
         rows=tuple(rows),
         across="metric" if wide else "group",
         notes=tuple(list_reasons(groups, shown)),

@@ -142,6 +142,11 @@ def make_columns(
     )
 
 
+def data_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns that only data have."""
+    return tuple(Column(name=name, where="data") for name in names)
+
+
 def make_rows(cells: Iterable[Iterable[Any]]) -> tuple[Row, ...]:
     """Return a row for each list of cells."""
     return tuple(Row(cells=tuple(each)) for each in cells)
