@@ -88,7 +88,6 @@ def _tabulate_judges(group: AuditGroup) -> Table:
 
 
 def _tabulate_biases(group: AuditGroup) -> Table:
-    """Return the effects of length and of the judge's own model on the scores."""
     judges = group.judges
     shown = [n for n in _BIASES if any(j.measures[n].value is not None for j in judges)]
     whose = [_shorten_name(judge.judge) for judge in judges]
@@ -133,22 +132,15 @@ def _tabulate_items(group: AuditGroup) -> Table:
 
 
 def _tabulate_mismatches(group: AuditGroup, link: Callable[[str], str] | None) -> Table:
-    rows = tuple(
-        Row(
-            cells=(
-                Cell(value=each.id, link=link(each.id) if link else ""),
-                each.where,
-                each.score,
-                each.items,
-                Cell(value=each.difference, form=_SIGNED),
-            ),
-            section=_shorten_name(judge.judge),
-        )
-        for judge in group.judges
-        for each in judge.items.worst
-    )
+    rows = []
+    for judge in group.judges:
+        for each in judge.items.worst:
+            record = Cell(value=each.id, link=link(each.id) if link else "")
+            difference = Cell(value=each.difference, form=_SIGNED)
+            cells = (record, each.where, each.score, each.items, difference)
+            rows.append(Row(cells=cells, section=_shorten_name(judge.judge)))
     columns = make_columns("record", "where", "score", "items", "difference", texts=("where",))
-    return Table(title="farthest from their items", columns=columns, rows=rows)
+    return Table(title="farthest from their items", columns=columns, rows=tuple(rows))
 
 
 def _tabulate_agreement(group: AuditGroup, confidence: float) -> Table:
@@ -178,20 +170,14 @@ def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
         for judge in group.judges
         for name, found in judge.measures.items()
     )
-    rows = tuple(
-        Row(
-            cells=(
-                *of,
-                Cell(value=found.value, low=found.low, high=found.high),
-                *(getattr(found, field, None) for field in _FIELDS),
-            ),
-            where="data",
-        )
-        for of, found in every
-    )
+    rows = []
+    for of, found in every:
+        measured = Cell(value=found.value, low=found.low, high=found.high)
+        further = (getattr(found, field, None) for field in _FIELDS)
+        rows.append(Row(cells=(*of, measured, *further), where="data"))
     value = Column(name="value", where="data", bounds=("low", "high"))
     keys = data_columns(*(f"by_{name}" for name in fields), *_DATA)
-    return Table(columns=(*keys, value, *data_columns(*_FIELDS)), rows=rows)
+    return Table(columns=(*keys, value, *data_columns(*_FIELDS)), rows=tuple(rows))
 
 
 def _list_measures(

@@ -114,46 +114,30 @@ def _add_outcome(case: ET.Element, kind: str, message: str, of_type: str, text: 
 
 def write_sarif(result: GateResult, file: Path) -> str:
     """Return SARIF 2.1.0 of checks that failed or warn, shown at `file`, the policy or suite."""
-    lines = _read_lines(file)
-    found = [check for check in result.checks if check.blocks or check.verdict == "warn"]
-    rules = {_name_rule(check): _describe_rule(check) for check in found}
-    results = [
-        _make_result(
-            *(_name_rule(each), "error" if each.blocks else "warning", _describe_check(each)),
-            *(file, _find_line(lines, each)),
-        )
-        for each in found
-    ]
+    try:
+        lines: Mapping[tuple[Hashable, ...], int] = read_config(file, example="").lines
+    except UsageError:  # it cannot be read any more
+        lines = {}
+    rules, results = {}, []
+    for check in result.checks:
+        if check.blocks or check.verdict == "warn":
+            rule = strip_controls(f"{check.source}/{check.name}")
+            must = "should" if check.level == "warning" else "must"
+            meet = f"{check.name} {must} meet its requirement ({check.source})"
+            rules[rule] = {"id": rule, "shortDescription": {"text": strip_controls(meet)}}
+            failing = (
+                f"; failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
+            )
+            told = f"{name_check(check)}: {check.reason or check.verdict}{failing}"
+            level = "error" if check.blocks else "warning"
+            results.append(_make_result(rule, level, told, file, _find_line(lines, check)))
     if result.incomplete:
-        told = {"text": "The run is incomplete"}
-        rules[_INCOMPLETE] = {"id": _INCOMPLETE, "shortDescription": told}
+        short = {"text": "The run is incomplete"}
+        rules[_INCOMPLETE] = {"id": _INCOMPLETE, "shortDescription": short}
         results += [_make_result(_INCOMPLETE, "error", why, file) for why in result.incomplete]
     driver = {"name": "Calipers", "version": __version__, "rules": list(rules.values())}
     run = {"tool": {"driver": driver}, "results": results}
     return dump_strict({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
-
-
-def _name_rule(check: Check) -> str:
-    return strip_controls(f"{check.source}/{check.name}")
-
-
-def _describe_rule(check: Check) -> dict[str, Any]:
-    must = "should" if check.level == "warning" else "must"
-    text = f"{check.name} {must} meet its requirement ({check.source})"
-    return {"id": _name_rule(check), "shortDescription": {"text": strip_controls(text)}}
-
-
-def _describe_check(check: Check) -> str:
-    failing = f"; failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
-    return f"{name_check(check)}: {check.reason or check.verdict}{failing}"
-
-
-def _read_lines(file: Path) -> Mapping[tuple[Hashable, ...], int]:
-    """Return the line of each key of the file; none of one that cannot be read any more."""
-    try:
-        return read_config(file, example="").lines
-    except UsageError:
-        return {}
 
 
 def _find_line(lines: Mapping[tuple[Hashable, ...], int], check: Check) -> int:
@@ -165,16 +149,12 @@ def _find_line(lines: Mapping[tuple[Hashable, ...], int], check: Check) -> int:
 
 
 def _make_result(rule: str, level: str, text: str, file: Path, line: int = 1) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": _make_uri(file)}, "region": {"startLine": line}}
+    full, here = file.absolute(), Path.cwd()  # code scanning wants paths from the current folder
+    uri = full.relative_to(here).as_posix() if full.is_relative_to(here) else full.as_uri()
+    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
     return {
         "ruleId": rule,
         "level": level,
         "message": {"text": strip_controls(text)},
         "locations": [{"physicalLocation": place}],
     }
-
-
-def _make_uri(file: Path) -> str:
-    """Return the path from the current folder, as code scanning wants it, where it lies below."""
-    full, here = file.absolute(), Path.cwd()
-    return full.relative_to(here).as_posix() if full.is_relative_to(here) else full.as_uri()

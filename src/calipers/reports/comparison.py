@@ -26,6 +26,7 @@ from calipers.reports.table import (
     Tone,
     Where,
     data_columns,
+    difference_cell,
     make_columns,
     make_rows,
 )
@@ -139,11 +140,10 @@ def _make_value_cells(
     The better value is strong where the adjusted test finds a difference.
     """
     form, tone = choose_value_form(metric), choose_tone(name, metric, confidence)
-    signed = Form(signed=True)
     return (
         Cell(value=metric.base, form=form, strong=tone == "loss"),
         Cell(value=metric.candidate, form=form, strong=tone == "gain"),
-        Cell(value=metric.difference, low=metric.low, high=metric.high, form=signed, tone=tone),
+        difference_cell(metric, tone),
     )
 
 
@@ -227,9 +227,9 @@ def _list_notes(pair: Pair, shown: Sequence[str], confidence: float) -> Iterator
         if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence
     }
     if len(unseen) == 1:
-        for name, least in unseen.items():
-            seen = format_figure(least)
-            yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
+        [(name, least)] = unseen.items()
+        seen = format_figure(least)
+        yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
     elif unseen:
         named = ", ".join(f"{name} {least:.2g}" for name, least in unseen.items())
         yield f"smaller differences than these would mostly go unseen here (power 0.8): {named}"
@@ -242,10 +242,10 @@ def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:
     for name, metric in metrics.items():
         if metric.difference is None:
             nulls.setdefault(metric.reason or "no value", []).append(name)
-        elif metric.p_value is None:
-            tests.setdefault(metric.reason or "no test", []).append(name)
         else:
-            tests.setdefault(f"{metric.test}; interval: {metric.interval}", []).append(name)
+            test = f"{metric.test}; interval: {metric.interval}"
+            test = (metric.reason or "no test") if metric.p_value is None else test
+            tests.setdefault(test, []).append(name)
     for test, names in tests.items():
         yield f"{', '.join(names)}: {test}"
     if nulls:
@@ -254,7 +254,6 @@ def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:
 
 
 def _describe_margin(held: Margin) -> str:
-    """Return whether the candidate is within the margin, and if both are equivalent."""
     margin = f"{held.margin:g}"
     alike = {
         "yes": f"equivalent within ±{margin}",

@@ -78,7 +78,6 @@ def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Li
 
 
 def _tabulate_fields(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
-    """Return a row per column; columns that every record has show no count."""
     rows = make_rows(
         (
             each.name,
@@ -162,13 +161,9 @@ def _make_row(finding: Finding, link: Callable[[str], str] | None) -> Row:
             Cell(value=finding.severity, tone=tone),
             Cell(value=finding.kind, link=linked),
             Cell(value=finding.system, text=finding.system or ""),
-            finding.count,
-            finding.of,
-            f"{finding.count:,} of {finding.of:,}",
+            *(finding.count, finding.of, f"{finding.count:,} of {finding.of:,}"),
             Cell(value=", ".join(finding.examples)),
-            finding.says,
-            finding.fix,
-            f"{finding.says}{shown}. To do: {finding.fix}.",
+            *(finding.says, finding.fix, f"{finding.says}{shown}. To do: {finding.fix}."),
         ),
         tone=tone,
     )

@@ -6,8 +6,16 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
-from calipers.reports.figures import Form, choose_form, count_things, format_p, strip_controls
-from calipers.reports.table import Cell, Column, Table, estimate_cell, make_columns, make_rows
+from calipers.reports.figures import choose_form, count_things, format_p, strip_controls
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Table,
+    difference_cell,
+    estimate_cell,
+    make_columns,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.judges.audit import Audit, JudgeDrift, PreferenceGroup
@@ -95,14 +103,13 @@ def _tabulate_lengths(group: PreferenceGroup) -> Table:
 
 def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:
     """Return how each judge differs from itself in an earlier run on the same answers."""
-    signed = Form(signed=True)
     rows = make_rows(
         (
             each.judge,
             Cell(value=each.changed, tone="warn" if each.changed == "yes" else ""),
             each.on,
             f"{each.differing:,} of {each.n:,}",
-            Cell(value=each.difference, low=each.low, high=each.high, form=signed),
+            difference_cell(each),
             Cell(text=format_p(each.p_adjusted)),
             each.why + (f" ({each.reason})" if each.reason else ""),
         )

@@ -71,7 +71,6 @@ def describe_best(ranked: MetricRanking) -> str:
 
 
 def _compare_two(ranked: MetricRanking) -> str:
-    """Say of two systems whether the first is better, by how much, and how sure that is."""
     [pair] = ranked.pairs
     difference = format_figure(pair.difference, pair.low, pair.high, Form(signed=True))
     p = format_p(pair.p_value)
@@ -141,15 +140,12 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
         *further,
         *data_columns("n_tasks", "reason"),
     )
+    counts = (f"n = {count_things(each.n_tasks, 'task')}" for each in ranked.systems)
+    notes = [each.reason or n for each, n in zip(ranked.systems, counts, strict=True)]
     rows = make_rows(
         (
             *(ranked.metric, *each.by.values(), each.rank, each.name),
-            estimate_cell(
-                each,
-                form,
-                note=each.reason or f"n = {count_things(each.n_tasks, 'task')}",
-                strong=alone and place == 0,
-            ),
+            estimate_cell(each, form, note=notes[place], strong=alone and place == 0),
             *(Cell(text=_format_ranks(each)), each.rank_low, each.rank_high, each.group),
             *(cells[place] for cells in further.values()),
             *(each.n_tasks, each.reason),
@@ -214,13 +210,9 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
     """Return a row per system and a column per part of the tasks."""
     parts = dict.fromkeys(name for each in ranked.systems for name in each.tasks)
     counts = {name: ranked.systems[0].tasks[name].n_tasks for name in parts}
-    columns = (
-        Column(name="system", kind="key", where="people"),
-        *(
-            Column(name=name, note=count_things(counts[name], "task"), where="people")
-            for name in parts
-        ),
-    )
+    notes = {name: count_things(counts[name], "task") for name in parts}
+    columns = [Column(name="system", kind="key", where="people")]
+    columns += (Column(name=name, note=note, where="people") for name, note in notes.items())
     every = [part for each in ranked.systems for part in each.tasks.values()]
     form = Form(decimals=_choose_decimals(every))
     rows = []
@@ -235,7 +227,7 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
     return Table(
         title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
         lead=f"a column per {strip_controls(ranked.tasks_by)}{size}; JSON has intervals",
-        columns=columns,
+        columns=tuple(columns),
         rows=make_rows(rows),
     )
 

@@ -166,14 +166,10 @@ def _make_metric_rows(
             if (measured := at[1].metrics.get(name)) is not None:
                 metric = metric_named(name)
                 says, link = ("", "") if define is None else (metric.says, define(name))
-                yield _make_row(
-                    at,
-                    Cell(value=name, note=says, link=link),
-                    _make_value_cell(name, at[1], forms[name], rows_behind),
-                    measured,
-                    unit=metric.unit,
-                    where="all" if name in valued else "data",
-                )
+                key = Cell(value=name, note=says, link=link)
+                value = _make_value_cell(name, at[1], forms[name], rows_behind)
+                where: Where = "all" if name in valued else "data"
+                yield _make_row(at, key, value, measured, unit=metric.unit, where=where)
 
 
 def _make_tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:

@@ -136,7 +136,6 @@ def _make_uplift_cell(tiers: Tiers, tier: str) -> Cell:
 
 
 def _make_evidence_cells(test: TierTest | None) -> tuple[Cell, Cell, Cell]:
-    """Return the difference of means, the adjusted p and the effect size of a tier's test."""
     if test is None or test.difference is None:
         return ABSENT, ABSENT, ABSENT
     signed = Form(signed=True, brackets=True)

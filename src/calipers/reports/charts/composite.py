@@ -113,18 +113,14 @@ def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Spec:
         ],
     )
     bounds, letters = _draw_grades(top)
+    runs, median = sum(histogram.counts), _get_median(group)
+    graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
     return layer(
         *(bounds, histogram_bars, *_draw_median(group, top), letters),
         width=_WIDTH,
         height=_HEIGHT,
-        title=_make_title(group, sum(histogram.counts)),
+        title=make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36),
     )
-
-
-def _make_title(group: Group, runs: int) -> Spec:
-    median = _get_median(group)
-    graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
-    return make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
 
 
 def _draw_grades(top: float) -> tuple[Spec, Spec]:
@@ -151,7 +147,6 @@ def _get_median(group: Group) -> float | None:
 
 
 def _draw_median(group: Group, top: float) -> list[Spec]:
-    """Return a line up to the letters."""
     median = _get_median(group)
     if median is None:
         return []

@@ -76,7 +76,6 @@ def _make_axis(span: tuple[float, float], unit: str | None) -> Callable[[str], S
 def _draw_bars(
     histogram: Histogram, span: tuple[float, float], across: Callable[[str], Spec]
 ) -> Spec:
-    """Return one group's bars, as shares of its own calls."""
     calls = sum(histogram.counts)
     rows = [
         {"left": max(span[0], low), "right": min(span[1], high), "from": low, "to": high}
@@ -104,7 +103,6 @@ def _draw_bars(
 def _draw_line(
     marked: Measured | None, span: tuple[float, float], across: Callable[[str], Spec]
 ) -> Iterator[Spec]:
-    """Yield a line at the marked value, if it is known and lies on the axis."""
     value = None if marked is None else marked.value
     if value is not None and span[0] <= value <= span[1]:
         look = {"color": INK, "strokeWidth": 1.5}

@@ -15,11 +15,10 @@ from calipers.reports.charts.groups import (
     join_names,
     name_lines,
     number_duplicates,
-    shorten,
 )
 from calipers.reports.charts.style import PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, layer, mark, quantity
-from calipers.reports.figures import Estimated, format_figure, group_name
+from calipers.reports.figures import Estimated, format_figure, group_name, shorten_text
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
@@ -66,7 +65,7 @@ def _sort_groups(groups: Sequence[Group], name: str) -> list[Group]:
 
 def make_lines(names: Sequence[str], estimates: Sequence[Estimated]) -> list[dict[str, Any]]:
     """Return a row per name and estimate; a bar without a finite end ends at the value."""
-    called = number_duplicates([shorten(name, _NAME_CHARS) for name in names])
+    called = number_duplicates([shorten_text(name, _NAME_CHARS) for name in names])
     rows = []
     for name, full_name, each in zip(called, names, estimates, strict=True):
         ends = [

@@ -145,11 +145,11 @@ class Scatter:
             height=self.up.length,
         )
 
-    def _encode_x(self, field: str) -> Spec:
-        return quantity(field, scale=self.across.make_scale(), axis=self.x_axis)
-
-    def _encode_y(self, field: str) -> Spec:
-        return quantity(field, scale=self.up.make_scale(), axis=self.y_axis)
+    def _encode(self, x: str = "x", y: str = "y") -> Spec:
+        return {
+            "x": quantity(x, scale=self.across.make_scale(), axis=self.x_axis),
+            "y": quantity(y, scale=self.up.make_scale(), axis=self.y_axis),
+        }
 
     def _draw_bars(self) -> Iterator[Spec]:
         colour, _ = self._encode_series()
@@ -160,18 +160,13 @@ class Scatter:
             for point in self.points
         ]
         bar = partial(mark, "rule", {"strokeWidth": 1.2, "opacity": 0.45}, rows=rows, color=colour)
-        yield bar(x=self._encode_x("from_x"), x2="to_x", y=self._encode_y("y"))
-        yield bar(x=self._encode_x("x"), y=self._encode_y("y_low"), y2="y_high")
+        yield bar(x2="to_x", **self._encode("from_x"))
+        yield bar(y2="y_high", **self._encode(y="y_low"))
 
     def _draw_steps(self, front: Sequence[Point]) -> Spec:
         dashed = {"color": INK, "strokeWidth": 1.2, "strokeDash": [5, 3]}
-        return mark(
-            "line",
-            {"interpolate": "step-after", **dashed},
-            rows=map(asdict, front),
-            x=self._encode_x("x"),
-            y=self._encode_y("y"),
-        )
+        look = {"interpolate": "step-after", **dashed}
+        return mark("line", look, rows=map(asdict, front), **self._encode())
 
     def _draw_dots(self, points: Sequence[Point], **look: Any) -> Spec:
         colour, shape = self._encode_series()
@@ -179,15 +174,13 @@ class Scatter:
             "point",
             {"size": 80, "opacity": 1, **look},
             rows=map(asdict, points),
-            x=self._encode_x("x"),
-            y=self._encode_y("y"),
+            **self._encode(),
             color=colour,
             shape=shape,
             tooltip=self.tooltip,
         )
 
     def _encode_series(self) -> tuple[Spec, Spec]:
-        """Return colour and shape by series, or one for all."""
         names = sorted({point.series for point in self.points})
         if len(names) == 1:
             return constant(PALETTE[0]), constant(_SHAPES[0])
@@ -219,20 +212,14 @@ class Scatter:
             | self._to_values("end", *label.end)
             for label, point in zip(labels, named, strict=True)
         ]
-        leaders = mark(
-            "rule",
-            {"color": GREY, "strokeWidth": 0.6},
-            rows=[row for row in rows if row["led"]],
-            x=self._encode_x("end_x"),
-            x2="x",
-            y=self._encode_y("end_y"),
-            y2="y",
-        )
-        x, y = self._encode_x("at_x"), self._encode_y("at_y")
+        led = [row for row in rows if row["led"]]
+        look, ends = {"color": GREY, "strokeWidth": 0.6}, self._encode("end_x", "end_y")
+        leaders = mark("rule", look, rows=led, x2="x", y2="y", **ends)
+        at = self._encode("at_x", "at_y")
         halo = {"fontSize": 11, "color": PAPER, "stroke": PAPER, "strokeWidth": 3}
         plain = {"fontSize": 11, "color": INK}
         texts = [
-            mark("text", look, rows=rows, x=x, y=y, text=category("text")) for look in (halo, plain)
+            mark("text", each, rows=rows, text=category("text"), **at) for each in (halo, plain)
         ]
         return [leaders, *texts]
 
@@ -240,7 +227,6 @@ class Scatter:
         return self.across.to_pixel(x), self.up.length - self.up.to_pixel(y)
 
     def _to_values(self, name: str, x: float, y: float) -> dict[str, float]:
-        """Return the numbers at a pixel."""
         return {
             f"{name}_x": self.across.to_value(x),
             f"{name}_y": self.up.to_value(self.up.length - y),
