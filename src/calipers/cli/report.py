@@ -39,10 +39,12 @@ def report(
     One HTML file that needs no network: the verdict, every metric with its interval, figures, what
     failed, and the samples worth reading. With `-o -` it goes to standard output.
     """
+    from calipers.records.result_folder import find_folder  # noqa: PLC0415
+
     is_markdown = output is not None and output.suffix.lower() in (".md", ".markdown")
     bundle = options.pop("bundle", None)
     kind = output_format or (_MARKDOWN if is_markdown else _HTML)
-    place = output or _choose_place(files, kind)
+    place = output or (find_folder(list(files)) or Path()) / _NAMES[kind]
     if kind == _HTML or bundle is not None:
         from calipers.runs.report_data import require_report  # noqa: PLC0415
 
@@ -68,13 +70,6 @@ def report(
         written = made.save_bundle(bundle)
         click.echo(f"{bundle}: {len(written)} files", err=True)
     sys.exit(made.exit_code)
-
-
-def _choose_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.records.result_folder import find_folder  # noqa: PLC0415
-
-    folder = find_folder(list(files))
-    return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]
 
 
 def _check_place(place: Path) -> None:

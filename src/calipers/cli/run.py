@@ -90,7 +90,6 @@ def run(
 def _split_arguments(
     given: tuple[Path, ...], *, merge: bool
 ) -> tuple[Path | None, list[Path] | None]:
-    """Return the suite file, and the folders to merge."""
     files = [each for each in given if each.is_file() or not merge]
     if len(files) > 1:
         raise UsageError(
@@ -160,7 +159,6 @@ def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | No
 
 
 def _say_next(folder: Path, metric: str | None) -> None:
-    """Say which commands show more of the results."""
     page = folder / REPORT
     offers = {"Dashboard": ["view", str(folder)]}
     if page.exists():

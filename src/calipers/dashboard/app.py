@@ -48,12 +48,11 @@ def create_app(
 
 
 def _show_error(request: Request, error: Exception) -> Response:
-    """Return a page with what is wrong with the address or the data, and how to fix it."""
     assert isinstance(error, CalipersError)
     if isinstance(error, NotYet):
         return _show_not_yet(request, error)
-    status = 404 if isinstance(error, NotHere) else 400
-    title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
+    gone = isinstance(error, NotHere)
+    status, title = (404, "Not here") if gone else (400, "This cannot be shown")
     return _render_error(request, status, title, error.message, error.fix)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from calipers.comparisons.results import Compared
 from calipers.metrics import metric_named
 from calipers.reports.comparison import choose_tone, choose_value_form, join_counts
-from calipers.reports.figures import Form, format_p
-from calipers.reports.table import EMPTY, Cell, Column, Table, make_rows
+from calipers.reports.figures import format_p
+from calipers.reports.table import EMPTY, Cell, Column, Table, difference_cell, make_rows
 
 _COLUMNS = (
     Column(name="system", kind="key"),
@@ -43,12 +43,12 @@ def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Tab
     if alike:
         rows.append((first.base, Cell(value=known, form=form), *blank))
     for pair, each, link in zip(compared.pairs, found, links, strict=True):
-        tone, signed = choose_tone(name, each, compared.confidence), Form(signed=True)
+        tone = choose_tone(name, each, compared.confidence)
         rows.append(
             (
                 Cell(value=pair.candidate, link=link),
                 Cell(value=each.candidate, form=form, note=each.reason or ""),
-                Cell(value=each.difference, low=each.low, high=each.high, form=signed, tone=tone),
+                difference_cell(each, tone),
                 Cell(value=reach, low=each.low, high=each.high, tone=tone),
                 Cell(text=format_p(each.p_holm)),
                 Cell(text=join_counts(each.wins, each.losses, each.ties)),

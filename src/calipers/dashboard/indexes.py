@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune
+from calipers.dashboard.cache_folder import META, forget_older, locate_index, prune
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
 from calipers.dashboard.kept import Kept, read_once
@@ -125,14 +125,8 @@ class Indexes:
     def locate(self, entry: Entry) -> Path:
         """Return the folder of the index of an entry in its present state."""
         try:
-            return locate_index(
-                entry.records,
-                entry.files(),
-                self._find_map(entry),
-                self._find_settings(entry),
-                self._find_reading(entry),
-                self._only_now,
-            )
+            how = self._find_map(entry), self._find_settings(entry), self._find_reading(entry)
+            return locate_index(entry.records, entry.files(), *how, self._only_now)
         except OSError as error:
             raise DataError(
                 f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
@@ -234,15 +228,10 @@ class Indexes:
             job.begun.set()
 
         try:
-            begin(place)
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._find_reading(entry).apply():  # in this thread
-                build(
-                    entry.records,
-                    place,
-                    report_progress,
-                    self._find_map(entry),
-                    self._find_settings(entry),
-                )
+                how = self._find_map(entry), self._find_settings(entry)
+                build(entry.records, place, report_progress, *how)
             forget_older(place)
         except CalipersError as error:
             job.error = error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin
+from calipers.dashboard.cache_folder import META
 from calipers.dashboard.chunks import Exact, cut_chunk
 from calipers.dashboard.index import LONG_TEXTS, Index, Summary, name_order, name_part, sort_rows
 from calipers.engines.batches import MeasuredBatch, measure_chunk
@@ -152,7 +152,9 @@ def _build(
     def index_rows(batches: Iterable[MeasuredBatch], folder: Path, seen: Seen) -> Summary:
         narrow: dict[str, str] | None = None
         for batch in batches:
-            _refuse_mixed(batch, own)
+            for row in batch.bad:  # a field that no metric reads is dropped, instead of its rows
+                if (name := row.problem.partition(":")[0]) in own:
+                    raise MixedTypes(name)
             seen.add_bad(batch.bad)
             if not batch.rows.height:
                 continue
@@ -168,7 +170,7 @@ def _build(
 
     first = next(chunks, None)
     if first is not None and first.done < 1:  # a large source: its first rows are shown at once
-        begin(folder / FIRST_ROWS)
+        (folder / FIRST_ROWS).mkdir(parents=True, exist_ok=True, mode=0o700)
         head = measure_chunk(cut_chunk(first), plan, wanted)
         index_rows([replace(head, done=0.0)], folder / FIRST_ROWS, Seen())
     every = chunks if first is None else chain([first], chunks)
@@ -215,11 +217,3 @@ def _list_values(plan: Plan) -> dict[str, str]:
         if feature.listed and (feature.dtype.is_numeric() or feature.dtype == pl.Boolean)
     }
     return {**listed, FAILED_CALL: FAILED}
-
-
-def _refuse_mixed(batch: MeasuredBatch, own: list[str]) -> None:
-    """Drop a field of mixed types that no metric reads, instead of its rows."""
-    for row in batch.bad:
-        name = row.problem.partition(":")[0]
-        if name in own:
-            raise MixedTypes(name)

@@ -56,7 +56,7 @@ class Run:
         follow: Callable[[Entry], Followed],
     ) -> None:
         """Take where scores of files are cached, and how the journal of a run is followed."""
-        self.entry = entry
+        self.entry, self.id, self.name = entry, entry.id, entry.name
         self._catalog = catalog
         self._kept = kept
         self._follow = follow
@@ -110,16 +110,6 @@ class Run:
     def suite(self) -> str | None:
         """The name of the suite that was run."""
         return get_suite_name(self.manifest)
-
-    @property
-    def id(self) -> str:
-        """Its id in addresses."""
-        return self.entry.id
-
-    @property
-    def name(self) -> str:
-        """Its place in the folder."""
-        return self.entry.name
 
     @property
     def records(self) -> int | None:

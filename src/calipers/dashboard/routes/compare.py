@@ -118,24 +118,18 @@ def compare(
     ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
     found = site.measuring.compare(name_sides(sides))
     shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
+    names = _sort_metrics(found.result.pairs)
     if len(theirs) > 1:
-        return site.render(
-            "compare_many.html",
-            **shared,
-            candidates=theirs,
-            tables=tabulate_candidates(
-                found.result,
-                _sort_metrics(found.result.pairs),
-                [f"/compare?{_make_link(base, each)}" for each in chosen],
-            ),
-        )
+        links = [f"/compare?{_make_link(base, each)}" for each in chosen]
+        tables = tabulate_candidates(found.result, names, links)
+        return site.render("compare_many.html", **shared, candidates=theirs, tables=tables)
     counts = found.result.flips
     return site.render(
         "compare.html",
         **shared,
         candidate=theirs[0],
         pair=found.result.pairs[0],
-        names=_sort_metrics(found.result.pairs),
+        names=names,
         flips=found.list_flips(flips, MOST_FLIPS),
         total=sum(counts.values()) if flips not in counts else counts[flips],
         counts=counts,

@@ -147,7 +147,6 @@ def _has_value(group: Group, name: str) -> bool:
 
 
 def _list_groupings(index: Index) -> list[str]:
-    """Return the fields that a score may be grouped by."""
     fields = index.summary.fields  # measured values cannot be grouped by
     names = [n for n in index.columns if n in fields and n not in ("id", "answer", "target")]
     texts = [n for n in names if index.columns[n] == pl.String or n in _ALSO_GROUPS]

@@ -16,7 +16,7 @@ from calipers.dashboard.filters import Query, format_value
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import diff_words, mark_thought
-from calipers.dashboard.selection import PAGE_ROWS, Selected
+from calipers.dashboard.selection import PAGE_ROWS
 from calipers.dashboard.site import SiteHere, get_query, redirect_form
 from calipers.dashboard.timeline import make_timeline
 from calipers.records.judgment_shape import REASONS
@@ -157,6 +157,7 @@ _KNOWN = (
 def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
     selected = opened.selector.select(query)
     page = min(query.page, selected.pages) if selected.complete else query.page
+    enough = not query.sort and len(selected.rows) > query.page * PAGE_ROWS
     rows = selected.page(page)
     index = opened.index
     heads = _choose_columns(index)
@@ -177,18 +178,14 @@ def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
         "lines": lines,
         "heads": heads,
         "texts": texts,
-        "sort_url": lambda name: _toggle_sort(query, name).to_url(),
+        "sort_url": lambda name: replace(
+            query, sort=f"-{name}" if query.sort == name else name, page=1
+        ).to_url(),
         "page_url": lambda number: replace(query, page=number).to_url(),
         "first_row": (page - 1) * PAGE_ROWS + 1,
-        "going_on": _is_searching(query, selected),
+        "going_on": not (selected.complete or enough),
         "verdicts": _VERDICTS,
     }
-
-
-def _is_searching(query: Query, selected: Selected) -> bool:
-    """Say whether a search has to go on before this page is whole."""
-    enough = not query.sort and len(selected.rows) > query.page * PAGE_ROWS
-    return not (selected.complete or enough)
 
 
 def _choose_columns(index: Index) -> dict[str, list[str]]:
@@ -202,11 +199,6 @@ def _shorten(text: str | None) -> str | None:
     if text is None or len(text) <= _PREVIEW:
         return text
     return f"{text[: _PREVIEW - 1]}…"
-
-
-def _toggle_sort(query: Query, name: str) -> Query:
-    """Return the query sorted by that column; reversed if it already is."""
-    return replace(query, sort=f"-{name}" if query.sort == name else name, page=1)
 
 
 def _list_facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
@@ -258,7 +250,6 @@ def _parse_list(text: str | None) -> list[Any]:
 
 
 def _list_graphs(text: str | None) -> list[str]:
-    """Return which pictures a trace gives."""
     found = _parse(text)
     if not isinstance(found, dict):
         return []

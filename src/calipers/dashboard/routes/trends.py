@@ -56,7 +56,9 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
     runs = sorted(timed, key=lambda each: (each[0], each[1].name))[-MOST_RUNS:]
     if not runs:
         raise NotHere(f"no run of a suite {suite} is in the folder")
-    names = _list_metrics([run for _, run in runs])
+    known = list_valued(run for _, run in runs)
+    known = [name for name in known if not metric_named(name).complement]
+    names = [*(n for n in _MAIN if n in known), *(n for n in known if n not in _MAIN)]
     if metric and metric not in names:
         raise NotHere(f"no run of the suite has a value of {metric}")
     chosen = metric or (names[0] if names else "")
@@ -79,12 +81,6 @@ def _read_time(run: Run) -> float:
     """Return when a run began, or else when its journal was last written to."""
     known = None if run.entry.folder is None else read_run_time(run.entry.folder)
     return run.entry.read_mtime() if known is None else known
-
-
-def _list_metrics(runs: Sequence[Run]) -> list[str]:
-    """Return the metrics that any of the runs has a value of, the main ones first."""
-    names = [name for name in list_valued(runs) if not metric_named(name).complement]
-    return [*(name for name in _MAIN if name in names), *(n for n in names if n not in _MAIN)]
 
 
 def _list_values(run: Run, metric: str) -> dict[str, Measured]:

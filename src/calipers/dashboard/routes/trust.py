@@ -66,7 +66,6 @@ def _locate_records(run: Run, task: str) -> str:
 
 
 def _read_calibrations(folder: Path | None, catalog: Catalog) -> list[Calibration]:
-    """Return the calibrations of the judges from the files in a run's folder."""
     found: list[Calibration] = []
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         content = catalog.read_stored(path)
