@@ -11,7 +11,7 @@ import click
 
 from calipers.cli.options import FILE, GroupedCommand, add_declared_options, add_flag, add_output
 from calipers.cli.output import Put, add_format_option, add_output_options
-from calipers.cli.shared import end, open_console, say_notices, write
+from calipers.cli.shared import end, say_notices, show, write
 from calipers.judges.options import AuditOptions, JudgeOptions
 from calipers.support.errors import UsageError
 
@@ -104,9 +104,7 @@ def calibrate(
     if output_format == "json":
         click.echo(result.to_json())
     else:
-        from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
-
-        show(result, open_console())
+        show(result)
     if result.exit_code:
         click.echo(
             f"{click.style('empty', fg='yellow')}: no record of {judged} is in {human}", err=True
@@ -137,11 +135,10 @@ def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
     from calipers.judges.preparing import make_work  # noqa: PLC0415 (loads Polars)
     from calipers.records.reading import KEYWORDS, read_with  # noqa: PLC0415
     from calipers.reports.run import estimate_document  # noqa: PLC0415
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
 
     with read_with(**{name: options.get(name) for name in KEYWORDS}):
         estimate = estimate_judging(make_work(list(files), output, options))
-    show_document(estimate_document(estimate), open_console())
+    show(estimate_document(estimate))
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:

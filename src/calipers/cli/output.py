@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from calipers.cli.options import F, add_option, add_output
-from calipers.cli.shared import open_console, say_notices, write
+from calipers.cli.shared import say_notices, show, write
 from calipers.support.errors import UsageError, make_write_error
 
 _PARQUET = "parquet"
@@ -56,9 +56,7 @@ def _put_result(result: Any, output_format: str, output: Path | None) -> None:
     elif output is not None:
         write(output, _as_text(result, output_format))
     elif output_format == "table":
-        from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
-
-        show(result, open_console())
+        show(result)
     else:
         click.echo(_as_text(result, output_format), nl=False)
 

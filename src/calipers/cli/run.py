@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_output
-from calipers.cli.shared import open_console, say_notices
+from calipers.cli.shared import say_notices, show
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.runs.options import RunOptions
@@ -62,7 +62,7 @@ def run(
     if dry_run:
         _estimate(file, options)
         return
-    from calipers.reports.run import watch_run  # noqa: PLC0415
+    from calipers.reports.run import list_outcomes, watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _make_command(file, output, options, _CHOOSING)
@@ -79,7 +79,9 @@ def run(
     else:
         unwritten = [each for each in (junit, sarif) if each is not None]
         say_notices([f"{each}: not written, since there is no verdict" for each in unwritten])
-    _show(result)
+    for document in list_outcomes(result):
+        show(document)
+        click.echo()
     all_calls = _make_command(file, output, options)
     _say_how_to_go_on(result, all_calls if merge else again, all_calls)
     if result.score is not None:
@@ -102,7 +104,6 @@ def _split_arguments(
 
 def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
     from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
@@ -118,16 +119,7 @@ def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     if (chooser := make_call_chooser(ready, asked)) is not None:
         say_notices(tuple(chooser.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=chooser is not None), open_console())
-
-
-def _show(result: RunResult) -> None:
-    from calipers.reports.run import list_outcomes  # noqa: PLC0415 (loads renderers)
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
-
-    for document in list_outcomes(result):
-        show_document(document, open_console())
-        click.echo()
+    show(estimate_document(estimate, may_end_early=chooser is not None))
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:

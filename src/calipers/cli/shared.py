@@ -6,14 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from calipers.support.errors import make_write_error
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
 
@@ -59,11 +56,12 @@ def end(result: Any, files: Sequence[str], found: object, what: str = "records")
     sys.exit(result.exit_code)
 
 
-def open_console() -> Console:
-    """Return the console on which tables are printed."""
-    from calipers.reports.terminal import open_stdout  # noqa: PLC0415
+def show(result: Any) -> None:
+    """Print a result, or the document of one, on the terminal."""
+    from calipers.reports.documents import make_document  # noqa: PLC0415 (loads renderers)
+    from calipers.reports.terminal import open_stdout, show_document  # noqa: PLC0415
 
-    return open_stdout()
+    show_document(result if isinstance(result, tuple) else make_document(result), open_stdout())
 
 
 def write(path: Path, text: str) -> None:

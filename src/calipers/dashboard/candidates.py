@@ -10,7 +10,7 @@ from calipers.comparisons.results import Compared
 from calipers.metrics import metric_named
 from calipers.reports.comparison import choose_tone, choose_value_form, join_counts
 from calipers.reports.figures import format_p
-from calipers.reports.table import EMPTY, Cell, Column, Table, difference_cell, make_rows
+from calipers.reports.table import EMPTY, Cell, Column, Table, make_difference_cell, make_rows
 
 _COLUMNS = (
     Column(name="system", kind="key"),
@@ -48,7 +48,7 @@ def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Tab
             (
                 Cell(value=pair.candidate, link=link),
                 Cell(value=each.candidate, form=form, note=each.reason or ""),
-                difference_cell(each, tone),
+                make_difference_cell(each, tone),
                 Cell(value=reach, low=each.low, high=each.high, tone=tone),
                 Cell(text=format_p(each.p_holm)),
                 Cell(text=join_counts(each.wins, each.losses, each.ties)),

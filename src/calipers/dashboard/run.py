@@ -6,7 +6,7 @@ only when it has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -31,10 +31,8 @@ from calipers.records.result_folder import (
 from calipers.scores.reading import keep_metrics, read_score
 from calipers.scores.results import Score
 
-HEADLINE = (
-    *("accuracy", "pass_rate", "final_score", "composite_score"),
-    *("cost_usd", "latency_p95_ms"),
-)
+MAIN = ("accuracy", "pass_rate", "final_score", "composite_score")
+HEADLINE = (*MAIN, "cost_usd", "latency_p95_ms")
 """The metrics that a list shows, as far as they are known."""
 
 T = TypeVar("T")
@@ -120,7 +118,7 @@ class Run:
     def when(self) -> str:
         """When the records were last written to."""
         stamp = self.entry.read_mtime()
-        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
+        return format_time(stamp) if stamp else ""
 
     @cached_property
     def tags(self) -> list[str]:
@@ -166,6 +164,16 @@ _read_manifest = read_once(_SMALL)(read_stored)
 def _read_verdict(path: Path) -> str | None:
     found = read_gate(read_stored(path))
     return None if found is None else found.verdict
+
+
+def format_time(seconds: float) -> str:
+    """Return a time stamp as people read it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def put_main_first(names: Collection[str]) -> list[str]:
+    """Return the names of metrics, the main ones first."""
+    return [*(name for name in MAIN if name in names), *(n for n in names if n not in MAIN)]
 
 
 def list_valued(runs: Iterable[Run]) -> list[str]:

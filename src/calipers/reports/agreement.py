@@ -13,8 +13,8 @@ from calipers.reports.table import (
     Row,
     Table,
     Where,
-    data_columns,
     estimate_cell,
+    make_data_columns,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def make_agreement_document(agreement: Agreement) -> Document:
         told.append((whose, name, each))
     heading = f"value, {100 * agreement.confidence:g} % interval"
     columns = (
-        *data_columns("rater_1", "rater_2"),
+        *make_data_columns("rater_1", "rater_2"),
         Column(name="measure", kind="key"),
         Column(name="value", heading=heading, bounds=("low", "high"), type=float),
         Column(name="stderr", where="data", type=float),

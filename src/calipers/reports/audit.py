@@ -16,9 +16,9 @@ from calipers.reports.table import (
     Line,
     Row,
     Table,
-    data_columns,
     estimate_cell,
     make_columns,
+    make_data_columns,
     make_rows,
 )
 
@@ -176,8 +176,8 @@ def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
         further = (getattr(found, field, None) for field in _FIELDS)
         rows.append(Row(cells=(*of, measured, *further), where="data"))
     value = Column(name="value", where="data", bounds=("low", "high"))
-    keys = data_columns(*(f"by_{name}" for name in fields), *_DATA)
-    return Table(columns=(*keys, value, *data_columns(*_FIELDS)), rows=tuple(rows))
+    keys = make_data_columns(*(f"by_{name}" for name in fields), *_DATA)
+    return Table(columns=(*keys, value, *make_data_columns(*_FIELDS)), rows=tuple(rows))
 
 
 def _list_measures(

@@ -25,9 +25,9 @@ from calipers.reports.table import (
     Table,
     Tone,
     Where,
-    data_columns,
-    difference_cell,
     make_columns,
+    make_data_columns,
+    make_difference_cell,
     make_rows,
 )
 
@@ -100,9 +100,9 @@ def tabulate_pair(
         )
         rows.append(Row(cells=cells, where=where))
     columns = (
-        *data_columns("base_name", "candidate_name", *(f"by_{each}" for each in fields)),
+        *make_data_columns("base_name", "candidate_name", *(f"by_{each}" for each in fields)),
         *_SHOWN,
-        *data_columns(*further),
+        *make_data_columns(*further),
         *_list_evidence_columns(compared),
     )
     title = f"{pair.base} → {pair.candidate}"
@@ -143,7 +143,7 @@ def _make_value_cells(
     return (
         Cell(value=metric.base, form=form, strong=tone == "loss"),
         Cell(value=metric.candidate, form=form, strong=tone == "gain"),
-        difference_cell(metric, tone),
+        make_difference_cell(metric, tone),
     )
 
 

@@ -19,7 +19,7 @@ from calipers.reports.table import (
     Row,
     Table,
     Tone,
-    data_columns,
+    make_data_columns,
     make_rows,
 )
 
@@ -37,7 +37,7 @@ _COLUMNS = (
     Column(name="count", where="data", type=int),
     Column(name="of", where="data", type=int),
     Column(name="shown", heading="how many", kind="text", where="people"),
-    *data_columns("examples", "says", "fix"),
+    *make_data_columns("examples", "says", "fix"),
     Column(name="told", heading="what, and what to do", kind="words", where="people"),
 )
 

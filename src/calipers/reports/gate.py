@@ -24,7 +24,7 @@ from calipers.reports.table import (
     Line,
     Row,
     Table,
-    data_columns,
+    make_data_columns,
     make_lines,
 )
 
@@ -40,7 +40,7 @@ _PERCENTAGE = re.compile(r"(\d[\d,]*(?:\.\d+)?) %(?! interval)")
 _COLUMNS = (
     Column(name="shown_verdict", heading="verdict", kind="tag", where="people"),
     Column(name="name", heading="check", kind="key"),
-    *data_columns("level", "verdict"),
+    *make_data_columns("level", "verdict"),
     Column(name="value", bounds=("low", "high")),
     Column(name="n"),
     Column(name="missing"),
@@ -89,7 +89,7 @@ def tabulate_checks(checks: Sequence[Check], title: str = "", *, percent: bool =
     by = (f"by_{name}" for name in fields)
     return Table(
         title=title,
-        columns=(*data_columns(*by), *_COLUMNS, *((_RISK,) if risky else ())),
+        columns=(*make_data_columns(*by), *_COLUMNS, *((_RISK,) if risky else ())),
         rows=tuple(_make_row(check, risky=risky, percent=percent) for check in checks),
     )
 

@@ -21,8 +21,8 @@ from calipers.reports.table import (
     Line,
     Row,
     Table,
-    data_columns,
     make_columns,
+    make_data_columns,
     make_lines,
     make_rows,
 )
@@ -93,7 +93,7 @@ def _tabulate_data(group: PowerGroup | None, fields: list[str]) -> Table:
             by = () if group is None else group.by.values()
             rows.append(Row(cells=(*by, name, *known, *planned, reason), where="data"))
     named = (f"by_{name}" if name in numbers else name for name in fields)
-    return Table(columns=data_columns(*named, *numbers), rows=tuple(rows))
+    return Table(columns=make_data_columns(*named, *numbers), rows=tuple(rows))
 
 
 def _make_needed_cell(found: MetricPower, runs: int) -> Cell:

@@ -11,9 +11,9 @@ from calipers.reports.table import (
     Cell,
     Column,
     Table,
-    difference_cell,
     estimate_cell,
     make_columns,
+    make_difference_cell,
     make_rows,
 )
 
@@ -109,7 +109,7 @@ def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:
             Cell(value=each.changed, tone="warn" if each.changed == "yes" else ""),
             each.on,
             f"{each.differing:,} of {each.n:,}",
-            difference_cell(each),
+            make_difference_cell(each),
             Cell(text=format_p(each.p_adjusted)),
             each.why + (f" ({each.reason})" if each.reason else ""),
         )

@@ -12,8 +12,8 @@ from calipers.reports.table import (
     Column,
     Table,
     Tone,
-    difference_cell,
     make_columns,
+    make_difference_cell,
     make_rows,
 )
 
@@ -46,7 +46,7 @@ def list_pairs(ranked: MetricRanking) -> Table:
     rows = make_rows(
         (
             f"{pair.a} − {pair.b}",
-            difference_cell(pair, _choose_tone(ranked, pair)),
+            make_difference_cell(pair, _choose_tone(ranked, pair)),
             Cell(value=pair.p_value, text=format_p(pair.p_value)),
             Cell(value=pair.p_adjusted, text=format_p(pair.p_adjusted)),
         )

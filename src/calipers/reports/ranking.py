@@ -25,8 +25,8 @@ from calipers.reports.table import (
     Document,
     Line,
     Table,
-    data_columns,
     estimate_cell,
+    make_data_columns,
     make_rows,
 )
 
@@ -130,15 +130,15 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     head = "strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
     head += f" ({ranked.unit})" if ranked.unit else ""
     columns = (
-        *data_columns("metric", *(f"by_{name}" for name in by)),
+        *make_data_columns("metric", *(f"by_{name}" for name in by)),
         Column(name="rank", heading="#"),
         Column(name="system", kind="key"),
         Column(name="value", heading=head, bounds=("low", "high")),
         Column(name="ranks", heading="rank interval", where="people", kind="text"),
-        *data_columns("rank_low", "rank_high"),
+        *make_data_columns("rank_low", "rank_high"),
         Column(name="group", kind="text"),
         *further,
-        *data_columns("n_tasks", "reason"),
+        *make_data_columns("n_tasks", "reason"),
     )
     counts = (f"n = {count_things(each.n_tasks, 'task')}" for each in ranked.systems)
     notes = [each.reason or n for each, n in zip(ranked.systems, counts, strict=True)]

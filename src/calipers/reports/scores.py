@@ -33,8 +33,8 @@ from calipers.reports.table import (
     Table,
     Tone,
     Where,
-    data_columns,
     estimate_cell,
+    make_data_columns,
     make_lines,
 )
 from calipers.reports.tiers import WARNED, format_grade, select_groups, tabulate_tiers
@@ -103,7 +103,7 @@ def tabulate_score(
     elif wide:
         rows = [*_count_rows(groups, ("records",)), *rows]
     fields = list(groups[0].by) if groups else []
-    keys = data_columns(*(f"by_{name}" if name in _RESERVED else name for name in fields))
+    keys = make_data_columns(*(f"by_{name}" if name in _RESERVED else name for name in fields))
     group = replace(_COLUMNS[0], heading=", ".join(fields) or "group")
     return Table(
         columns=(*keys, group, *_COLUMNS[1:]),

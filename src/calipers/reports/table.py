@@ -142,7 +142,7 @@ def make_columns(
     )
 
 
-def data_columns(*names: str) -> tuple[Column, ...]:
+def make_data_columns(*names: str) -> tuple[Column, ...]:
     """Return columns that only data have."""
     return tuple(Column(name=name, where="data") for name in names)
 
@@ -257,7 +257,7 @@ def list_data_rows(table: Table) -> list[list[Any]]:
     return found
 
 
-def difference_cell(found: Any, tone: Tone = "") -> Cell:
+def make_difference_cell(found: Any, tone: Tone = "") -> Cell:
     """Return the cell of anything with a difference and its interval."""
     signed = Form(signed=True)
     return Cell(value=found.difference, low=found.low, high=found.high, form=signed, tone=tone)

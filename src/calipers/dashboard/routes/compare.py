@@ -19,7 +19,7 @@ from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, has_few_values, read_query
 from calipers.dashboard.indexes import Opened
 from calipers.dashboard.marks import diff_words, mark_thought
-from calipers.dashboard.run import Run, list_valued
+from calipers.dashboard.run import Run, list_valued, put_main_first
 from calipers.dashboard.site import Site, SiteHere
 from calipers.metrics import metric_named
 from calipers.reports.charts.ranking import draw_systems
@@ -33,7 +33,6 @@ MOST_RANKED = 100  # views at a time
 _MOST_PARTS = 40  # columns of a table
 _OF_TASKS = ("category", "capability", "target", "tier")
 MOST_CHOICES = 500  # runs to choose from, the newest
-_FIRST = ("accuracy", "pass_rate", "final_score", "composite_score")
 
 router = APIRouter()
 
@@ -183,8 +182,7 @@ def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
     )
     if "accuracy" in known:  # the share of wrong answers is its complement
         known = {name: None for name in known if not metric_named(name).complement}
-    first = [name for name in _FIRST if name in known]
-    return [*first, *(name for name in known if name not in first)]
+    return put_main_first(known)
 
 
 def list_choices(site: Site) -> list[tuple[str, str]]:

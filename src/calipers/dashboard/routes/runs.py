@@ -16,7 +16,6 @@ from calipers.dashboard.filters import (
     Query,
     add_groups,
     count_pooled,
-    format_value,
     has_few_values,
 )
 from calipers.dashboard.index import Index
@@ -191,6 +190,4 @@ def locate_rows(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str
 def _find_feature(metric: Metric) -> str | None:
     """Return the value per row that a metric is based on, if rows show it; else None."""
     found = metric.aggregate.feature if isinstance(metric.aggregate, Rank) else metric.averaged
-    if not isinstance(found, Feature) or not found.listed:
-        return None
-    return format_value(found.name)
+    return found.name if isinstance(found, Feature) and found.listed else None

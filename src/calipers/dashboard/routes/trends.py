@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from math import isfinite
 
 from fastapi import APIRouter, Response
 
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.run import Run, list_valued
+from calipers.dashboard.run import Run, format_time, list_valued, put_main_first
 from calipers.dashboard.site import SiteHere
 from calipers.metrics import metric_named
 from calipers.records.result_folder import read_run_time
@@ -24,7 +23,6 @@ from calipers.support.quick_dataclasses import dataclass
 
 MOST_RUNS = 100  # the newest
 MOST_SYSTEMS = 20
-_MAIN = ("accuracy", "pass_rate", "final_score", "composite_score")
 
 router = APIRouter()
 
@@ -34,13 +32,8 @@ class TrendRun:
     """A run with the values of its systems."""
 
     run: Run
-    at: float  # when, in seconds since 1970
+    when: str
     values: dict[str, Measured]  # by the system's name
-
-    @property
-    def when(self) -> str:
-        """The time as people read it."""
-        return datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @router.get("/trends")
@@ -57,12 +50,11 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
     if not runs:
         raise NotHere(f"no run of a suite {suite} is in the folder")
     known = list_valued(run for _, run in runs)
-    known = [name for name in known if not metric_named(name).complement]
-    names = [*(n for n in _MAIN if n in known), *(n for n in known if n not in _MAIN)]
+    names = put_main_first([name for name in known if not metric_named(name).complement])
     if metric and metric not in names:
         raise NotHere(f"no run of the suite has a value of {metric}")
     chosen = metric or (names[0] if names else "")
-    measured = [TrendRun(run, at, _list_values(run, chosen)) for at, run in runs]
+    measured = [TrendRun(run, format_time(at), _list_values(run, chosen)) for at, run in runs]
     systems = list(dict.fromkeys(name for each in measured for name in each.values))[:MOST_SYSTEMS]
     return site.render(
         "trend.html",

@@ -43,13 +43,7 @@ FIGURES: Mapping[str, Mapping[str, Figure]] = {
 
 def draw_charts(score: Score) -> tuple[dict[str, Chart], dict[str, str]]:
     """Return every chart that can be drawn of the score, and why the others cannot."""
-    charts: dict[str, Chart] = {}
-    left_out: dict[str, str] = {}
     every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
-    for name, figure in every.items():
-        drawn = figure(score)
-        if isinstance(drawn, str):
-            left_out[name] = drawn
-        else:
-            charts[name] = drawn
-    return charts, left_out
+    drawn = {name: figure(score) for name, figure in every.items()}
+    charts = {name: each for name, each in drawn.items() if not isinstance(each, str)}
+    return charts, {name: each for name, each in drawn.items() if isinstance(each, str)}

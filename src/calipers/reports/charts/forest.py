@@ -78,7 +78,7 @@ def make_lines(names: Sequence[str], estimates: Sequence[Estimated]) -> list[dic
     return rows
 
 
-def scale_lines(
+def place_lines(
     rows: Sequence[dict[str, Any]], domain: Sequence[float], name: str, unit: str | None
 ) -> tuple[Callable[[str], Spec], Spec, Spec]:
     """Return how a field of lines lies across, their names, and the size of the chart."""
@@ -90,7 +90,7 @@ def scale_lines(
 
 def _draw(rows: Sequence[dict[str, Any]], name: str) -> Spec:
     metric = metric_named(name)
-    across, names, size = scale_lines(rows, _find_domain(rows, metric.range), name, metric.unit)
+    across, names, size = place_lines(rows, _find_domain(rows, metric.range), name, metric.unit)
     hover = [
         category("full_name", title="group"),
         category("shown", title=name),

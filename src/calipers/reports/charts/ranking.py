@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.forest import MOST_LINES, ROOM, make_lines, scale_lines
+from calipers.reports.charts.forest import MOST_LINES, ROOM, make_lines, place_lines
 from calipers.reports.charts.style import GREY, INK, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, layer, mark
 from calipers.reports.figures import strip_controls
@@ -35,7 +35,7 @@ def _draw(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Spec:
     span = (high - low) or abs(high) or 1.0
     letters = max(_LETTER_ROOM, 0.02 * max(len(row["group"]) for row in rows))
     domain = [low - ROOM * span, high + (ROOM + letters) * span]
-    across, names, size = scale_lines(rows, domain, ranked.metric, ranked.unit)
+    across, names, size = place_lines(rows, domain, ranked.metric, ranked.unit)
     places = [_BEST, *([_BEHIND] if any(row["place"] == _BEHIND for row in rows) else [])]
     colour = category(
         "place",
