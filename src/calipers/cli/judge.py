@@ -84,8 +84,7 @@ def judge_files(
 @click.argument("human", metavar="HUMAN")
 @add_declared_options("calibrate")
 @add_output(
-    "Write the calibration file, which is bound to the judge's model and the rubric.",
-    type=FILE,
+    "Write the calibration file, which is bound to the judge's model and the rubric.", type=FILE
 )
 @add_format_option("table", "json")
 def calibrate(

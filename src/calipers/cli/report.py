@@ -19,10 +19,7 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 @click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@add_output(
-    "File to write; by default report.html in the result folder, or here.",
-    group="output",
-)
+@add_output("File to write; by default report.html in the result folder, or here.", group="output")
 @add_option(
     "--format",
     "output_format",

@@ -29,10 +29,7 @@ _CHOOSING = ("shard", "until_decided", "until_better", "evidence", "seed")  # wh
 @click.command(cls=GroupedCommand, first=("output", "dry_run", "fresh", "until_decided"))
 @click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
 @add_declared_options("run", RunOptions)
-@add_output(
-    "Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
-    metavar="FOLDER",
-)
+@add_output("Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.", metavar="FOLDER")
 @add_flag("--dry-run", "Say how many calls there are and what they may cost.")
 @add_flag(
     "--merge",

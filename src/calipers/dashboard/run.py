@@ -189,8 +189,9 @@ def read_run_settings(folder: Path | None) -> Settings:
     Raises:
         CalipersError: A file that they name is gone, or can no longer be read.
     """
-    known = folder is not None and (folder / MANIFEST).exists()
-    return _read_settings(folder / MANIFEST) if folder is not None and known else Settings()
+    if folder is None or not (folder / MANIFEST).exists():
+        return Settings()
+    return _read_settings(folder / MANIFEST)
 
 
 @read_once(_SMALL)

@@ -6,15 +6,7 @@ import re
 from collections.abc import Iterator
 
 from calipers.reports.figures import strip_controls
-from calipers.reports.table import (
-    EMPTY,
-    SIGNS,
-    Document,
-    Line,
-    Table,
-    hide_data,
-    list_sentences,
-)
+from calipers.reports.table import EMPTY, SIGNS, Document, Line, Table, hide_data, list_sentences
 
 _SPECIAL = re.compile(r"(\[[\d.,e+−—∞ -]*\])|[\\|`\[\]]")  # an interval stays as it is
 

@@ -140,8 +140,7 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
         *further,
         *make_data_columns("n_tasks", "reason"),
     )
-    counts = (f"n = {count_things(each.n_tasks, 'task')}" for each in ranked.systems)
-    notes = [each.reason or n for each, n in zip(ranked.systems, counts, strict=True)]
+    notes = [each.reason or f"n = {count_things(each.n_tasks, 'task')}" for each in ranked.systems]
     rows = make_rows(
         (
             *(ranked.metric, *each.by.values(), each.rank, each.name),

@@ -10,14 +10,7 @@ import polars as pl
 from fastapi import APIRouter, Request, Response
 
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.filters import (
-    NONE,
-    Filter,
-    Query,
-    add_groups,
-    count_pooled,
-    has_few_values,
-)
+from calipers.dashboard.filters import NONE, Filter, Query, add_groups, count_pooled, has_few_values
 from calipers.dashboard.index import Index
 from calipers.dashboard.run import HEADLINE, Run
 from calipers.dashboard.site import SiteHere, get_query, redirect_form
