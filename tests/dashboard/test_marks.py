@@ -6,8 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.dashboard.marks import CORRECTION, WRONG, mark_thought
-from calipers.dashboard.words import diff_words
+from calipers.dashboard.marks import CORRECTION, WRONG, diff_words, mark_thought
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import (
     find_corrections,

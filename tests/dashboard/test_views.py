@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import calipers
 from calipers.dashboard.catalog import Catalog
-from calipers.dashboard.exports import as_csv, as_json
 from calipers.dashboard.filters import OPERATORS, RESERVED, Filter, Query, read_query
 from calipers.dashboard.indexes import Indexes, Opened
 from calipers.dashboard.measuring import Measuring
-from calipers.dashboard.search import Search
+from calipers.dashboard.routes.downloads import as_csv, as_json
+from calipers.dashboard.selection import Search
 from calipers.support.errors import UsageError
 from tests.dashboard.dashboards import records, two_models
 from tests.dashboard.indexed import ids, opened, query

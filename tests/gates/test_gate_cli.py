@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 import calipers as cal
 from calipers.cli import app
 from calipers.gates.policy import read_policy
-from calipers.reports.github import LIMIT, append_summary
+from calipers.reports.build_systems import LIMIT, append_summary
 from calipers.runs.starter import TEMPLATES
 from tests.commands import run
 from tests.files import write_lines

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from calipers.cli.options import add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty
+from calipers.cli.shared import end
 from calipers.comparisons.options.agree import AgreeOptions
 
 
@@ -23,6 +22,4 @@ def agree(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
 
     result = measure(list(files), **options)
     put(result)
-    if not result.units:
-        say_empty(files)
-    sys.exit(result.exit_code)
+    end(result, files, result.units)

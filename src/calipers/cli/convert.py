@@ -7,15 +7,13 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import add_declared_options, add_path
+from calipers.cli.options import add_declared_options, add_output
 from calipers.cli.shared import say_empty, say_notices, show_progress
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_path(
-    "-o", "--output", help="Where to write the records: a .parquet or .jsonl file.", required=True
-)
+@add_output("Where to write the records: a .parquet or .jsonl file.", required=True)
 @add_declared_options("convert")
 def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one Parquet file."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty
+from calipers.cli.shared import end
 from calipers.comparisons.options.doctor import DoctorOptions
 
 
@@ -27,6 +26,4 @@ def doctor(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
 
     result = examine(list(files), **options)
     put(result)
-    if not result.records and not any(each.unreadable for each in result.files):
-        say_empty(files)
-    sys.exit(result.exit_code)
+    end(result, files, result.records or any(each.unreadable for each in result.files))

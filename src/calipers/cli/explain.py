@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
-from calipers.cli.shared import open_console, say_empty
+from calipers.cli.shared import end, show
 
 
 @click.command(cls=GroupedCommand, first=("rows", "by", "map", "normalize", "policy"))
@@ -17,11 +16,8 @@ from calipers.cli.shared import open_console, say_empty
 @add_declared_options("explain")
 def explain(metric: str, files: tuple[str, ...], options: dict[str, Any]) -> None:
     """Show how METRIC came to its value, with the rows left out and the most influential ones."""
-    from calipers.reports.documents import show  # noqa: PLC0415
     from calipers.scores.api import explain as explain_metric  # noqa: PLC0415 (loads Polars)
 
     result = explain_metric(metric, list(files), **options)
-    show(result, open_console())
-    if not result.groups:
-        say_empty(files)
-    sys.exit(result.exit_code)
+    show(result)
+    end(result, files, result.groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty, show_progress
+from calipers.cli.shared import end, show_progress
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.gates.options import GateOptions
 
@@ -38,6 +37,4 @@ def gate(
         result = decide(list(files), progress=show, **options)
     write_verdict(result, decided_by=Path(options["policy"]), junit=junit, sarif=sarif)
     put(result)
-    if not result.records:
-        say_empty(files)
-    sys.exit(result.exit_code)
+    end(result, files, result.records)

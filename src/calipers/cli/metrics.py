@@ -6,7 +6,7 @@ import click
 
 from calipers.cli.options import add_option
 from calipers.cli.output import add_format_option
-from calipers.cli.shared import open_console
+from calipers.cli.shared import show
 from calipers.metrics import PROFILES
 
 
@@ -17,16 +17,12 @@ from calipers.metrics import PROFILES
 def metrics(name: str | None, profile: str | None, output_format: str) -> None:
     """List every metric, or show NAME in full."""
     from calipers.metrics import metric_named, metrics_of  # noqa: PLC0415 (loads Polars)
-    from calipers.reports.catalogue import (  # noqa: PLC0415
-        dump_catalogue,
-        make_catalogue_document,
-        write_catalogue,
-    )
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
+    from calipers.reports import catalogue  # noqa: PLC0415
 
     chosen = metrics_of(profile) if name is None else [metric_named(name)]
     if output_format == "table":
-        show_document(make_catalogue_document(chosen, whole=name is not None), open_console())
+        show(catalogue.make_catalogue_document(chosen, whole=name is not None))
     else:
-        written = dump_catalogue if output_format == "json" else write_catalogue
+        is_json = output_format == "json"
+        written = catalogue.dump_catalogue if is_json else catalogue.write_catalogue
         click.echo(written(chosen), nl=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from calipers.support.options import GROUPS, Option
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 _TYPES = {"whole": int, "number": float, "text": str, "any": str}
 _FIRST, _OTHERS = "Most used", "Other options"
 
@@ -89,22 +90,19 @@ def add_path(*names: str, help: str, metavar: str = "FILE", **attrs: Any) -> Cal
     return add_option(*names, **{"type": PATH, "metavar": metavar, "help": help, **attrs})
 
 
+def add_output(help: str, **attrs: Any) -> Callable[[F], F]:  # noqa: A002
+    """Add the option that names where the output goes."""
+    return add_path("-o", "--output", help=help, **attrs)
+
+
 def add_limits(command: F) -> F:
     """Add the limits on what is held in memory, which every command that reads files has."""
     for name, metavar, text in (
         ("--max-expansion", "N", "Refuse compressed data that expands more than N times [200]."),
         ("--max-record-mb", "MB", "Refuse a line, row or sample of more than MB megabytes [32]."),
     ):
-        option = add_option(
-            name,
-            group="input",
-            type=float,
-            metavar=metavar,
-            callback=_limit_reading,
-            expose_value=False,
-            help=text,
-        )
-        command = option(command)
+        how = {"type": float, "callback": _limit_reading, "expose_value": False}
+        command = add_option(name, help=text, group="input", metavar=metavar, **how)(command)
     return command
 
 
@@ -135,16 +133,11 @@ def add_declared_options(command: str, own: type | None = None) -> Callable[[F],
 
         decorated: Any = add_limits(call)
         for option in reversed(known.values()):
-            decorated = _add_made(_make_option(option, command if option.defaults else ""))(
-                decorated
-            )
+            made = _make_option(option, command if option.defaults else "")
+            decorated = click.option(cls=lambda *_, made=made: made)(decorated)  # type: ignore[arg-type]
         return decorated  # type: ignore[no-any-return]
 
     return decorate
-
-
-def _add_made(made: click.Option) -> Callable[[F], F]:
-    return click.option(cls=lambda *_: made)  # type: ignore[arg-type]
 
 
 @cache
@@ -154,7 +147,7 @@ def _make_option(option: Option, command: str) -> click.Option:
     if option.kind == "flag":
         more |= {"is_flag": True, "default": option.default or None}
     elif option.parse is not None:
-        more |= {"multiple": True, "callback": _make_callback(option.parse)}
+        more |= {"multiple": True, "callback": partial(_parse, option.parse)}
         if default := option.get_default(command):
             more["default"] = (",".join(map(str, default)),)
     elif option.kind in ("texts", "paths"):
@@ -184,7 +177,5 @@ def _find_type(option: Option) -> Any:
     return _TYPES.get(option.kind)
 
 
-def _make_callback(
-    parse: Callable[[tuple[str, ...]], Any],
-) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], Any]:
-    return lambda _, __, texts: parse(texts)
+def _parse(parse: Callable[[tuple[str, ...]], Any], _: Any, __: Any, texts: tuple[str, ...]) -> Any:
+    return parse(texts)

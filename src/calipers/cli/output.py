@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import click
 
-from calipers.cli.options import F, add_option, add_path
-from calipers.cli.shared import open_console, say_notices, write
+from calipers.cli.options import F, add_option, add_output
+from calipers.cli.shared import say_notices, show, write
 from calipers.support.errors import UsageError, make_write_error
 
 _PARQUET = "parquet"
@@ -32,7 +32,7 @@ def add_output_options(command: F, further: tuple[str, ...] = ()) -> F:
         return command(put=put, **values)
 
     text = "Write the result to FILE instead of standard output."
-    to_file = add_path("-o", "--output", help=text, group="output")
+    to_file = add_output(text, group="output")
     return add_format_option(*_FORMATS, *further)(to_file(cast("F", call)))
 
 
@@ -56,9 +56,7 @@ def _put_result(result: Any, output_format: str, output: Path | None) -> None:
     elif output is not None:
         write(output, _as_text(result, output_format))
     elif output_format == "table":
-        from calipers.reports.documents import show  # noqa: PLC0415 (loads renderers)
-
-        show(result, open_console())
+        show(result)
     else:
         click.echo(_as_text(result, output_format), nl=False)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty
+from calipers.cli.shared import end
 from calipers.comparisons.options.power import PowerOptions
 
 
@@ -28,6 +27,4 @@ def power(base: str, candidate: str | None, put: Put, options: dict[str, Any]) -
 
     result = analyse(base, candidate, **options)
     put(result)
-    if not result.groups:
-        say_empty(tuple(name for name in (base, candidate) if name is not None))
-    sys.exit(result.exit_code)
+    end(result, [name for name in (base, candidate) if name is not None], result.groups)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_path
-from calipers.cli.shared import say_empty, say_notices, show_progress, write
+from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_output
+from calipers.cli.shared import end, say_notices, show_progress, write
 from calipers.runs.options import ReportOptions
 from calipers.support.errors import UsageError
 
@@ -19,12 +19,7 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 
 @click.command(cls=GroupedCommand, first=("output", "output_format", "policy", "by", "samples"))
 @click.argument("files", nargs=-1, required=True, metavar="FOLDER|FILES…")
-@add_path(
-    "-o",
-    "--output",
-    help="File to write; by default report.html in the result folder, or here.",
-    group="output",
-)
+@add_output("File to write; by default report.html in the result folder, or here.", group="output")
 @add_option(
     "--format",
     "output_format",
@@ -34,20 +29,19 @@ _NAMES = {_HTML: "report.html", _MARKDOWN: "report.md"}
 )
 @add_declared_options("report", ReportOptions)
 def report(
-    files: tuple[str, ...],
-    output: Path | None,
-    output_format: str | None,
-    options: dict[str, Any],
+    files: tuple[str, ...], output: Path | None, output_format: str | None, options: dict[str, Any]
 ) -> None:
     """Show FILES, or a result FOLDER of `calipers run`, as a page to read in two minutes.
 
     One HTML file that needs no network: the verdict, every metric with its interval, figures, what
     failed, and the samples worth reading. With `-o -` it goes to standard output.
     """
+    from calipers.records.result_folder import find_folder  # noqa: PLC0415
+
     is_markdown = output is not None and output.suffix.lower() in (".md", ".markdown")
     bundle = options.pop("bundle", None)
     kind = output_format or (_MARKDOWN if is_markdown else _HTML)
-    place = output or _choose_place(files, kind)
+    place = output or (find_folder(list(files)) or Path()) / _NAMES[kind]
     if kind == _HTML or bundle is not None:
         from calipers.runs.report_data import require_report  # noqa: PLC0415
 
@@ -62,8 +56,7 @@ def report(
         made = make(list(files), progress=show, **options)
     say_notices(made.notices)
     if not made.score.records:
-        say_empty(files)
-        sys.exit(made.exit_code)
+        end(made, files, found=0)
     text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
     if str(place) == "-":
         click.echo(text, nl=False)
@@ -74,13 +67,6 @@ def report(
         written = made.save_bundle(bundle)
         click.echo(f"{bundle}: {len(written)} files", err=True)
     sys.exit(made.exit_code)
-
-
-def _choose_place(files: tuple[str, ...], kind: str) -> Path:
-    from calipers.records.result_folder import find_folder  # noqa: PLC0415
-
-    folder = find_folder(list(files))
-    return Path(_NAMES[kind]) if folder is None else folder / _NAMES[kind]
 
 
 def _check_place(place: Path) -> None:

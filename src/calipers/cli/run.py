@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_path
-from calipers.cli.shared import open_console, say_notices
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_output
+from calipers.cli.shared import say_notices, show
 from calipers.cli.verdicts import add_verdict_options, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
 from calipers.runs.options import RunOptions
@@ -29,12 +29,7 @@ _CHOOSING = ("shard", "until_decided", "until_better", "evidence", "seed")  # wh
 @click.command(cls=GroupedCommand, first=("output", "dry_run", "fresh", "until_decided"))
 @click.argument("suite", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SUITE")
 @add_declared_options("run", RunOptions)
-@add_path(
-    "-o",
-    "--output",
-    help="Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.",
-    metavar="FOLDER",
-)
+@add_output("Write the results to FOLDER; without it, to results/NAME/TIMESTAMP.", metavar="FOLDER")
 @add_flag("--dry-run", "Say how many calls there are and what they may cost.")
 @add_flag(
     "--merge",
@@ -64,7 +59,7 @@ def run(
     if dry_run:
         _estimate(file, options)
         return
-    from calipers.reports.run import watch_run  # noqa: PLC0415
+    from calipers.reports.run import list_outcomes, watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _make_command(file, output, options, _CHOOSING)
@@ -81,7 +76,9 @@ def run(
     else:
         unwritten = [each for each in (junit, sarif) if each is not None]
         say_notices([f"{each}: not written, since there is no verdict" for each in unwritten])
-    _show(result)
+    for document in list_outcomes(result):
+        show(document)
+        click.echo()
     all_calls = _make_command(file, output, options)
     _say_how_to_go_on(result, all_calls if merge else again, all_calls)
     if result.score is not None:
@@ -92,26 +89,18 @@ def run(
 def _split_arguments(
     given: tuple[Path, ...], *, merge: bool
 ) -> tuple[Path | None, list[Path] | None]:
-    """Return the suite file, and the folders to merge."""
-    if merge:
-        files = [each for each in given if each.is_file()]
-        folders = [each for each in given if each not in files]
-        return _require_one(files) if files else None, folders
-    return _require_one(given), None
-
-
-def _require_one(files: Sequence[Path]) -> Path:
+    files = [each for each in given if each.is_file() or not merge]
     if len(files) > 1:
         raise UsageError(
             f"one suite at a time, not {len(files)}",
             fix="the folders of shards are put together with --merge",
         )
-    return files[0]
+    folders = [each for each in given if each not in files]
+    return files[0] if files else None, folders if merge else None
 
 
 def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     from calipers.reports.run import estimate_document  # noqa: PLC0415
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
     from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
     from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
@@ -127,16 +116,7 @@ def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     if (chooser := make_call_chooser(ready, asked)) is not None:
         say_notices(tuple(chooser.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show_document(estimate_document(estimate, may_end_early=chooser is not None), open_console())
-
-
-def _show(result: RunResult) -> None:
-    from calipers.reports.run import list_outcomes  # noqa: PLC0415 (loads renderers)
-    from calipers.reports.terminal import show_document  # noqa: PLC0415
-
-    for document in list_outcomes(result):
-        show_document(document, open_console())
-        click.echo()
+    show(estimate_document(estimate, may_end_early=chooser is not None))
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
@@ -160,19 +140,14 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
 
 def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
     """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
-    known = [
-        name
-        for group in score.groups
-        for name, measured in group.metrics.items()
-        if measured.value is not None
-    ]
+    measured = (each for group in score.groups for each in group.metrics.items())
+    known = [name for name, found in measured if found.value is not None]
     checks = () if gate is None else sorted(gate.checks, key=lambda check: not check.blocks)
     asked = (check.name for check in checks if check.name in known)
     return next(iter([*asked, *known]), None)
 
 
 def _say_next(folder: Path, metric: str | None) -> None:
-    """Say which commands show more of the results."""
     page = folder / REPORT
     offers = {"Dashboard": ["view", str(folder)]}
     if page.exists():

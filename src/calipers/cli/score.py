@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option
 from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import say_empty, show_progress
+from calipers.cli.shared import end, show_progress
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
@@ -38,9 +37,6 @@ def score(files: tuple[str, ...], to: tuple[str, ...], put: Put, options: dict[s
     with show_progress() as show:
         result = measure(list(files), progress=show, **options)
     put(result)
-    if not result.records:
-        say_empty(files)
-    else:
-        for line in send_all(result, destinations):
-            click.echo(line, err=True)
-    sys.exit(result.exit_code)
+    for line in send_all(result, destinations if result.records else ()):
+        click.echo(line, err=True)
+    end(result, files, result.records)

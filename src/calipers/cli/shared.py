@@ -6,14 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
 import click
 
 from calipers.support.errors import make_write_error
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _SHOW_PROGRESS_AFTER = 1.0  # seconds
 
@@ -47,16 +44,24 @@ def say_notices(notices: Sequence[str]) -> None:
         click.echo(f"{click.style('note', fg='yellow')}: {strip_controls(notice)}", err=True)
 
 
-def say_empty(files: tuple[str, ...], what: str = "records") -> None:
+def say_empty(files: Sequence[str], what: str = "records") -> None:
     """Say on stderr that there was nothing to measure."""
     click.echo(f"{click.style('empty', fg='yellow')}: no {what} in {', '.join(files)}", err=True)
 
 
-def open_console() -> Console:
-    """Return the console on which tables are printed."""
-    from calipers.reports.terminal import open_stdout  # noqa: PLC0415
+def end(result: Any, files: Sequence[str], found: object, what: str = "records") -> NoReturn:
+    """Exit with the code of a result; where nothing was found in the files, say so on stderr."""
+    if not found:
+        say_empty(files, what)
+    sys.exit(result.exit_code)
 
-    return open_stdout()
+
+def show(result: Any) -> None:
+    """Print a result, or the document of one, on the terminal."""
+    from calipers.reports.documents import make_document  # noqa: PLC0415 (loads renderers)
+    from calipers.reports.terminal import open_stdout, show_document  # noqa: PLC0415
+
+    show_document(result if isinstance(result, tuple) else make_document(result), open_stdout())
 
 
 def write(path: Path, text: str) -> None:

@@ -33,20 +33,20 @@ def write_verdict(
     `decided_by` is the policy, or the suite that names it: failed checks are shown there.
     """
     if junit is not None:
-        from calipers.reports.junit import write_junit  # noqa: PLC0415
+        from calipers.reports.build_systems import write_junit  # noqa: PLC0415
 
         write(junit, write_junit(result))
     if sarif is not None:
-        from calipers.reports.sarif import write_sarif  # noqa: PLC0415
+        from calipers.reports.build_systems import write_sarif  # noqa: PLC0415
 
         write(sarif, write_sarif(result, decided_by))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        from calipers.reports.github import list_annotations  # noqa: PLC0415
+        from calipers.reports.build_systems import list_annotations  # noqa: PLC0415
 
         for line in list_annotations(result):
             click.echo(line, err=True)
     if summary := os.environ.get(_SUMMARY):
-        from calipers.reports.github import append_summary  # noqa: PLC0415
+        from calipers.reports.build_systems import append_summary  # noqa: PLC0415
 
         try:
             append_summary(Path(summary), result.to_markdown())

@@ -201,6 +201,6 @@ class Ranking(Printed, Tabular):
 
     def save_figures(self, folder: str | Path) -> None:
         """Write each chart as SVG, PDF and PNG."""
-        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415
+        from calipers.reports.charts.chart import save_charts  # noqa: PLC0415
 
         save_charts(self.charts(), Path(folder))

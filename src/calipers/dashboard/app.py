@@ -12,17 +12,7 @@ from starlette.exceptions import HTTPException
 
 from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.indexes import NotYet
-from calipers.dashboard.routes import (
-    compare,
-    definitions,
-    doctor,
-    downloads,
-    judges,
-    rank,
-    runs,
-    samples,
-    trends,
-)
+from calipers.dashboard.routes import compare, definitions, downloads, runs, samples, trends, trust
 from calipers.dashboard.safety import LOOPBACK, Guard
 from calipers.dashboard.site import Site, get_site
 from calipers.metrics.checks.checks import Checks
@@ -30,7 +20,7 @@ from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.errors import CalipersError
 from calipers.support.version import __version__
 
-ROUTES = (runs, samples, trends, compare, rank, judges, doctor, definitions, downloads)
+ROUTES = (runs, samples, trends, compare, trust, definitions, downloads)
 PARTS = ("score", "figures", "facets", "rows", "progress")  # of pages, which load them later
 
 
@@ -58,12 +48,11 @@ def create_app(
 
 
 def _show_error(request: Request, error: Exception) -> Response:
-    """Return a page with what is wrong with the address or the data, and how to fix it."""
     assert isinstance(error, CalipersError)
     if isinstance(error, NotYet):
         return _show_not_yet(request, error)
-    status = 404 if isinstance(error, NotHere) else 400
-    title = "Not here" if isinstance(error, NotHere) else "This cannot be shown"
+    gone = isinstance(error, NotHere)
+    status, title = (404, "Not here") if gone else (400, "This cannot be shown")
     return _render_error(request, status, title, error.message, error.fix)
 
 

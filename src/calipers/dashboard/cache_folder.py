@@ -20,12 +20,7 @@ from calipers.support.version import __version__
 FORMAT = "2"  # of the index: another one is rebuilt
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _KEPT_STATES = 2  # of a source: a page may still read the last one
-META = "index.json"
-
-
-def find_cache() -> Path:
-    """Return the folder of all indexes."""
-    return find_cache_home() / "view"
+META = "index.json"  # the last file of an index, which counts as built once it exists
 
 
 def locate_index(
@@ -47,12 +42,7 @@ def locate_index(
     for file in (*files, *([reading.join] if reading.join else ())):
         found = file.stat()
         state.append(f"{file} {found.st_size} {found.st_mtime_ns}")
-    return find_cache() / _hash(str(path.resolve())) / _hash("\n".join(state))
-
-
-def begin(place: Path) -> None:
-    """Create the folder of an index. It counts as built once its last file, META, exists."""
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return find_cache_home() / "view" / _hash(str(path.resolve())) / _hash("\n".join(state))
 
 
 def forget_older(place: Path) -> None:
@@ -64,7 +54,7 @@ def forget_older(place: Path) -> None:
 
 def prune(most_bytes: int = MOST_BYTES) -> None:
     """Remove the least recently used indexes until all of them fit into `most_bytes`."""
-    home = find_cache()
+    home = find_cache_home() / "view"
     if not home.is_dir():
         return
     kept = 0

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from calipers.comparisons.results import Compared, MetricComparison
+from calipers.comparisons.results import Compared
 from calipers.metrics import metric_named
-from calipers.reports.comparison import choose_tone, join_counts
-from calipers.reports.figures import Form, count_decimals, format_p
-from calipers.reports.table import EMPTY, Cell, Column, Table, make_rows
+from calipers.reports.comparison import choose_tone, choose_value_form, join_counts
+from calipers.reports.figures import format_p
+from calipers.reports.table import EMPTY, Cell, Column, Table, make_difference_cell, make_rows
 
 _COLUMNS = (
     Column(name="system", kind="key"),
@@ -31,7 +31,7 @@ def tabulate_candidates(
 
 def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Table:
     found = [pair.metrics[name] for pair in compared.pairs]
-    form = _choose_form(found)
+    form = choose_value_form(*found)
     ends = [end for each in found for end in (each.low, each.high) if end is not None]
     reach = max(map(abs, filter(isfinite, ends)), default=0.0)  # one scale for all rows
     first = compared.pairs[0]
@@ -43,12 +43,12 @@ def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Tab
     if alike:
         rows.append((first.base, Cell(value=known, form=form), *blank))
     for pair, each, link in zip(compared.pairs, found, links, strict=True):
-        tone, signed = choose_tone(name, each, compared.confidence), Form(signed=True)
+        tone = choose_tone(name, each, compared.confidence)
         rows.append(
             (
                 Cell(value=pair.candidate, link=link),
                 Cell(value=each.candidate, form=form, note=each.reason or ""),
-                Cell(value=each.difference, low=each.low, high=each.high, form=signed, tone=tone),
+                make_difference_cell(each, tone),
                 Cell(value=reach, low=each.low, high=each.high, tone=tone),
                 Cell(text=format_p(each.p_holm)),
                 Cell(text=join_counts(each.wins, each.losses, each.ties)),
@@ -57,13 +57,3 @@ def _tabulate_metric(compared: Compared, name: str, links: Sequence[str]) -> Tab
     unit = metric_named(name).unit
     title = f"{name} ({unit})" if unit else name
     return Table(title=title, columns=_COLUMNS, rows=make_rows(rows))
-
-
-def _choose_form(found: Sequence[MetricComparison]) -> Form:
-    """Return the form of all values: with the decimals that the narrowest interval allows."""
-    decimals = [
-        count_decimals(each.difference, each.low, each.high)
-        for each in found
-        if each.difference is not None and each.low is not None and each.high is not None
-    ]
-    return Form(decimals=max(decimals)) if decimals else Form()

@@ -20,6 +20,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
+from calipers.dashboard.kept import read_once
 from calipers.records.fields import FIELDS
 from calipers.records.files import is_readable
 from calipers.records.logs import log_at
@@ -221,7 +222,7 @@ def _has_records(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return True
     try:
-        about = path.stat()
+        size = path.stat().st_size
         with path.open("rb") as file:
             first = json.loads(file.readline(_FIRST_LINE))
     except OSError:
@@ -230,13 +231,11 @@ def _has_records(path: Path) -> bool:
         first = None
     if isinstance(first, dict) and not FIELDS.keys().isdisjoint(first):
         return True
-    return about.st_size <= _DOCUMENT and _is_log(path, about.st_mtime_ns, about.st_size)
+    return size <= _DOCUMENT and _is_log(path)
 
 
-@lru_cache(maxsize=10_000)
-def _is_log(path: Path, *changed: int) -> bool:
-    """Say whether a file is a log of another tool; its beginning is read once."""
-    del changed
+@read_once(10_000)
+def _is_log(path: Path) -> bool:
     try:
         return log_at(path, path.suffix.lower()) is not None
     except DataError:

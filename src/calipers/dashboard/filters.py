@@ -28,6 +28,8 @@ RESERVED = ("q", "sort", "page", "by", "columns", "metric", "add_field", "add_op
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _MOST_FILTERS = 40
 _LONGEST = 500  # characters of a value
+_FEW = 12  # groups that can be taken in at once
+MOST_GROUPS = 200  # that a page has room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +72,11 @@ class Query:
         pairs = self.to_pairs()
         return f"?{urlencode(pairs)}" if pairs else ""
 
-    def with_filter(self, field: str, value: object, operator: str = "=") -> Query:
-        """Return the query with a further condition, on the first page."""
-        further = Filter(field, operator, format_value(value))
-        return replace(self, filters=(*self.filters, further), page=1)
-
-    def set_filter(self, field: str, value: object) -> Query:
-        """Return the query with this as the only condition on the field."""
-        others = tuple(each for each in self.filters if each.field != field)
-        return replace(self, filters=(*others, Filter(field, "=", format_value(value))), page=1)
+    def set_filters(self, values: Mapping[str, object]) -> Query:
+        """Return the query with these as the only conditions on their fields."""
+        others = (each for each in self.filters if each.field not in values)
+        own = (Filter(field, "=", format_value(value)) for field, value in values.items())
+        return replace(self, filters=(*others, *own), page=1)
 
     def drop_filter(self, unwanted: Filter) -> Query:
         """Return the query without one condition."""
@@ -224,3 +222,39 @@ def _read_number(condition: Filter) -> float:
     if math.isnan(number):
         raise UsageError(f"{condition}: not a number", fix="for example 500 or 0.25")
     return number
+
+
+def has_few_values(index: Index, name: str, most: int = _FEW) -> bool:
+    """Say whether a column has several values, and not too many to be groups."""
+    return name in index.columns and 1 < index.count_distinct(name) <= most
+
+
+def count_pooled(query: Query, index: Index) -> tuple[str, int] | None:
+    """Return the field that distinguishes systems, and their number, if a view pools several."""
+    pinned = {each.field for each in query.filters}
+    for name in ("model", "tier"):
+        if not query.by and name not in pinned and name in index.columns:
+            count = index.count_distinct(name)
+            if _FEW < count <= MOST_GROUPS:
+                return name, count
+    return None
+
+
+def add_groups(query: Query, index: Index) -> Query:
+    """Return the view grouped by model, tier and the like, unless it names a grouping.
+
+    Raises:
+        UsageError: There is no such field, or it has too many values for a page.
+    """
+    for name in query.by:
+        check_column(name, index)
+        if (values := index.count_distinct(name)) > MOST_GROUPS:
+            raise UsageError(
+                f"{name} has {values:,} values: too many groups for a page",
+                fix=f"at most {MOST_GROUPS}; calipers score --by {name} measures them all",
+            )
+    if query.by:
+        return query
+    pinned = {each.field for each in query.filters if each.operator == "="}
+    by = [name for name in ("model", "tier") if name not in pinned and has_few_values(index, name)]
+    return replace(query, by=tuple(by[:1]))

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -28,6 +28,7 @@ HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest tim
 _CELL_BYTES = 12  # of a column in memory, about
 LONG_TEXTS = ("input", "cot", "reference", "judgments", "trace", "usage")
 SEARCHED = ("id", "input", "target", "answer", "cot", "error")
+Kind = Literal["records", "values"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +123,9 @@ class Index:
 
     def _load(self, names: list[str]) -> dict[str, pl.Series]:
         """Return columns of one kind of file, from all parts, each in one piece."""
-        files = self.values_files if names[0] in self.summary.values else self.record_files
-        parts = pl.collect_all([pl.scan_ipc(file).select(names) for file in files])
+        kind: Kind = "values" if names[0] in self.summary.values else "records"
+        every = range(len(self.summary.parts))
+        parts = pl.collect_all([self.scan(kind, part).select(names) for part in every])
         empty = pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))
         whole = pl.concat([empty, *parts], how="vertical_relaxed").rechunk()
         found = {name: whole[name] for name in names}
@@ -148,7 +150,7 @@ class Index:
         near = [name for name in known if name in self.summary.values and name not in self._held]
         found: dict[str, list[Any]] = {name: [None] * len(rows) for name in names}
         if near and len(_find_runs(rows)) == 1:
-            found |= self._read_rows(rows, near, name_values).to_dict(as_series=False)
+            found |= self._read_rows(rows, near, "values").to_dict(as_series=False)
             known = [name for name in known if name not in near]
         self.hold(known)
         return found | {name: self.read_column(name).gather(list(rows)).to_list() for name in known}
@@ -166,15 +168,9 @@ class Index:
             return pl.read_ipc(path).to_series()
         return sort_rows(self.read_column(name))
 
-    @property
-    def record_files(self) -> list[Path]:
-        """Each part's records."""
-        return [self.folder / name_records(part) for part in range(len(self.summary.parts))]
-
-    @property
-    def values_files(self) -> list[Path]:
-        """Each part's measured values."""
-        return [self.folder / name_values(part) for part in range(len(self.summary.parts))]
+    def scan(self, kind: Kind, part: int) -> pl.LazyFrame:
+        """Return the records of a part, or its measured values."""
+        return pl.scan_ipc(self.folder / name_part(kind, part))
 
     def list_part_starts(self) -> list[int]:
         """Return the number of each part's first row."""
@@ -185,11 +181,11 @@ class Index:
     ) -> pl.DataFrame:
         """Return some records, in the order asked for, or some of their fields."""
         names = [name for name in (fields or self.summary.fields) if name in self.summary.fields]
-        return self._read_rows(rows, names, name_records)
+        return self._read_rows(rows, names, "records")
 
     def read_values(self, rows: Sequence[int]) -> pl.DataFrame:
         """Return the measured values of some records."""
-        return self._read_rows(rows, list(self.summary.values), name_values)
+        return self._read_rows(rows, list(self.summary.values), "values")
 
     def read_one(self, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a record's fields that have a value, and its measured values."""
@@ -199,7 +195,7 @@ class Index:
         )
         return record, values
 
-    def _read_rows(self, rows: Sequence[int], names: list[str], file_name: Any) -> pl.DataFrame:
+    def _read_rows(self, rows: Sequence[int], names: list[str], kind: Kind) -> pl.DataFrame:
         if not rows or not names:
             return pl.DataFrame(height=len(rows))
         wanted = []
@@ -209,20 +205,14 @@ class Index:
                 part = bisect_right(self._ends, at)
                 start = self._ends[part - 1] if part else 0
                 some = min(first + count, self._ends[part]) - at
-                frame = pl.scan_ipc(self.folder / file_name(part))
-                wanted.append(frame.slice(at - start, some).select(names))
+                wanted.append(self.scan(kind, part).slice(at - start, some).select(names))
                 at += some
         return pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
 
 
-def name_records(part: int) -> str:
-    """Return the file of a part's records."""
-    return f"records-{part:06}.arrow"
-
-
-def name_values(part: int) -> str:
-    """Return the file of a part's values."""
-    return f"values-{part:06}.arrow"
+def name_part(kind: Kind, part: int) -> str:
+    """Return the file of a part's records, or of its measured values."""
+    return f"{kind}-{part:06}.arrow"
 
 
 def name_order(column: str) -> str:

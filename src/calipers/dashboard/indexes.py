@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from threading import Event, Lock, Timer
@@ -15,11 +14,11 @@ from uuid import uuid4
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin, forget_older, locate_index, prune
+from calipers.dashboard.cache_folder import META, forget_older, locate_index, prune
 from calipers.dashboard.catalog import Entry
 from calipers.dashboard.index import Index
-from calipers.dashboard.kept import Kept
-from calipers.dashboard.run_settings import read_run_settings
+from calipers.dashboard.kept import Kept, read_once
+from calipers.dashboard.run import read_run_settings
 from calipers.dashboard.selection import Selector
 from calipers.metrics.checks.checks import Checks
 from calipers.metrics.declare.settings import Settings
@@ -126,14 +125,8 @@ class Indexes:
     def locate(self, entry: Entry) -> Path:
         """Return the folder of the index of an entry in its present state."""
         try:
-            return locate_index(
-                entry.records,
-                entry.files(),
-                self._find_map(entry),
-                self._find_settings(entry),
-                self._find_reading(entry),
-                self._only_now,
-            )
+            how = self._find_map(entry), self._find_settings(entry), self._find_reading(entry)
+            return locate_index(entry.records, entry.files(), *how, self._only_now)
         except OSError as error:
             raise DataError(
                 f"{entry.name}: {error.strerror}", fix="a run writes it with its first call"
@@ -164,10 +157,7 @@ class Indexes:
 
     def list_systems(self, entry: Entry) -> Mapping[str, tuple[str, ...]]:
         """Return the models and tiers of an entry that is indexed and has several, but not many."""
-        if not self.is_there(entry):
-            return {}
-        meta = self.locate(entry) / META
-        return _read_systems(meta, meta.stat().st_mtime_ns)
+        return _read_systems(self.locate(entry) / META) if self.is_there(entry) else {}
 
     def open_growing(self, entry: Entry) -> Opened:
         """Return the index of a journal that grows, as it was a moment ago.
@@ -238,15 +228,10 @@ class Indexes:
             job.begun.set()
 
         try:
-            begin(place)
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._find_reading(entry).apply():  # in this thread
-                build(
-                    entry.records,
-                    place,
-                    report_progress,
-                    self._find_map(entry),
-                    self._find_settings(entry),
-                )
+                how = self._find_map(entry), self._find_settings(entry)
+                build(entry.records, place, report_progress, *how)
             forget_older(place)
         except CalipersError as error:
             job.error = error
@@ -268,9 +253,8 @@ class Indexes:
                 write_orders(place)
 
 
-@lru_cache(maxsize=10_000)
-def _read_systems(meta: Path, changed: int) -> Mapping[str, tuple[str, ...]]:
-    del changed
+@read_once(10_000)
+def _read_systems(meta: Path) -> Mapping[str, tuple[str, ...]]:
     return Index.open(meta.parent).summary.systems
 
 

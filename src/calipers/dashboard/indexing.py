@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META, begin
+from calipers.dashboard.cache_folder import META
 from calipers.dashboard.chunks import Exact, cut_chunk
-from calipers.dashboard.index import (
-    LONG_TEXTS,
-    Index,
-    Summary,
-    name_order,
-    name_records,
-    name_values,
-    sort_rows,
-)
-from calipers.dashboard.plans import ViewOptions
+from calipers.dashboard.index import LONG_TEXTS, Index, Summary, name_order, name_part, sort_rows
 from calipers.engines.batches import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
 from calipers.engines.reading import measure_batches
+from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.text.similarity import semantic_similarity
 from calipers.records.fields import FIELDS
 from calipers.records.sources import BadRow, Chunk, Source, Wanted, open_sources
+from calipers.scores.options import Options
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import stage_file, write_whole
 
@@ -41,12 +35,22 @@ FAILED_CALL = "failed"
 Progress = Callable[[float, Index], None]
 
 
-class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)
-    """A field of the user's own that holds numbers here and texts there."""
+class ViewOptions(Options):
+    """The options of a score whose plan asks no language model, which would take minutes."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    def plan(self, sources: Sequence[Source] = ()) -> Plan:
+        """Return the plan without metrics that are based on a model's similarity."""
+        plan = super().plan(sources)
+        own = (each for each in plan.metrics if not any(map(_needs_model, each.features)))
+        return replace(plan, metrics=tuple(own))
+
+
+def _needs_model(feature: Feature) -> bool:
+    return semantic_similarity in feature.inputs or feature.name.startswith("_sem")
+
+
+class MixedTypes(Exception):  # noqa: N818 (the index is built again without the field)
+    """A field of the user's own, its only argument, that holds numbers here and texts there."""
 
 
 @dataclass
@@ -110,24 +114,20 @@ def build(
     source = open_sources(path)[0]
     known = set(source.columns())
     names = {ours: theirs for ours, theirs in (field_map or {}).items() if theirs in known}
-    columns = sorted(known - {*names.values()})
+    settings = settings or Settings()
+    if settings.checks is not None:
+        columns = tuple(sorted(known - {*names.values()}))
+        settings = replace(settings, checks=settings.checks.restrict(columns))
+    plan = ViewOptions(settings=settings).plan()
     left_out: list[str] = []
     while True:
         try:
-            plan = ViewOptions(settings=_restrict_checks(settings or Settings(), columns)).plan()
             summary = _build(source, folder, names, plan, tuple(left_out), progress)
         except MixedTypes as found:
-            left_out.append(found.name)
+            left_out += found.args
         else:
             break
     write_whole(folder / META, summary.to_json())
-
-
-def _restrict_checks(settings: Settings, columns: Collection[str]) -> Settings:
-    """Return the settings with checks that may look at these columns."""
-    if settings.checks is None:
-        return settings
-    return replace(settings, checks=settings.checks.restrict(tuple(columns)))
 
 
 def _build(
@@ -152,7 +152,9 @@ def _build(
     def index_rows(batches: Iterable[MeasuredBatch], folder: Path, seen: Seen) -> Summary:
         narrow: dict[str, str] | None = None
         for batch in batches:
-            _refuse_mixed(batch, own)
+            for row in batch.bad:  # a field that no metric reads is dropped, instead of its rows
+                if (name := row.problem.partition(":")[0]) in own:
+                    raise MixedTypes(name)
             seen.add_bad(batch.bad)
             if not batch.rows.height:
                 continue
@@ -160,15 +162,15 @@ def _build(
             narrow = {**_find_short_texts(records), **values} if narrow is None else narrow
             measured = batch.rows.select(pl.col(own).alias(name) for name, own in narrow.items())
             part = len(seen.parts)
-            _write(records, folder / name_records(part), batch_rows=FEW_ROWS)
-            _write(measured, folder / name_values(part))
+            _write(records, folder / name_part("records", part), batch_rows=FEW_ROWS)
+            _write(measured, folder / name_part("values", part))
             seen.add(records, measured)
             progress(batch.done, Index(folder, seen.freeze(list(fields), notices)))
         return seen.freeze(list(fields), notices)
 
     first = next(chunks, None)
     if first is not None and first.done < 1:  # a large source: its first rows are shown at once
-        begin(folder / FIRST_ROWS)
+        (folder / FIRST_ROWS).mkdir(parents=True, exist_ok=True, mode=0o700)
         head = measure_chunk(cut_chunk(first), plan, wanted)
         index_rows([replace(head, done=0.0)], folder / FIRST_ROWS, Seen())
     every = chunks if first is None else chain([first], chunks)
@@ -215,11 +217,3 @@ def _list_values(plan: Plan) -> dict[str, str]:
         if feature.listed and (feature.dtype.is_numeric() or feature.dtype == pl.Boolean)
     }
     return {**listed, FAILED_CALL: FAILED}
-
-
-def _refuse_mixed(batch: MeasuredBatch, own: list[str]) -> None:
-    """Drop a field of mixed types that no metric reads, instead of its rows."""
-    for row in batch.bad:
-        name = row.problem.partition(":")[0]
-        if name in own:
-            raise MixedTypes(name)

@@ -1,9 +1,11 @@
-"""A cache of results that take a while to compute."""
+"""Caches of results that take a while to compute, and of files that are read often."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import lru_cache, wraps
+from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -47,3 +49,25 @@ class Kept(Generic[T]):
                 while len(self._held) > self._most:
                     self._held.popitem(last=False)
             return made
+
+
+def read_once(most: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]]:
+    """Return a decorator for what reads a file: it is read again only when the file has changed."""
+
+    def decorate(read: Callable[[Path], T]) -> Callable[[Path], T]:
+        @lru_cache(maxsize=most)
+        def read_state(path: Path, *stamp: int) -> T:
+            del stamp
+            return read(path)
+
+        @wraps(read)
+        def call(path: Path) -> T:
+            try:
+                about = path.stat()
+            except OSError:
+                return read_state(path)
+            return read_state(path, about.st_mtime_ns, about.st_size)
+
+        return call
+
+    return decorate

@@ -1,9 +1,11 @@
-"""A chain of thought in lines and pieces, as a page shows it: steps, corrections, equations."""
+"""Texts in pieces as pages show them: a chain of thought with its marks, two texts word by word."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
@@ -12,6 +14,8 @@ from calipers.metrics.reasoning.equations import find_equations
 from calipers.support.quick_dataclasses import dataclass
 
 LONGEST = 50_000  # characters that a page shows of a text
+MOST_WORDS = 4_000  # of both texts; beyond it the work would grow too fast
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 CORRECTION, WRONG, ROUNDED, RIGHT = "correction", "wrong", "rounded", "right"
 _MARK = {Verdict.WRONG: WRONG, Verdict.ROUNDED: ROUNDED, Verdict.RIGHT: RIGHT}
@@ -95,3 +99,27 @@ def _cut_pieces(text: str, start: int, end: int, spans: Sequence[Span]) -> Itera
         at = last
     if at < end:
         yield Piece(text[at:end])
+
+
+@dataclass(frozen=True, slots=True)
+class WordRun:
+    """Some words that are in both texts, or in one of them."""
+
+    text: str
+    changed: bool
+
+
+def diff_words(first: str, second: str) -> tuple[list[WordRun], list[WordRun]]:
+    """Return both texts in runs of words; very long ones are shown undivided."""
+    ours, theirs = _WORD.findall(first), _WORD.findall(second)
+    if len(ours) + len(theirs) > MOST_WORDS:
+        changed = first != second
+        return [WordRun(first, changed)], [WordRun(second, changed)]
+    left: list[WordRun] = []
+    right: list[WordRun] = []
+    matcher = SequenceMatcher(a=ours, b=theirs, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        changed = kind != "equal"
+        left += [WordRun("".join(ours[a:b]), changed)] if a < b else []
+        right += [WordRun("".join(theirs[c:d]), changed)] if c < d else []
+    return left, right

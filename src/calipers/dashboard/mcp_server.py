@@ -37,7 +37,16 @@ class FolderTools:
     def list_runs(self) -> list[dict[str, Any]]:
         """List the runs and files of records in the folder, newest first, with their verdicts."""
         entries = sorted(self._catalog.list_entries(), key=Entry.read_mtime, reverse=True)
-        return [self._describe(entry) for entry in entries]
+        gates = [self._read_gate(entry) or {} for entry in entries]
+        return [
+            {
+                "run": entry.name,
+                "kind": "run" if entry.is_run else "file",
+                "bytes": entry.size(),
+                "verdict": gate.get("verdict"),
+            }
+            for entry, gate in zip(entries, gates, strict=True)
+        ]
 
     def read_verdict(self, run: str) -> dict[str, Any]:
         """Say whether a run passed its gate, and for which reasons a check failed or warns."""
@@ -88,15 +97,6 @@ class FolderTools:
             for sample in made.samples
             if sample.kind in ("wrong", "failed")
         ]
-
-    def _describe(self, entry: Entry) -> dict[str, Any]:
-        gate = self._read_gate(entry)
-        return {
-            "run": entry.name,
-            "kind": "run" if entry.is_run else "file",
-            "bytes": entry.size(),
-            "verdict": None if gate is None else gate.get("verdict"),
-        }
 
     def _read_gate(self, entry: Entry) -> dict[str, Any] | None:
         return None if entry.folder is None else self._catalog.read_stored(entry.folder / GATE)

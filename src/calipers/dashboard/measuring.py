@@ -22,8 +22,8 @@ from calipers.comparisons.runs import compare_data
 from calipers.dashboard.filters import Query
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
+from calipers.dashboard.indexing import ViewOptions
 from calipers.dashboard.kept import Kept
-from calipers.dashboard.plans import ViewOptions
 from calipers.judges.audit import Audit
 from calipers.judges.auditing import audit_data
 from calipers.judges.options import AuditOptions
@@ -34,6 +34,9 @@ from calipers.records.sources import Batch, Wanted
 from calipers.scores.results import Score
 from calipers.scores.score import score_data
 from calipers.support.quick_dataclasses import dataclass
+
+View = tuple[Opened, Query, str]
+"""An index, which of its rows are meant, and what they are called."""
 
 
 class IndexedRecords:
@@ -62,7 +65,7 @@ class IndexedRecords:
     def _decode(self, part: int, start: int, wanted: Wanted, *, thorough: bool = False) -> Batch:
         names = [name for name in wanted.fields if name in self._index.summary.fields]
         rows = self._index.summary.parts[part]
-        frame = pl.scan_ipc(self._index.record_files[part])
+        frame = self._index.scan("records", part)
         # In one chunk: the small ones that pages are read in would slow down every step.
         records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
         if self._kept is not None:
@@ -127,8 +130,8 @@ class Measuring:
     def score(self, opened: Opened, query: Query, name: str) -> Score:
         """Return the score of the records in a view, grouped as it says, with data for figures."""
         options = ViewOptions(by=query.by, on_bad="skip", for_report=True, settings=opened.settings)
-        data = partial(select_records, opened, query, name)
         key = opened.key, query.rows, query.by
+        data = partial(select_records, opened, query, name)
         return self._scores.get(key, lambda: score_data(data(), options))
 
     def audit(self, opened: Opened, query: Query, name: str) -> Audit:
@@ -140,23 +143,17 @@ class Measuring:
 
     def diagnose(self, opened: Opened, query: Query, name: str, path: Path) -> Diagnosis:
         """Return what a view's records hold and support, and what looks wrong in them."""
-        records = partial(select_records, opened, query, name)
-        return self._diagnoses.get(
-            (opened.key, query.rows),
-            lambda: examine(records(), field_map={}, known_as=str(path)),
-        )
+        data = partial(select_records, opened, query, name)
+        key = opened.key, query.rows
+        return self._diagnoses.get(key, lambda: examine(data(), field_map={}, known_as=str(path)))
 
-    def compare(self, views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
+    def compare(self, views: Sequence[View]) -> ComparedViews:
         """Return the comparison of the first view with each of the others, task by task."""
         key = tuple((opened.key, query.rows) for opened, query, _ in views)
         return self._comparisons.get(key, lambda: _compare_views(views))
 
     def rank(
-        self,
-        views: Sequence[tuple[Opened, Query, str]],
-        metric: str | None,
-        by: str | None,
-        tasks: str | None,
+        self, views: Sequence[View], metric: str | None, by: str | None, tasks: str | None
     ) -> Ranking:
         """Return the systems of a view, or several views as one system each, from the best down.
 
@@ -167,22 +164,18 @@ class Measuring:
             tasks=tasks or False,
             unpaired=not any("id" in opened.index.summary.fields for opened, _, _ in views),
         )
-        return self._rankings.get(
-            (of, metric, by, tasks), lambda: _rank_views(views, metric, by, asked)
-        )
+        key = of, metric, by, tasks
+        return self._rankings.get(key, lambda: _rank_views(views, metric, by, asked))
 
 
-def _find_settings(views: Sequence[tuple[Opened, Query, str]]) -> Settings:
+def _find_settings(views: Sequence[View]) -> Settings:
     """Return the settings of the metrics that all views have; the defaults where they differ."""
     first = views[0][0].settings
     return first if all(opened.settings == first for opened, _, _ in views) else Settings()
 
 
 def _rank_views(
-    views: Sequence[tuple[Opened, Query, str]],
-    metric: str | None,
-    by: str | None,
-    asked: RankOptions,
+    views: Sequence[View], metric: str | None, by: str | None, asked: RankOptions
 ) -> Ranking:
     options = ViewOptions(
         on_bad="skip",
@@ -193,7 +186,7 @@ def _rank_views(
     return rank_data([select_records(*view) for view in views], options, asked)
 
 
-def _compare_views(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
+def _compare_views(views: Sequence[View]) -> ComparedViews:
     sides = [select_records(*view) for view in views]
     options = ViewOptions(on_bad="skip", settings=_find_settings(views))
     flipped: list[pl.DataFrame] = []
@@ -204,11 +197,5 @@ def _compare_views(views: Sequence[tuple[Opened, Query, str]]) -> ComparedViews:
 
 def _read_flip(found: Mapping[str, Any]) -> Flip:
     run = format_run(found["run"])
-    return Flip(
-        id=str(found["id"]),
-        run=None if run is None else str(run),
-        lost=found["lost"],
-        target=found["target"],
-        base=found["base"],
-        candidate=found["candidate"],
-    )
+    own = {name: found[name] for name in ("lost", "target", "base", "candidate")}
+    return Flip(id=str(found["id"]), run=None if run is None else str(run), **own)

@@ -6,17 +6,19 @@ only when it has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calipers.dashboard.catalog import Catalog, Entry
 from calipers.dashboard.filters import format_value
+from calipers.dashboard.kept import read_once
 from calipers.dashboard.live import Followed, is_running
 from calipers.gates.reading import read_gate
 from calipers.gates.result import GateResult
+from calipers.metrics.declare.settings import Settings
 from calipers.records.result_folder import (
     GATE,
     MANIFEST,
@@ -29,16 +31,15 @@ from calipers.records.result_folder import (
 from calipers.scores.reading import keep_metrics, read_score
 from calipers.scores.results import Score
 
-HEADLINE = (
-    *("accuracy", "pass_rate", "final_score", "composite_score"),
-    *("cost_usd", "latency_p95_ms"),
-)
+MAIN = ("accuracy", "pass_rate", "final_score", "composite_score")
+HEADLINE = (*MAIN, "cost_usd", "latency_p95_ms")
 """The metrics that a list shows, as far as they are known."""
 
 T = TypeVar("T")
 
 _SCORES = 500  # that are held; each takes some hundred kilobytes
 _SMALL = 10_000  # manifests and verdicts
+_NEEDS_A_MODEL = "success_threshold"  # a setting of what no page shows
 
 
 class Run:
@@ -53,7 +54,7 @@ class Run:
         follow: Callable[[Entry], Followed],
     ) -> None:
         """Take where scores of files are cached, and how the journal of a run is followed."""
-        self.entry = entry
+        self.entry, self.id, self.name = entry, entry.id, entry.name
         self._catalog = catalog
         self._kept = kept
         self._follow = follow
@@ -66,7 +67,7 @@ class Run:
     @cached_property
     def score(self) -> Score | None:
         """The run's numbers, or those measured when the file was last viewed."""
-        return self._read(SCORE, _read_score) if self.entry.is_run else self._kept(self.entry)
+        return self._read(SCORE, read_score_at) if self.entry.is_run else self._kept(self.entry)
 
     @cached_property
     def brief(self) -> Score | None:
@@ -76,7 +77,7 @@ class Run:
     @cached_property
     def gate(self) -> GateResult | None:
         """The verdict with its checks."""
-        return self._read(GATE, lambda path, *_: read_gate(read_stored(path)))
+        return self._read(GATE, lambda path: read_gate(read_stored(path)))
 
     @cached_property
     def running(self) -> bool:
@@ -109,16 +110,6 @@ class Run:
         return get_suite_name(self.manifest)
 
     @property
-    def id(self) -> str:
-        """Its id in addresses."""
-        return self.entry.id
-
-    @property
-    def name(self) -> str:
-        """Its place in the folder."""
-        return self.entry.name
-
-    @property
     def records(self) -> int | None:
         """How many there are, where that is known without counting."""
         return None if self.brief is None else self.brief.records
@@ -127,7 +118,7 @@ class Run:
     def when(self) -> str:
         """When the records were last written to."""
         stamp = self.entry.read_mtime()
-        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M") if stamp else ""
+        return format_time(stamp) if stamp else ""
 
     @cached_property
     def tags(self) -> list[str]:
@@ -147,48 +138,67 @@ class Run:
             for field, kind in kinds.items()
         }
 
-    def _read(self, name: str, read: Callable[..., T | None]) -> T | None:
+    def _read(self, name: str, read: Callable[[Path], T | None]) -> T | None:
         """Return what a file of the run's folder holds; None for one that a link leads out to."""
         folder = self.entry.folder
         path = None if folder is None else self._catalog.find_file(folder / name)
-        return None if path is None else read(path, *_read_stamp(path))
+        return None if path is None else read(path)
 
 
+@read_once(_SCORES)
 def read_score_at(path: Path) -> Score | None:
     """Return the score in a file; None where there is none."""
-    return _read_score(path, *_read_stamp(path))
-
-
-def _read_stamp(path: Path) -> tuple[int, int]:
-    try:
-        about = path.stat()
-    except OSError:
-        return 0, 0
-    return about.st_mtime_ns, about.st_size
-
-
-@lru_cache(maxsize=_SCORES)
-def _read_score(path: Path, *stamp: int) -> Score | None:
-    del stamp
     return read_score(read_stored(path))
 
 
-@lru_cache(maxsize=_SMALL)
-def _read_brief(path: Path, *stamp: int) -> Score | None:
-    """Return a score without most of its metrics; None where there is none."""
-    del stamp
+@read_once(_SMALL)
+def _read_brief(path: Path) -> Score | None:
     found = read_stored(path)
     return read_score(None if found is None else keep_metrics(found, HEADLINE))
 
 
-@lru_cache(maxsize=_SMALL)
-def _read_manifest(path: Path, *stamp: int) -> Mapping[str, Any] | None:
-    del stamp
-    return read_stored(path)
+_read_manifest = read_once(_SMALL)(read_stored)
 
 
-@lru_cache(maxsize=_SMALL)
-def _read_verdict(path: Path, *stamp: int) -> str | None:
-    del stamp
+@read_once(_SMALL)
+def _read_verdict(path: Path) -> str | None:
     found = read_gate(read_stored(path))
     return None if found is None else found.verdict
+
+
+def format_time(seconds: float) -> str:
+    """Return a time stamp as people read it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def put_main_first(names: Collection[str]) -> list[str]:
+    """Return the names of metrics, the main ones first."""
+    return [*(name for name in MAIN if name in names), *(n for n in names if n not in MAIN)]
+
+
+def list_valued(runs: Iterable[Run]) -> list[str]:
+    """Return the metrics that any of the runs has a value of."""
+    groups = (group for run in runs if run.score is not None for group in run.score.groups)
+    measured = (each for group in groups for each in group.metrics.items())
+    return list(dict.fromkeys(name for name, found in measured if found.value is not None))
+
+
+def read_run_settings(folder: Path | None) -> Settings:
+    """Return the metric settings of a result folder; the defaults where it is none.
+
+    Raises:
+        CalipersError: A file that they name is gone, or can no longer be read.
+    """
+    if folder is None or not (folder / MANIFEST).exists():
+        return Settings()
+    return _read_settings(folder / MANIFEST)
+
+
+@read_once(_SMALL)
+def _read_settings(manifest: Path) -> Settings:
+    from calipers.scores.choices import Layer, merge_layers, run_layers  # noqa: PLC0415 (loads Polars)
+
+    return merge_layers(
+        Layer(each.source, {k: v for k, v in each.values.items() if k != _NEEDS_A_MODEL})
+        for each in run_layers(manifest.parent)
+    ).settings

@@ -8,16 +8,15 @@ from the app itself.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "calipers_token"
@@ -41,7 +40,7 @@ HEADERS = {
 class Guard:
     """An ASGI app that passes a request on to the dashboard, or refuses it and says why."""
 
-    def __init__(self, app: App, *, hosts: Iterable[str] | None, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] | None, token: str | None) -> None:
         self._app = app
         self._hosts = None if hosts is None else frozenset(hosts)  # None: any, the token decides
         self._token = token
@@ -59,44 +58,39 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with the reason."""
         self._asked = monotonic()
-        if scope["type"] == "lifespan":
+        if scope["type"] == "http":
+            # The server leaves the body of an answer to HEAD out.
+            answer = self._choose_answer(scope)
+            await answer({**scope, "method": "GET"}, receive, _with_headers(send))
+        elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
+
+    def _choose_answer(self, scope: Scope) -> ASGIApp:
+        """Return the dashboard, or a refusal with the reason."""
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         how = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
         if scope["method"] not in ("GET", "HEAD"):
-            await _refuse(send, 405, "this app only reads: GET and HEAD")
-        elif self._hosts is not None and _parse_host(headers.get("host", "")) not in self._hosts:
-            await _refuse(send, 403, "this app does not answer to that name")
-        elif is_foreign and how != ("navigate", "document"):  # links from there are allowed
-            await _refuse(send, 403, "other sites may not load this")
-        else:
-            await self._with_token(scope, receive, send, headers)
-
-    async def _with_token(
-        self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]
-    ) -> None:
+            allowed = {"allow": "GET, HEAD"}
+            return PlainTextResponse("this app only reads: GET and HEAD\n", 405, allowed)
+        if self._hosts is not None and _parse_host(headers.get("host", "")) not in self._hosts:
+            return PlainTextResponse("this app does not answer to that name\n", 403)
+        if is_foreign and how != ("navigate", "document"):  # links from there are allowed
+            return PlainTextResponse("other sites may not load this\n", 403)
         if self._token is None or _is_same(_read_cookie(headers.get("cookie", "")), self._token):
-            # The server leaves the body of an answer to HEAD out.
-            await self._app({**scope, "method": "GET"}, receive, _with_headers(send))
-            return
+            return self._app
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = next((value for name, value in pairs if name == TOKEN), "")
         if not _is_same(given, self._token):
-            await _refuse(
-                send, 401, "open the address that calipers view printed: it holds a token"
-            )
-            return
+            why = "open the address that calipers view printed: it holds a token\n"
+            return PlainTextResponse(why, 401)
         # The token goes into a cookie and out of the address, where it could be seen or sent on.
         rest = urlencode([(name, value) for name, value in pairs if name != TOKEN])
         place = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
         cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-        await _answer(send, 303, "", {"location": place, "set-cookie": cookie})
+        return PlainTextResponse("", 303, {"location": place, "set-cookie": cookie})
 
 
 def _parse_host(header: str) -> str:
@@ -121,30 +115,10 @@ def _is_same(given: str, token: str) -> bool:
 def _with_headers(send: Send) -> Send:
     async def send_with_headers(message: Any) -> None:
         if message["type"] == "http.response.start":
-            own = {name.lower() for name, _ in message.get("headers", ())}
-            extra = [
-                (name.encode(), value.encode())
-                for name, value in HEADERS.items()
-                if name.encode() not in own
-            ]
-            message = {**message, "headers": [*message.get("headers", ()), *extra]}
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            message = {**message, "headers": headers.raw}
         await send(message)
 
     return send_with_headers
-
-
-async def _refuse(send: Send, status: int, why: str) -> None:
-    await _answer(send, status, f"{why}\n", {"allow": "GET, HEAD"} if status == 405 else {})  # noqa: PLR2004
-
-
-async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
-    every = {**HEADERS, "content-type": "text/plain; charset=utf-8", **headers}
-    body = text.encode()
-    every["content-length"] = str(len(body))
-    start = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [(name.encode(), value.encode()) for name, value in every.items()],
-    }
-    await send(start)
-    await send({"type": "http.response.body", "body": body})

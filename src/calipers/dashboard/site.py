@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi import Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
 from calipers.dashboard.assets import locate_asset
 from calipers.dashboard.catalog import Catalog, Entry
-from calipers.dashboard.filters import OPERATORS, Query, read_query
-from calipers.dashboard.grouping import add_groups
+from calipers.dashboard.filters import OPERATORS, Query, add_groups, read_query
 from calipers.dashboard.indexes import Indexes, Opened
 from calipers.dashboard.kept import Kept
 from calipers.dashboard.live import Followed
@@ -30,7 +29,7 @@ from calipers.reports.pages.compiled import CompiledLoader
 from calipers.reports.pages.environment import make_environment
 from calipers.reports.pages.texts import clip_text
 from calipers.reports.pages.vega import PageFigure, make_page_figure
-from calipers.scores.results import FlakyTask, Score
+from calipers.scores.results import Score
 from calipers.support.version import __version__
 from calipers.support.whole_files import write_whole
 
@@ -127,7 +126,7 @@ def _load_templates() -> Environment:
         "long": partial(clip_text, most=LONGEST),
         "cell": format_cell,
         "size": format_size,
-        "in_query": encode_pairs,
+        "in_query": urlencode,
     }
     return made
 
@@ -153,16 +152,11 @@ def get_query(request: Request) -> Query:
     return read_query(parse_qsl(request.url.query, keep_blank_values=True))
 
 
-def locate_task(query: Query, task: FlakyTask) -> str:
-    """Return the address of the runs of one task in a view."""
-    for field, value in {**task.by, "id": task.id}.items():
-        query = query.set_filter(field, value)
-    return query.rows.to_url()
-
-
-def encode_pairs(pairs: Mapping[str, str]) -> str:
-    """Return some names and values as a part of an address."""
-    return urlencode(pairs)
+def redirect_form(request: Request, query: Query) -> Response | None:
+    """Return a redirect from the form for a further filter to the address of that view, or None."""
+    if "add_field" not in request.query_params:
+        return None
+    return RedirectResponse(f"{request.url.path}{query.to_url()}", 303)
 
 
 def format_cell(value: Any) -> str:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.figures import Form
-from calipers.reports.table import Column, Document, Line, Row, Table, estimate_cell
+from calipers.reports.table import (
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    Where,
+    estimate_cell,
+    make_data_columns,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.agree import Agreement
@@ -15,43 +23,32 @@ if TYPE_CHECKING:
 
 _ALL = "all raters"
 _BRACKETS = Form(brackets=True)
-_COLUMNS = (
-    Column(name="rater_1", where="data"),
-    Column(name="rater_2", where="data"),
-    Column(name="measure", kind="key"),
-    Column(name="value", bounds=("low", "high"), type=float),
-    Column(name="stderr", where="data", type=float),
-    Column(name="interval", heading="interval by", kind="text"),
-    Column(name="n"),
-    Column(name="reason", where="data"),
-)
 
 
 def make_agreement_document(agreement: Agreement) -> Document:
     """Return every measure with its interval, and the reasons for nulls."""
-    found = list(_list_measures(agreement))
-    rows = tuple(
-        Row(
-            cells=(
-                *(raters or ("", "")),
-                name,
-                estimate_cell(each, _BRACKETS),
-                *(each.stderr, each.interval, each.n, each.reason),
-            ),
-            section=" – ".join(raters) or _ALL,
-            where="data" if each.value is None else "all",
+    rows, told = [], []
+    for raters, name, each in _list_measures(agreement):
+        cells = (
+            *(*(raters or ("", "")), name, estimate_cell(each, _BRACKETS)),
+            *(each.stderr, each.interval, each.n, each.reason),
         )
-        for raters, name, each in found
-    )
-    told = ((" – ".join(raters) or _ALL, name, each) for raters, name, each in found)
+        whose = " – ".join(raters) or _ALL
+        where: Where = "data" if each.value is None else "all"
+        rows.append(Row(cells=cells, section=whose, where=where))
+        told.append((whose, name, each))
     heading = f"value, {100 * agreement.confidence:g} % interval"
-    columns = tuple(
-        replace(each, heading=heading) if each.name == "value" else each for each in _COLUMNS
+    columns = (
+        *make_data_columns("rater_1", "rater_2"),
+        Column(name="measure", kind="key"),
+        Column(name="value", heading=heading, bounds=("low", "high"), type=float),
+        Column(name="stderr", where="data", type=float),
+        Column(name="interval", heading="interval by", kind="text"),
+        Column(name="n"),
+        Column(name="reason", where="data"),
     )
-    return (
-        Line(text=_summarize(agreement)),
-        Table(columns=columns, rows=rows, notes=tuple(explain_nulls(told))),
-    )
+    table = Table(columns=columns, rows=tuple(rows), notes=tuple(explain_nulls(told)))
+    return Line(text=_summarize(agreement)), table
 
 
 def _list_measures(agreement: Agreement) -> Iterator[tuple[Sequence[str], str, Estimate]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from calipers.records.fields import BadValue
+from calipers.records.trace_shape import Trace, read_trace
 from calipers.reports.traces.picture import draw_trace
 from calipers.support.arguments import require_type
 from calipers.support.errors import DataError, UsageError
@@ -43,6 +44,6 @@ def trace_svg(
     if graph not in (None, "tools", "agents"):
         raise UsageError(f"no graph of a trace is called {graph}", fix="tools or agents")
     try:
-        return draw_trace(trace, graph=graph, start=start, goal=goal)
+        return draw_trace(read_trace(trace) or Trace(None, None, None), graph, start, goal)
     except BadValue as problem:
         raise DataError(f"trace: {problem}", fix="fix the trace; other keys are ignored") from None

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
-from calipers.reports.figures import Form, choose_form, count_things, group_name, shorten_text
-from calipers.reports.preferences import tabulate_drift, tabulate_preferences
+from calipers.reports.figures import Form, count_things, group_name, shorten_text
+from calipers.reports.preferences import make_measure_cells, tabulate_drift, tabulate_preferences
 from calipers.reports.table import (
     EMPTY,
     Cell,
@@ -18,6 +18,7 @@ from calipers.reports.table import (
     Table,
     estimate_cell,
     make_columns,
+    make_data_columns,
     make_rows,
 )
 
@@ -77,46 +78,29 @@ def tabulate_audit(
 
 
 def _tabulate_judges(group: AuditGroup) -> Table:
-    forms = {
-        name: choose_form(
-            (judge.measures[name] for judge in group.judges), signed=name.endswith("bias")
-        )
-        for name in _OF_JUDGES
-    }
+    cells = make_measure_cells(group.judges, _OF_JUDGES, signed=("bias", "pass_bias"))
     rows = make_rows(
-        (
-            *(_shorten_name(judge.judge), judge.judgments, judge.missing),
-            *(estimate_cell(judge.measures[name], forms[name]) for name in _OF_JUDGES),
-        )
-        for judge in group.judges
+        (_shorten_name(judge.judge), judge.judgments, judge.missing, *own)
+        for judge, own in zip(group.judges, cells, strict=True)
     )
     heads = (name.replace("_", " ") for name in _OF_JUDGES)
     return Table(title="judges", columns=make_columns("judge", "n", "missing", *heads), rows=rows)
 
 
 def _tabulate_biases(group: AuditGroup) -> Table:
-    """Return the effects of length and of the judge's own model on the scores."""
     judges = group.judges
     shown = [n for n in _BIASES if any(j.measures[n].value is not None for j in judges)]
-    forms = {
-        name: choose_form((judge.measures[name] for judge in judges), signed=True) for name in shown
-    }
-    rows = make_rows(
-        (
-            _shorten_name(judge.judge),
-            *(estimate_cell(judge.measures[name], forms[name]) for name in shown),
-        )
-        for judge in judges
-    )
+    whose = [_shorten_name(judge.judge) for judge in judges]
+    cells = make_measure_cells(judges, shown, signed=shown)
     told = (
-        (_shorten_name(judge.judge), _BIASES[name], judge.measures[name])
-        for judge in judges
+        (who, _BIASES[name], judge.measures[name])
+        for who, judge in zip(whose, judges, strict=True)
         for name in shown
     )
     return Table(
         title="scores by length and by whose answer it is, within a task",
         columns=make_columns("judge", *(_BIASES[name] for name in shown)),
-        rows=rows,
+        rows=make_rows((who, *own) for who, own in zip(whose, cells, strict=True)),
         notes=(*(_OF_BIASES[name] for name in shown), *explain_nulls(told)),
     )
 
@@ -148,22 +132,15 @@ def _tabulate_items(group: AuditGroup) -> Table:
 
 
 def _tabulate_mismatches(group: AuditGroup, link: Callable[[str], str] | None) -> Table:
-    rows = tuple(
-        Row(
-            cells=(
-                Cell(value=each.id, link=link(each.id) if link else ""),
-                each.where,
-                each.score,
-                each.items,
-                Cell(value=each.difference, form=_SIGNED),
-            ),
-            section=_shorten_name(judge.judge),
-        )
-        for judge in group.judges
-        for each in judge.items.worst
-    )
+    rows = []
+    for judge in group.judges:
+        for each in judge.items.worst:
+            record = Cell(value=each.id, link=link(each.id) if link else "")
+            difference = Cell(value=each.difference, form=_SIGNED)
+            cells = (record, each.where, each.score, each.items, difference)
+            rows.append(Row(cells=cells, section=_shorten_name(judge.judge)))
     columns = make_columns("record", "where", "score", "items", "difference", texts=("where",))
-    return Table(title="farthest from their items", columns=columns, rows=rows)
+    return Table(title="farthest from their items", columns=columns, rows=tuple(rows))
 
 
 def _tabulate_agreement(group: AuditGroup, confidence: float) -> Table:
@@ -193,24 +170,14 @@ def _tabulate_data(audit: Audit, fields: Sequence[str]) -> Table:
         for judge in group.judges
         for name, found in judge.measures.items()
     )
-    rows = tuple(
-        Row(
-            cells=(
-                *keys,
-                Cell(value=found.value, low=found.low, high=found.high),
-                *(getattr(found, field, None) for field in _FIELDS),
-            ),
-            where="data",
-        )
-        for keys, found in every
-    )
-    names = (*(f"by_{name}" for name in fields), *_DATA)
-    columns = (
-        *(Column(name=name, where="data") for name in names),
-        Column(name="value", where="data", bounds=("low", "high")),
-        *(Column(name=name, where="data") for name in _FIELDS),
-    )
-    return Table(columns=columns, rows=rows)
+    rows = []
+    for of, found in every:
+        measured = Cell(value=found.value, low=found.low, high=found.high)
+        further = (getattr(found, field, None) for field in _FIELDS)
+        rows.append(Row(cells=(*of, measured, *further), where="data"))
+    value = Column(name="value", where="data", bounds=("low", "high"))
+    keys = make_data_columns(*(f"by_{name}" for name in fields), *_DATA)
+    return Table(columns=(*keys, value, *make_data_columns(*_FIELDS)), rows=tuple(rows))
 
 
 def _list_measures(
@@ -237,14 +204,13 @@ def _summarize(group: AuditGroup) -> str:
     judged = f"{group.judged:,} of {group.records:,} records judged"
     if group.clusters < group.judged:
         judged += f", in {count_things(group.clusters, 'cluster')}"
-    judges = (
-        f"{count_things(group.judgments, 'judgment')} by {count_things(len(group.judges), 'judge')}"
-    )
+    judges = count_things(len(group.judges), "judge")
+    said = [judged, f"{count_things(group.judgments, 'judgment')} by {judges}"]
     if group.flagged:
         flagged = count_things(group.flagged, "record")
-        judges += f"; {flagged} flagged: the text seems to address the judge"
-    failed = (f"failed calls left out: {group.errors:,}",) if group.errors else ()
-    return "; ".join((judged, judges, *failed))
+        said.append(f"{flagged} flagged: the text seems to address the judge")
+    said += [f"failed calls left out: {group.errors:,}"] if group.errors else []
+    return "; ".join(said)
 
 
 def _join_names(judges: Sequence[str]) -> str:

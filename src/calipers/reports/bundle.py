@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calipers.reports.charts.chart import make_folder, save_charts
 from calipers.reports.charts.of_report import draw_report
-from calipers.reports.charts.saving import make_folder, save_charts
 from calipers.reports.gate import tabulate_checks
 from calipers.reports.latex import escape_latex, render_latex
 from calipers.reports.methods import describe_methods

@@ -32,28 +32,19 @@ def tabulate_calibration(each: Calibration) -> Table:
         alphas = (found for name, found in measures.items() if name.startswith("krippendorff"))
         shown = (each.kappa(aspect), next(alphas, None), measures.get("spearman"))
         bias = measures.get(BIAS)
-        rows.append(
-            (
-                aspect.removeprefix("scores."),
-                bias and bias.n,
-                *(estimate_cell(found, _BRACKETS) for found in shown),
-                estimate_cell(bias, _SIGNED),
-            )
-        )
+        cells = (estimate_cell(found, _BRACKETS) for found in shown)
+        name = aspect.removeprefix("scores.")
+        rows.append((name, bias and bias.n, *cells, estimate_cell(bias, _SIGNED)))
+    by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
+    panel = "panel of " if len(each.members) > 1 else ""
+    who = ", ".join(model for model, _ in each.members)
     return Table(
-        title=_name_judge(each),
+        title=f"{panel}{each.judge} ({who}), {by}",
         lead=f"{each.n:,} records judged by people too",
         columns=_COLUMNS,
         rows=make_rows(rows),
         notes=tuple(_list_rates(each)),
     )
-
-
-def _name_judge(each: Calibration) -> str:
-    by = " ".join(filter(None, (each.rubric, each.rubric_hash))) or "no rubric named"
-    panel = "panel of " if len(each.members) > 1 else ""
-    who = ", ".join(model for model, _ in each.members)
-    return f"{panel}{each.judge} ({who}), {by}"
 
 
 def _list_rates(each: Calibration) -> Iterator[str]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from calipers.metrics import Metric
     from calipers.scores.explain import Explanation, GroupExplanation
-    from calipers.statistics.power import Components
 
 _FACTS = (
     Column(name="fact", heading="", kind="key"),
@@ -57,23 +56,20 @@ def write_catalogue(metrics: Sequence[Metric]) -> str:
     lines = ["# Metrics", "", "Written by `calipers metrics --format markdown`.", ""]
     for metric in metrics:
         lines += [f"## {metric.name}", "", metric.says, "", "| | |", "|---|---|"]
-        lines += [f"| {label} | {_escape(text)} |" for label, text in list_facts(metric).items()]
+        for label, text in list_facts(metric).items():
+            escaped = text.replace("|", "\\|").replace("*", "\\*")
+            lines.append(f"| {label} | {escaped} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*")
-
-
 def make_catalogue_document(metrics: Sequence[Metric], *, whole: bool) -> Document:
     """Return what each metric says and needs, or its whole declaration if asked for."""
-    blocks: list[Table | Line] = []
+    blocks = []
     for metric in metrics:
         known = list_facts(metric)
         rows = make_rows((each, known[each]) for each in (known if whole else _LISTED))
-        table = Table(title=metric.name, lead=metric.says, columns=_FACTS, rows=rows)
-        blocks.append(table)
+        blocks.append(Table(title=metric.name, lead=metric.says, columns=_FACTS, rows=rows))
     return tuple(blocks)
 
 
@@ -96,8 +92,11 @@ def _explain_group(group: GroupExplanation) -> Iterator[Table | Line]:
         f"rows     {group.n:,} used of {group.records:,}",
         *(f"         {count:,} left out: {reason}" for reason, count in group.left_out.items()),
     ]
-    if group.variance is not None:
-        told.append(f"variance {_describe_parts(group.variance)}")
+    if (found := group.variance) is not None:
+        parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
+        parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
+        parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
+        told.append(f"variance {', '.join(parts)}")
     yield Line(text="")
     if group.by:
         yield Line(text=group_name(group.by), kind="heading")
@@ -108,14 +107,6 @@ def _explain_group(group: GroupExplanation) -> Iterator[Table | Line]:
         yield _tabulate_frame(group.table, f"counted  {shown}")
     if group.weigh_most.height:
         yield _tabulate_frame(group.weigh_most, "most influential rows")
-
-
-def _describe_parts(found: Components) -> str:
-    """Return where the width of the interval comes from, in words."""
-    parts = [f"{found.tasks:.0%} from tasks{' and runs' if found.runs is None else ''}"]
-    parts += [] if found.runs is None else [f"{found.runs:.0%} from the runs of a task"]
-    parts += [] if found.judges is None else [f"{found.judges:.0%} from the judges of a run"]
-    return ", ".join(parts)
 
 
 def _tabulate_frame(frame: pl.DataFrame, title: str) -> Table:

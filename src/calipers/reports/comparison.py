@@ -26,6 +26,8 @@ from calipers.reports.table import (
     Tone,
     Where,
     make_columns,
+    make_data_columns,
+    make_difference_cell,
     make_rows,
 )
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         ValuesByWeight,
     )
 
-_KEYS = ("base_name", "candidate_name")
 _SHOWN = (
     Column(name="metric", kind="key"),
     Column(name="base"),
@@ -55,15 +56,12 @@ _COUNTED = "won · lost · tied (tasks)"
 
 def make_comparison_document(compared: Compared) -> Document:
     """Return all pairs with the groups of each below it, then all at once, and the flips."""
-    fields = dict.fromkeys(
-        name for pair in compared.pairs for each in (pair, *pair.groups) for name in each.by
-    )
+    pairs = [pair for whole in compared.pairs for pair in (whole, *whole.groups)]
+    fields = tuple(dict.fromkeys(name for pair in pairs for name in pair.by))
     blocks: list[Table | Line] = []
-    for whole in compared.pairs:
-        for pair in (whole, *whole.groups):
-            blocks.append(tabulate_pair(compared, pair, tuple(fields)))
-            if moved := _tabulate_causes(compared, pair):
-                blocks.append(moved)
+    for pair in pairs:
+        moved = _tabulate_causes(compared, pair)
+        blocks += (tabulate_pair(compared, pair, fields), *((moved,) if moved else ()))
     if compared.across:
         rows = make_rows(
             (name, each.h, Cell(text=format_p(each.p_value)), each.epsilon_squared, each.n)
@@ -93,8 +91,7 @@ def tabulate_pair(
     for name in pair.metrics if names is None else names:
         metric = pair.metrics[name]
         link = "" if define is None else define(name)
-        is_shown = name in shown and metric.difference is not None
-        where: Where = "all" if is_shown else "data"
+        where: Where = "all" if name in shown and metric.difference is not None else "data"
         cells = (
             *(pair.base, pair.candidate, *(pair.by.get(field) for field in fields)),
             *(Cell(value=name, link=link), *_make_value_cells(name, metric, compared.confidence)),
@@ -103,10 +100,9 @@ def tabulate_pair(
         )
         rows.append(Row(cells=cells, where=where))
     columns = (
-        *(Column(name=each, where="data") for each in _KEYS),
-        *(Column(name=f"by_{each}", where="data") for each in fields),
+        *make_data_columns("base_name", "candidate_name", *(f"by_{each}" for each in fields)),
         *_SHOWN,
-        *(Column(name=each, where="data") for each in further),
+        *make_data_columns(*further),
         *_list_evidence_columns(compared),
     )
     title = f"{pair.base} → {pair.candidate}"
@@ -143,20 +139,22 @@ def _make_value_cells(
 
     The better value is strong where the adjusted test finds a difference.
     """
-    form, tone = _choose_form(metric), choose_tone(name, metric, confidence)
-    signed = Form(signed=True)
+    form, tone = choose_value_form(metric), choose_tone(name, metric, confidence)
     return (
         Cell(value=metric.base, form=form, strong=tone == "loss"),
         Cell(value=metric.candidate, form=form, strong=tone == "gain"),
-        Cell(value=metric.difference, low=metric.low, high=metric.high, form=signed, tone=tone),
+        make_difference_cell(metric, tone),
     )
 
 
-def _choose_form(metric: MetricComparison) -> Form:
-    """Return the form of both values: with the decimals that the difference has."""
-    if metric.difference is None or metric.low is None or metric.high is None:
-        return Form()
-    return Form(decimals=count_decimals(metric.difference, metric.low, metric.high))
+def choose_value_form(*metrics: MetricComparison) -> Form:
+    """Return the form of values: with the decimals that the narrowest interval allows."""
+    decimals = [
+        count_decimals(each.difference, each.low, each.high)
+        for each in metrics
+        if each.difference is not None and each.low is not None and each.high is not None
+    ]
+    return Form(decimals=max(decimals, default=None))
 
 
 def choose_tone(name: str, metric: MetricComparison, confidence: float) -> Tone:
@@ -222,16 +220,16 @@ def _list_notes(pair: Pair, shown: Sequence[str], confidence: float) -> Iterator
             yield f"{name}: {_describe_margin(metric.against)}"
     for name, metric in metrics.items():
         if metric.weights is not None:
-            yield f"{name}: {_describe_weights(metric.weights, _choose_form(metric))}"
+            yield f"{name}: {_describe_weights(metric.weights, choose_value_form(metric))}"
     unseen = {
         name: metric.detectable
         for name, metric in metrics.items()
         if metric.detectable is not None and (metric.p_value or 0) > 1 - confidence
     }
     if len(unseen) == 1:
-        for name, least in unseen.items():
-            seen = format_figure(least)
-            yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
+        [(name, least)] = unseen.items()
+        seen = format_figure(least)
+        yield f"{name}: a difference below {seen} would mostly go unseen here (power 0.8)"
     elif unseen:
         named = ", ".join(f"{name} {least:.2g}" for name, least in unseen.items())
         yield f"smaller differences than these would mostly go unseen here (power 0.8): {named}"
@@ -244,10 +242,10 @@ def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:
     for name, metric in metrics.items():
         if metric.difference is None:
             nulls.setdefault(metric.reason or "no value", []).append(name)
-        elif metric.p_value is None:
-            tests.setdefault(metric.reason or "no test", []).append(name)
         else:
-            tests.setdefault(f"{metric.test}; interval: {metric.interval}", []).append(name)
+            test = f"{metric.test}; interval: {metric.interval}"
+            test = (metric.reason or "no test") if metric.p_value is None else test
+            tests.setdefault(test, []).append(name)
     for test, names in tests.items():
         yield f"{', '.join(names)}: {test}"
     if nulls:
@@ -256,7 +254,6 @@ def _list_tests(metrics: Mapping[str, MetricComparison]) -> Iterator[str]:
 
 
 def _describe_margin(held: Margin) -> str:
-    """Return whether the candidate is within the margin, and if both are equivalent."""
     margin = f"{held.margin:g}"
     alike = {
         "yes": f"equivalent within ±{margin}",

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 from calipers.records.foreign import map_options
 from calipers.reports.figures import count_things
 from calipers.reports.restated import drop_restated
-from calipers.reports.table import EMPTY, Cell, Column, Document, Line, Row, Table, Tone, make_rows
+from calipers.reports.table import (
+    EMPTY,
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    Tone,
+    make_data_columns,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.doctor.results import Diagnosis, Finding, HeldFile, Support
@@ -26,9 +37,7 @@ _COLUMNS = (
     Column(name="count", where="data", type=int),
     Column(name="of", where="data", type=int),
     Column(name="shown", heading="how many", kind="text", where="people"),
-    Column(name="examples", where="data"),
-    Column(name="says", where="data"),
-    Column(name="fix", where="data"),
+    *make_data_columns("examples", "says", "fix"),
     Column(name="told", heading="what, and what to do", kind="words", where="people"),
 )
 
@@ -69,7 +78,6 @@ def describe_file(file: HeldFile, *, fields: bool = True) -> Iterator[Table | Li
 
 
 def _tabulate_fields(file: HeldFile, lead: str, notes: tuple[str, ...]) -> Table:
-    """Return a row per column; columns that every record has show no count."""
     rows = make_rows(
         (
             each.name,
@@ -153,13 +161,9 @@ def _make_row(finding: Finding, link: Callable[[str], str] | None) -> Row:
             Cell(value=finding.severity, tone=tone),
             Cell(value=finding.kind, link=linked),
             Cell(value=finding.system, text=finding.system or ""),
-            finding.count,
-            finding.of,
-            f"{finding.count:,} of {finding.of:,}",
+            *(finding.count, finding.of, f"{finding.count:,} of {finding.of:,}"),
             Cell(value=", ".join(finding.examples)),
-            finding.says,
-            finding.fix,
-            f"{finding.says}{shown}. To do: {finding.fix}.",
+            *(finding.says, finding.fix, f"{finding.says}{shown}. To do: {finding.fix}."),
         ),
         tone=tone,
     )

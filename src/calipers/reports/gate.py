@@ -17,7 +17,16 @@ from calipers.reports.figures import (
     split_figure,
     strip_controls,
 )
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table, make_lines
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Document,
+    Line,
+    Row,
+    Table,
+    make_data_columns,
+    make_lines,
+)
 
 if TYPE_CHECKING:
     from calipers.gates.result import Changes, Check, Early, GateResult, Ids
@@ -30,8 +39,7 @@ _PERCENTAGE = re.compile(r"(\d[\d,]*(?:\.\d+)?) %(?! interval)")
 _COLUMNS = (
     Column(name="shown_verdict", heading="verdict", kind="tag", where="people"),
     Column(name="name", heading="check", kind="key"),
-    Column(name="level", where="data"),
-    Column(name="verdict", where="data"),
+    *make_data_columns("level", "verdict"),
     Column(name="value", bounds=("low", "high")),
     Column(name="n"),
     Column(name="missing"),
@@ -77,10 +85,10 @@ def tabulate_checks(checks: Sequence[Check], title: str = "", *, percent: bool =
     """Return a row per check, under the name of its group; risks only if there are any."""
     fields = list(checks[0].by) if checks else []
     risky = any(check.risk for check in checks)
-    by = tuple(Column(name=f"by_{name}", where="data") for name in fields)
+    by = (f"by_{name}" for name in fields)
     return Table(
         title=title,
-        columns=(*by, *_COLUMNS, *((_RISK,) if risky else ())),
+        columns=(*make_data_columns(*by), *_COLUMNS, *((_RISK,) if risky else ())),
         rows=tuple(_make_row(check, risky=risky, percent=percent) for check in checks),
     )
 

@@ -46,19 +46,12 @@ class Headline:
 
 def make_headline(report: Report) -> Headline:
     """Return the gate's verdict with its reasons; without one, which system is best."""
-    if report.gate is not None:
-        return Headline(
-            verdict=report.gate.verdict,
-            summary=gate_summary(report.gate),
-            reasons=(
-                *_list_best(report),
-                *_list_checks(report.gate),
-                *_list_tiers(report.score),
-                *_list_lost(report.score),
-            ),
-        )
-    main = [*_list_best(report), *_list_main_numbers(report)]
-    further = [*_list_unranked(report), *_list_tiers(report.score), *_list_lost(report.score)]
+    best, further = _list_best(report), [*_list_tiers(report.score), *_list_lost(report.score)]
+    if (gate := report.gate) is not None:
+        reasons = (*best, *_list_checks(gate), *further)
+        return Headline(verdict=gate.verdict, summary=gate_summary(gate), reasons=reasons)
+    main = [*best, *_list_main_numbers(report)]
+    further = [*_list_unranked(report), *further]
     if report.incomplete is not None:
         said = f"{report.incomplete}. Run the suite again to finish it."
         return Headline(verdict="incomplete", summary=said, reasons=(*main, *further))
@@ -78,7 +71,6 @@ def _list_unranked(report: Report) -> Iterator[str]:
 
 
 def _list_checks(gate: GateResult) -> Iterator[str]:
-    """Yield why the gate decided so, blocking checks first."""
     yield from map(as_fractions, gate_further(gate))
     for verdict in ("fail", "inconclusive", "warn"):
         for check in gate.checks:
@@ -87,7 +79,6 @@ def _list_checks(gate: GateResult) -> Iterator[str]:
 
 
 def _list_tiers(score: Score) -> Iterator[str]:
-    """Yield what was found of the tiers: the tests against the baseline, the cost of a pass."""
     for tiers in score.tiers[:_TOLD]:
         groups = select_groups(score.groups, tiers)
         yield from describe_tiers(tiers, groups, score.settings["confidence"])
@@ -96,7 +87,6 @@ def _list_tiers(score: Score) -> Iterator[str]:
 
 
 def _list_lost(score: Score) -> Iterator[str]:
-    """Yield how many calls failed, were truncated, or seem to address the judge."""
     if errors := sum(group.errors for group in score.groups):
         yield f"{errors:,} of {score.records:,} calls failed{_name_most(score, 'errors')}."
     if truncated := sum(group.truncated for group in score.groups):

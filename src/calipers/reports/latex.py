@@ -48,9 +48,7 @@ def render_latex(document: Document) -> str:
     """Return a document as LaTeX; no text in it can be a command."""
     found = [_PREAMBLE]
     for block in document:
-        found += (
-            _render_table(hide_data(block)) if isinstance(block, Table) else _render_line(block)
-        )
+        found += _render_table(block) if isinstance(block, Table) else _render_line(block)
     return "\n".join(found) + "\n"
 
 
@@ -68,8 +66,10 @@ def _render_line(line: Line) -> Iterator[str]:
         yield f"\n{text}"
 
 
-def _render_table(table: Table) -> Iterator[str]:
+def _render_table(whole: Table) -> Iterator[str]:
+    table = hide_data(whole)
     told = [place for place, each in enumerate(table.columns) if _is_told(table, place, each)]
+    columns = [table.columns[place] for place in told]
     below = [*(f"{name}: {said}" for _, name, said in list_sentences(table)), *table.notes]
     title = ". ".join(filter(None, (table.title, table.lead)))
     if not table.rows:
@@ -78,10 +78,10 @@ def _render_table(table: Table) -> Iterator[str]:
     yield from ("\n\\begin{table}", "\\centering")
     if title:
         yield f"\\caption{{{escape_latex(title)}}}"
-    yield f"\\begin{{tabular}}{{{''.join('lr'[table.columns[place].right] for place in told)}}}"
+    yield f"\\begin{{tabular}}{{{''.join('lr'[each.right] for each in columns)}}}"
     yield from (
         "\\toprule",
-        _join_cells(escape_latex(_render_head(table, place)) for place in told),
+        _join_cells("" if each.kind == "unit" else escape_latex(each.head) for each in columns),
         "\\midrule",
     )
     section = ""
@@ -101,10 +101,6 @@ def _is_told(table: Table, place: int, column: Column) -> bool:
     if column.kind == "unit":
         return any(row.get_cell(place).shown for row in table.rows)
     return column.kind != "words"
-
-
-def _render_head(table: Table, place: int) -> str:
-    return "" if table.columns[place].kind == "unit" else table.columns[place].head
 
 
 def _render_cell(cell: Cell) -> str:

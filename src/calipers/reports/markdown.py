@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from calipers.reports.figures import strip_controls
-from calipers.reports.table import SIGNS, Cell, Document, Line, Table, hide_data, list_sentences
+from calipers.reports.table import EMPTY, SIGNS, Document, Line, Table, hide_data, list_sentences
 
 _SPECIAL = re.compile(r"(\[[\d.,e+−—∞ -]*\])|[\\|`\[\]]")  # an interval stays as it is
 
@@ -15,11 +15,7 @@ def render_markdown(document: Document) -> str:
     """Return a document as Markdown; nothing in it can break out of its cell or line."""
     found: list[str] = []
     for block in document:
-        found += (
-            _render_titled(hide_data(block))
-            if isinstance(block, Table)
-            else _render_line(block, found)
-        )
+        found += _render_titled(block) if isinstance(block, Table) else _render_line(block, found)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(found)).strip("\n") + "\n"
 
 
@@ -49,7 +45,7 @@ def _render_titled(table: Table) -> Iterator[str]:
         yield from ("", f"**{escape_cell(table.title)}**", "")
     if table.lead:
         yield from (escape_cell(table.lead), "")
-    yield from _render_rows(table)
+    yield from _render_rows(hide_data(table))
 
 
 def _render_rows(table: Table) -> Iterator[str]:
@@ -67,28 +63,17 @@ def _render_rows(table: Table) -> Iterator[str]:
         section = row.section
         texts = []
         for place in told:
-            unit = units.get(table.columns[place].name)
-            behind = (
-                ""
-                if unit is None or not row.get_cell(unit).value
-                else f" ({row.get_cell(unit).shown})"
-            )
-            texts.append(
-                _render_cell(row.get_cell(place), signed=table.columns[place].kind == "tag")
-                + behind
-            )
+            column, cell = table.columns[place], row.get_cell(place)
+            unit = row.get_cell(units[column.name]) if column.name in units else EMPTY
+            behind = f" ({unit.shown})" if unit.value else ""
+            sign = f"{SIGNS[cell.tone]} " if column.kind == "tag" and cell.tone in SIGNS else ""
+            text = escape_cell(cell.shown)
+            texts.append(f"{sign}{f'**{text}**' if cell.strong else text}{behind}")
         yield f"| {' | '.join(texts)} |"
     yield from _render_notes(table)
 
 
-def _render_cell(cell: Cell, *, signed: bool) -> str:
-    sign = f"{SIGNS[cell.tone]} " if signed and cell.tone in SIGNS else ""
-    text = escape_cell(cell.shown)
-    return sign + (f"**{text}**" if cell.strong else text)
-
-
 def _render_notes(table: Table) -> Iterator[str]:
-    """Yield the sentences of its rows, then its notes."""
     yield ""
     for row, name, said in list_sentences(table):
         sign = f"{SIGNS[row.tone]} " if row.tone in SIGNS else ""

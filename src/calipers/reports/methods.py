@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,9 @@ def _list_intervals(score: Score) -> Iterator[str]:
             if measured is not None and measured.interval is not None:
                 found.setdefault(measured.interval, {})[name] = None
     for method, names in found.items():
-        yield f"{_INTERVALS.get(method, f'{method} intervals')} for {_join_names(list(names))}"
+        *first, last = names
+        named = f"{', '.join(first)} and {last}" if first else last
+        yield f"{_INTERVALS.get(method, f'{method} intervals')} for {named}"
 
 
 def _describe_ranking(report: Report) -> Iterator[str]:
@@ -131,8 +133,3 @@ def _describe_versions(score: Score) -> str:
         f"All numbers are by Calipers {__version__} (Python {platform.python_version()}, {known}), "
         f"seed {score.seed}."
     )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

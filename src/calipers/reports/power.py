@@ -17,12 +17,12 @@ from calipers.reports.figures import (
 from calipers.reports.table import (
     EMPTY,
     Cell,
-    Column,
     Document,
     Line,
     Row,
     Table,
     make_columns,
+    make_data_columns,
     make_lines,
     make_rows,
 )
@@ -31,14 +31,7 @@ if TYPE_CHECKING:
     from calipers.comparisons.power import PowerAnalysis, PowerGroup
     from calipers.comparisons.sizing import MetricPower
 
-_HEADS = {
-    "value": "value",
-    "between": "between",
-    "within": "within",
-    "delta": "to see",
-    "plans": "tasks",
-    "detectable": "could see",
-}
+_HEADS = {"delta": "to see", "plans": "tasks", "detectable": "could see"}
 _DATA = (
     *("difference_between", "difference_within", "delta", "detectable"),
     *("planned_runs", "planned_tasks", "planned_calls", "reason"),
@@ -50,11 +43,8 @@ def make_power_document(analysis: PowerAnalysis) -> Document:
     blocks: list[Table | Line] = [] if analysis.groups else [Line(text="No records.")]
     fields = list(analysis.groups[0].by) if analysis.groups else []
     for group in analysis.groups:
-        blocks += (
-            _tabulate_metrics(group),
-            _tabulate_data(group, fields),
-            *make_lines(_describe(analysis, group)),
-        )
+        blocks += (_tabulate_metrics(group), _tabulate_data(group, fields))
+        blocks += make_lines(_describe(analysis, group))
     if not analysis.groups:
         blocks.append(_tabulate_data(None, fields))
     return (*blocks, *make_lines([*_list_reasons(analysis), *_list_footnotes(analysis)], "note"))
@@ -65,7 +55,7 @@ def _tabulate_metrics(group: PowerGroup) -> Table:
     found = {name: each for name, each in group.metrics.items() if each.value is not None}
     both = any(each.candidate is not None for each in found.values())
     repeats = sorted({plan.runs for each in found.values() for plan in each.plans})
-    heads = [_HEADS["value"], *(["candidate"] if both else []), "between", "within"]
+    heads = ["value", *(["candidate"] if both else []), "between", "within"]
     heads += ["Δ between", "Δ within"] if both else []
     heads += [_HEADS["detectable"], _HEADS["delta"]]
     heads += [
@@ -103,8 +93,7 @@ def _tabulate_data(group: PowerGroup | None, fields: list[str]) -> Table:
             by = () if group is None else group.by.values()
             rows.append(Row(cells=(*by, name, *known, *planned, reason), where="data"))
     named = (f"by_{name}" if name in numbers else name for name in fields)
-    columns = tuple(Column(name=name, where="data") for name in (*named, *numbers))
-    return Table(columns=columns, rows=tuple(rows))
+    return Table(columns=make_data_columns(*named, *numbers), rows=tuple(rows))
 
 
 def _make_needed_cell(found: MetricPower, runs: int) -> Cell:
@@ -173,7 +162,9 @@ def _list_reasons(analysis: PowerAnalysis) -> list[str]:
     for group in analysis.groups:
         for name, found in group.metrics.items():
             for reason in dict.fromkeys(found.reasons.values()):
-                cells = [_HEADS[key] for key, why in found.reasons.items() if why == reason]
+                cells = [
+                    _HEADS.get(key, key) for key, why in found.reasons.items() if why == reason
+                ]
                 which = "" if found.spread is None else f" ({', '.join(cells)})"
                 groups.setdefault((name, which, reason), []).append(group_name(group.by))
     metrics: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
@@ -188,7 +179,6 @@ def _list_reasons(analysis: PowerAnalysis) -> list[str]:
 
 
 def _list_footnotes(analysis: PowerAnalysis) -> list[str]:
-    """Return what was measured and what was assumed."""
     if not analysis.groups:
         return []
     aim = analysis.aim

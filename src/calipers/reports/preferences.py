@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from calipers.reports.agreement import explain_nulls
-from calipers.reports.figures import Form, choose_form, count_things, format_p, strip_controls
-from calipers.reports.table import Cell, Column, Table, estimate_cell, make_columns, make_rows
+from calipers.reports.figures import choose_form, count_things, format_p, strip_controls
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Table,
+    estimate_cell,
+    make_columns,
+    make_difference_cell,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.judges.audit import Audit, JudgeDrift, PreferenceGroup
@@ -43,18 +51,24 @@ def tabulate_preferences(audit: Audit) -> Iterator[Table]:
             yield lengths
 
 
+def make_measure_cells(
+    judges: Sequence[Any], names: Sequence[str], signed: Collection[str]
+) -> Iterator[list[Cell]]:
+    """Yield the cells of some measures of each judge, a measure in the same form for all."""
+    forms = {
+        name: choose_form((judge.measures[name] for judge in judges), signed=name in signed)
+        for name in names
+    }
+    for judge in judges:
+        yield [estimate_cell(judge.measures[name], forms[name]) for name in names]
+
+
 def _tabulate_judges(group: PreferenceGroup) -> Table:
     shown = [n for n in _HEADS if any(j.measures[n].value is not None for j in group.judges)]
-    forms = {
-        each: choose_form((j.measures[each] for j in group.judges), signed=each in _SIGNED)
-        for each in shown
-    }
+    cells = make_measure_cells(group.judges, shown, signed=_SIGNED)
     rows = make_rows(
-        (
-            *(judge.judge, judge.pairs, judge.failed),
-            *(estimate_cell(judge.measures[each], forms[each]) for each in shown),
-        )
-        for judge in group.judges
+        (judge.judge, judge.pairs, judge.failed, *own)
+        for judge, own in zip(group.judges, cells, strict=True)
     )
     told = (
         (strip_controls(judge.judge), name, judge.measures[name])
@@ -89,14 +103,13 @@ def _tabulate_lengths(group: PreferenceGroup) -> Table:
 
 def tabulate_drift(drift: Sequence[JudgeDrift]) -> Table:
     """Return how each judge differs from itself in an earlier run on the same answers."""
-    signed = Form(signed=True)
     rows = make_rows(
         (
             each.judge,
             Cell(value=each.changed, tone="warn" if each.changed == "yes" else ""),
             each.on,
             f"{each.differing:,} of {each.n:,}",
-            Cell(value=each.difference, low=each.low, high=each.high, form=signed),
+            make_difference_cell(each),
             Cell(text=format_p(each.p_adjusted)),
             each.why + (f" ({each.reason})" if each.reason else ""),
         )

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from calipers.reports.figures import NOTHING, Form, count_decimals, format_p, join_some
-from calipers.reports.table import EMPTY, Cell, Column, Table, Tone, make_columns, make_rows
+from calipers.reports.table import (
+    EMPTY,
+    Cell,
+    Column,
+    Table,
+    Tone,
+    make_columns,
+    make_difference_cell,
+    make_rows,
+)
 
 if TYPE_CHECKING:
     from calipers.comparisons.rankings import MetricRanking, RankedPair
@@ -37,13 +46,7 @@ def list_pairs(ranked: MetricRanking) -> Table:
     rows = make_rows(
         (
             f"{pair.a} − {pair.b}",
-            Cell(
-                value=pair.difference,
-                low=pair.low,
-                high=pair.high,
-                form=Form(signed=True),
-                tone=_choose_tone(ranked, pair),
-            ),
+            make_difference_cell(pair, _choose_tone(ranked, pair)),
             Cell(value=pair.p_value, text=format_p(pair.p_value)),
             Cell(value=pair.p_adjusted, text=format_p(pair.p_adjusted)),
         )
@@ -79,7 +82,6 @@ def _tabulate_matrix(ranked: MetricRanking) -> Table:
 
 
 def _choose_decimals(pairs: Sequence[RankedPair]) -> int:
-    """Return the decimals that most of the differences have."""
     known = (pair for pair in pairs if pair.difference is not None)
     found = sorted(count_decimals(pair.difference or 0.0, pair.low, pair.high) for pair in known)
     return found[len(found) // 2] if found else 2

@@ -19,15 +19,19 @@ from calipers.reports.figures import (
     strip_controls,
 )
 from calipers.reports.ranked_pairs import tabulate_pairs
-from calipers.reports.table import Cell, Column, Document, Line, Table, estimate_cell, make_rows
+from calipers.reports.table import (
+    Cell,
+    Column,
+    Document,
+    Line,
+    Table,
+    estimate_cell,
+    make_data_columns,
+    make_rows,
+)
 
 if TYPE_CHECKING:
-    from calipers.comparisons.rankings import (
-        MetricRanking,
-        RankedSystem,
-        Ranking,
-        TaskPart,
-    )
+    from calipers.comparisons.rankings import MetricRanking, RankedSystem, Ranking, TaskPart
     from calipers.scores.results import Group, Score
 
 MAIN = ("accuracy", "pass_rate", "agent_composite", "final_score")
@@ -67,7 +71,6 @@ def describe_best(ranked: MetricRanking) -> str:
 
 
 def _compare_two(ranked: MetricRanking) -> str:
-    """Say of two systems whether the first is better, by how much, and how sure that is."""
     [pair] = ranked.pairs
     difference = format_figure(pair.difference, pair.low, pair.high, Form(signed=True))
     p = format_p(pair.p_value)
@@ -127,28 +130,21 @@ def tabulate_systems(ranked: MetricRanking, by: Sequence[str]) -> Table:
     head = "strength" if ranked.metric == _BRADLEY_TERRY else ranked.metric
     head += f" ({ranked.unit})" if ranked.unit else ""
     columns = (
-        Column(name="metric", where="data"),
-        *(Column(name=f"by_{name}", where="data") for name in by),
+        *make_data_columns("metric", *(f"by_{name}" for name in by)),
         Column(name="rank", heading="#"),
         Column(name="system", kind="key"),
         Column(name="value", heading=head, bounds=("low", "high")),
         Column(name="ranks", heading="rank interval", where="people", kind="text"),
-        Column(name="rank_low", where="data"),
-        Column(name="rank_high", where="data"),
+        *make_data_columns("rank_low", "rank_high"),
         Column(name="group", kind="text"),
         *further,
-        Column(name="n_tasks", where="data"),
-        Column(name="reason", where="data"),
+        *make_data_columns("n_tasks", "reason"),
     )
+    notes = [each.reason or f"n = {count_things(each.n_tasks, 'task')}" for each in ranked.systems]
     rows = make_rows(
         (
             *(ranked.metric, *each.by.values(), each.rank, each.name),
-            estimate_cell(
-                each,
-                form,
-                note=each.reason or f"n = {count_things(each.n_tasks, 'task')}",
-                strong=alone and place == 0,
-            ),
+            estimate_cell(each, form, note=notes[place], strong=alone and place == 0),
             *(Cell(text=_format_ranks(each)), each.rank_low, each.rank_high, each.group),
             *(cells[place] for cells in further.values()),
             *(each.n_tasks, each.reason),
@@ -213,13 +209,9 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
     """Return a row per system and a column per part of the tasks."""
     parts = dict.fromkeys(name for each in ranked.systems for name in each.tasks)
     counts = {name: ranked.systems[0].tasks[name].n_tasks for name in parts}
-    columns = (
-        Column(name="system", kind="key", where="people"),
-        *(
-            Column(name=name, note=count_things(counts[name], "task"), where="people")
-            for name in parts
-        ),
-    )
+    notes = {name: count_things(counts[name], "task") for name in parts}
+    columns = [Column(name="system", kind="key", where="people")]
+    columns += (Column(name=name, note=note, where="people") for name, note in notes.items())
     every = [part for each in ranked.systems for part in each.tasks.values()]
     form = Form(decimals=_choose_decimals(every))
     rows = []
@@ -234,7 +226,7 @@ def tabulate_tasks(ranked: MetricRanking) -> Table:
     return Table(
         title=f"{ranked.metric} by {strip_controls(ranked.tasks_by)}",
         lead=f"a column per {strip_controls(ranked.tasks_by)}{size}; JSON has intervals",
-        columns=columns,
+        columns=tuple(columns),
         rows=make_rows(rows),
     )
 

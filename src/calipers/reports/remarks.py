@@ -208,9 +208,7 @@ def tabulate_flaky(
     rows = make_rows(
         (
             Cell(value=task.id, text=shorten_text(task.id, 80), link=link(task) if link else ""),
-            group_name(task.by),
-            task.passes,
-            task.runs,
+            *(group_name(task.by), task.passes, task.runs),
         )
         for task in tasks
     )

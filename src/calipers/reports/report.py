@@ -78,7 +78,6 @@ def _render_metrics(score: Score) -> Iterator[str]:
 
 
 def _render_samples(report: Report) -> Iterator[str]:
-    """Yield the first few, a line each."""
     shown = report.samples[:_SAMPLES]
     yield f"{len(shown)} of {sum(report.kinds.values()):,} records, the most telling first."
     yield ""

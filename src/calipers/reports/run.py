@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import floor, log10
 from typing import TYPE_CHECKING
 
@@ -35,9 +35,7 @@ _ESTIMATE = make_columns(
 def watch_run(tally: Tally) -> Iterator[None]:
     """Show a live view on a terminal, else a line now and then; both on stderr."""
     if sys.stderr.isatty():
-        from calipers.reports.live import show_live  # noqa: PLC0415 (only on a terminal)
-
-        with show_live(tally):
+        with _show_live(tally):
             yield
         return
     over = threading.Event()
@@ -48,6 +46,30 @@ def watch_run(tally: Tally) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def _show_live(tally: Tally) -> AbstractContextManager[object]:
+    """Return what shows a bar and a line of counts on stderr while its block runs."""
+    from rich.console import Console, RenderableType  # noqa: PLC0415 (only on a terminal)
+    from rich.live import Live  # noqa: PLC0415
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415
+    from rich.table import Table as Grid  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    def draw() -> RenderableType:
+        view = Grid.grid()
+        view.add_row(ProgressBar(total=tally.calls, completed=tally.done, width=40))
+        view.add_row(Text(format_progress(tally)))
+        return view
+
+    console = Console(stderr=True)
+    return Live(
+        get_renderable=draw,
+        console=console,
+        refresh_per_second=4,
+        transient=True,
+        redirect_stdout=False,
+    )
 
 
 def _say_lines(tally: Tally, over: threading.Event) -> None:

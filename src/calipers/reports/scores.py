@@ -34,6 +34,7 @@ from calipers.reports.table import (
     Tone,
     Where,
     estimate_cell,
+    make_data_columns,
     make_lines,
 )
 from calipers.reports.tiers import WARNED, format_grade, select_groups, tabulate_tiers
@@ -102,15 +103,10 @@ def tabulate_score(
     elif wide:
         rows = [*_count_rows(groups, ("records",)), *rows]
     fields = list(groups[0].by) if groups else []
-    keys = (
-        *(
-            Column(name=f"by_{name}" if name in _RESERVED else name, where="data")
-            for name in fields
-        ),
-        replace(_COLUMNS[0], heading=", ".join(fields) or "group"),
-    )
+    keys = make_data_columns(*(f"by_{name}" if name in _RESERVED else name for name in fields))
+    group = replace(_COLUMNS[0], heading=", ".join(fields) or "group")
     return Table(
-        columns=(*keys, *_COLUMNS[1:]),
+        columns=(*keys, group, *_COLUMNS[1:]),
         rows=tuple(rows),
         across="metric" if wide else "group",
         notes=tuple(list_reasons(groups, shown)),
@@ -170,14 +166,10 @@ def _make_metric_rows(
             if (measured := at[1].metrics.get(name)) is not None:
                 metric = metric_named(name)
                 says, link = ("", "") if define is None else (metric.says, define(name))
-                yield _make_row(
-                    at,
-                    Cell(value=name, note=says, link=link),
-                    _make_value_cell(name, at[1], forms[name], rows_behind),
-                    measured,
-                    unit=metric.unit,
-                    where="all" if name in valued else "data",
-                )
+                key = Cell(value=name, note=says, link=link)
+                value = _make_value_cell(name, at[1], forms[name], rows_behind)
+                where: Where = "all" if name in valued else "data"
+                yield _make_row(at, key, value, measured, unit=metric.unit, where=where)
 
 
 def _make_tier_rows(score: Score, groups: Sequence[Group]) -> Iterator[Row]:

@@ -102,25 +102,13 @@ def _list_data(document: Document) -> tuple[list[Column], list[list[Any]]]:
 def render_shown_csv(table: Table) -> str:
     """Return what people see of a table as CSV, in full precision, intervals with their bounds."""
     seen = hide_data(table)
-    bounded = [
-        any(
-            row.get_cell(at).low is not None or row.get_cell(at).high is not None
-            for row in seen.rows
-        )
-        for at in range(len(seen.columns))
-    ]
     head: list[str] = []
-    for column, has_bounds in zip(seen.columns, bounded, strict=True):
-        head += (
-            column.head,
-            *((f"{column.head} low", f"{column.head} high") if has_bounds else ()),
-        )
-    rows: list[list[Any]] = []
-    for row in seen.rows:
-        values: list[Any] = []
-        for at, has_bounds in enumerate(bounded):
-            cell = row.get_cell(at)
-            values += (cell.text if cell.value is None else cell.value,)
-            values += (cell.low, cell.high) if has_bounds else ()
-        rows.append(values)
-    return write_csv([head, *rows])
+    values: list[list[Any]] = []  # a list per column
+    for at, column in enumerate(seen.columns):
+        cells = [row.get_cell(at) for row in seen.rows]
+        head.append(column.head)
+        values.append([cell.text if cell.value is None else cell.value for cell in cells])
+        if any(cell.low is not None or cell.high is not None for cell in cells):
+            head += (f"{column.head} low", f"{column.head} high")
+            values += ([cell.low for cell in cells], [cell.high for cell in cells])
+    return write_csv([head, *zip(*values, strict=True)])

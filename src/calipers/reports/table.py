@@ -142,6 +142,11 @@ def make_columns(
     )
 
 
+def make_data_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns that only data have."""
+    return tuple(Column(name=name, where="data") for name in names)
+
+
 def make_rows(cells: Iterable[Iterable[Any]]) -> tuple[Row, ...]:
     """Return a row for each list of cells."""
     return tuple(Row(cells=tuple(each)) for each in cells)
@@ -176,13 +181,13 @@ def _spread_key(table: Table) -> Table:
     )
     units = [place for place, each in enumerate(table.columns) if each.kind == "unit"]
     values = [place for place in range(len(table.columns)) if place not in (across, down, *units)]
-    columns: dict[Any, Row] = {}
-    rows: dict[Any, list[Row]] = {}
+    columns: dict[Any, Row] = {}  # the first row of each
+    rows: dict[Any, Row] = {}
     found: dict[tuple[Any, Any], Row] = {}
     for row in table.rows:
         key, other = row.get_cell(down).value, row.get_cell(across).value
         columns.setdefault(other, row)
-        rows.setdefault(key, []).append(row)
+        rows.setdefault(key, row)
         found[key, other] = row
     below = [place for place in units if table.columns[place].of == table.columns[down].name]
     heads = [
@@ -190,23 +195,14 @@ def _spread_key(table: Table) -> Table:
         for row in columns.values()
         for place in values
     ]
-    spread = tuple(
-        replace(
-            several[0],
-            cells=(
-                several[0].get_cell(down),
-                *(
-                    found[key, other].get_cell(place) if (key, other) in found else ABSENT
-                    for other in columns
-                    for place in values
-                ),
-                *(several[0].get_cell(place) for place in below),
-            ),
-        )
-        for key, several in rows.items()
-    )
+    spread = []
+    for key, row in rows.items():
+        beside = (found.get((key, other)) for other in columns)
+        cells = (ABSENT if r is None else r.get_cell(place) for r in beside for place in values)
+        last = (row.get_cell(place) for place in below)
+        spread.append(replace(row, cells=(row.get_cell(down), *cells, *last)))
     kept = (table.columns[down], *heads, *(table.columns[place] for place in below))
-    return replace(table, columns=kept, rows=spread, across="")
+    return replace(table, columns=kept, rows=tuple(spread), across="")
 
 
 def _make_head(table: Table, row: Row, across: int, place: int, *, alone: bool) -> Column:
@@ -214,11 +210,8 @@ def _make_head(table: Table, row: Row, across: int, place: int, *, alone: bool) 
     cell, column = row.get_cell(across), table.columns[place]
     text = cell.shown
     for unit, each in enumerate(table.columns):
-        if (
-            each.kind == "unit"
-            and each.of == table.columns[across].name
-            and row.get_cell(unit).value
-        ):
+        is_own = each.kind == "unit" and each.of == table.columns[across].name
+        if is_own and row.get_cell(unit).value:
             text += f" ({row.get_cell(unit).shown})"
     heading = text if alone else f"{text} {column.head}"
     return replace(
@@ -262,6 +255,12 @@ def list_data_rows(table: Table) -> list[list[Any]]:
                     values += (cell.low, cell.high) if isinstance(cell, Cell) else (None, None)
             found.append(values)
     return found
+
+
+def make_difference_cell(found: Any, tone: Tone = "") -> Cell:
+    """Return the cell of anything with a difference and its interval."""
+    signed = Form(signed=True)
+    return Cell(value=found.difference, low=found.low, high=found.high, form=signed, tone=tone)
 
 
 def estimate_cell(found: Any, form: Form = PLAIN, **further: Any) -> Cell:

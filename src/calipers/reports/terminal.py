@@ -132,7 +132,6 @@ def _measure_width(table: Table, place: int, *, whole: bool = False) -> int:
 
 
 def _measure_cells(table: Table, place: int) -> int:
-    """Return the width of the widest cell of a column."""
     indent = len(_INDENT) if place == 0 and any(row.section for row in table.rows) else 0
     return max(cell_len(row.get_cell(place).shown) + indent for row in table.rows)
 
@@ -145,12 +144,8 @@ def _make_table(table: Table, places: Sequence[int], *, whole: bool) -> RichTabl
         column = table.columns[place]
         justify: Literal["left", "right"] = "right" if column.right else "left"
         quiet = "dim" if column.kind == "unit" or (column.kind == "key" and not headed) else ""
-        made.add_column(
-            Text(_make_head(table, place, whole=whole)),
-            justify=justify,
-            overflow="fold",
-            style=quiet,
-        )
+        head = Text(_make_head(table, place, whole=whole))
+        made.add_column(head, justify=justify, overflow="fold", style=quiet)
     section = ""
     for row in table.rows:
         if row.section != section:

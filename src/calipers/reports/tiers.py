@@ -46,7 +46,12 @@ _NAMED = 4  # in a note
 def tabulate_tiers(tiers: Tiers, groups: Sequence[Group]) -> Table:
     """Return a row per tier; below, the variances between tiers and the tests used."""
     title = f"Tiers against {tiers.baseline}"
-    rows = [_make_cells(tiers, group) for group in groups]
+    rows = []
+    for group in groups:
+        tier = str(group.by[TIER])
+        of_group = Cell(text=format_grade(group)), estimate_cell(group.median_composite)
+        against = _make_uplift_cell(tiers, tier), *_make_evidence_cells(tiers.tests.get(tier))
+        rows.append([Cell(value=tier), *of_group, *against])
     for place in _BOUNDED:
         form = choose_form(row[place] for row in rows)
         for row in rows:
@@ -113,17 +118,6 @@ def describe_tiers(tiers: Tiers, groups: Sequence[Group], confidence: float) -> 
         )
 
 
-def _make_cells(tiers: Tiers, group: Group) -> list[Cell]:
-    tier = str(group.by[TIER])
-    return [
-        Cell(value=tier),
-        Cell(text=format_grade(group)),
-        estimate_cell(group.median_composite),
-        _make_uplift_cell(tiers, tier),
-        *_make_evidence_cells(tiers.tests.get(tier)),
-    ]
-
-
 def _make_uplift_cell(tiers: Tiers, tier: str) -> Cell:
     """Return an uplift with its interval, in percent of the baseline's median."""
     uplift, around = tiers.uplift.get(tier), tiers.uplift_intervals.get(tier)
@@ -136,7 +130,6 @@ def _make_uplift_cell(tiers: Tiers, tier: str) -> Cell:
 
 
 def _make_evidence_cells(test: TierTest | None) -> tuple[Cell, Cell, Cell]:
-    """Return the difference of means, the adjusted p and the effect size of a tier's test."""
     if test is None or test.difference is None:
         return ABSENT, ABSENT, ABSENT
     signed = Form(signed=True, brackets=True)

@@ -141,7 +141,7 @@ class Report(Tabular):
     def save_figures(self, folder: str | Path) -> list[Path]:
         """Write each figure as SVG, PDF and PNG; return the files."""
         charts = self.charts()
-        from calipers.reports.charts.saving import save_charts  # noqa: PLC0415
+        from calipers.reports.charts.chart import save_charts  # noqa: PLC0415
 
         return save_charts(charts, Path(folder))
 

@@ -1,10 +1,13 @@
-"""Views side by side: differences with intervals, the tasks that flipped, two answers."""
+"""Views side by side: the differences of two and the tasks that flipped, or a leaderboard of many.
+
+The leaderboard is of the systems of one run, or of any number of views, from the best down.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import polars as pl
 from fastapi import APIRouter, Response
@@ -13,18 +16,23 @@ from fastapi import Query as Parameter
 from calipers.comparisons.results import Pair
 from calipers.dashboard.candidates import tabulate_candidates
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.filters import Query, read_query
+from calipers.dashboard.filters import Query, has_few_values, read_query
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import mark_thought
-from calipers.dashboard.run import Run
+from calipers.dashboard.marks import diff_words, mark_thought
+from calipers.dashboard.run import Run, list_valued, put_main_first
 from calipers.dashboard.site import Site, SiteHere
-from calipers.dashboard.words import diff_words
 from calipers.metrics import metric_named
+from calipers.reports.charts.ranking import draw_systems
+from calipers.reports.pages.vega import make_page_figure
+from calipers.reports.ranking import describe_best, make_sentence, tabulate_tasks
+from calipers.support.errors import CalipersError
 
 MOST_FLIPS = 500
 MOST = 30  # candidates at a time
+MOST_RANKED = 100  # views at a time
+_MOST_PARTS = 40  # columns of a table
+_OF_TASKS = ("category", "capability", "target", "tier")
 MOST_CHOICES = 500  # runs to choose from, the newest
-_FIRST = ("accuracy", "pass_rate", "final_score", "composite_score")
 
 router = APIRouter()
 
@@ -109,24 +117,18 @@ def compare(
     ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
     found = site.measuring.compare(name_sides(sides))
     shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
+    names = _sort_metrics(found.result.pairs)
     if len(theirs) > 1:
-        return site.render(
-            "compare_many.html",
-            **shared,
-            candidates=theirs,
-            tables=tabulate_candidates(
-                found.result,
-                _sort_metrics(found.result.pairs),
-                [f"/compare?{_make_link(base, each)}" for each in chosen],
-            ),
-        )
+        links = [f"/compare?{_make_link(base, each)}" for each in chosen]
+        tables = tabulate_candidates(found.result, names, links)
+        return site.render("compare_many.html", **shared, candidates=theirs, tables=tables)
     counts = found.result.flips
     return site.render(
         "compare.html",
         **shared,
         candidate=theirs[0],
         pair=found.result.pairs[0],
-        names=_sort_metrics(found.result.pairs),
+        names=names,
         flips=found.list_flips(flips, MOST_FLIPS),
         total=sum(counts.values()) if flips not in counts else counts[flips],
         counts=counts,
@@ -146,6 +148,7 @@ def show_task(
         side.opened.index.read_one(row) for side, row in zip((ours, theirs), rows, strict=True)
     ]
     records = [record for record, _ in found]
+    answers: list[Any] = [record.get("answer") for record in records]
     flips = site.measuring.compare(name_sides([ours, theirs]))
     before, behind = flips.find_neighbours(task, run)
     return site.render(
@@ -157,7 +160,7 @@ def show_task(
         records=records,
         urls=[ours.locate(rows[0]), theirs.locate(rows[1])],
         measured=[values for _, values in found],
-        differences=_diff_answers(*records),
+        differences=diff_words(*answers) if None not in answers else None,
         cots=[
             mark_thought(each["cot"], side.opened.settings) if each.get("cot") else None
             for side, each in zip((ours, theirs), records, strict=True)
@@ -166,12 +169,6 @@ def show_task(
         before=before,
         behind=behind,
     )
-
-
-def _diff_answers(ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
-    if ours.get("answer") is None or theirs.get("answer") is None:
-        return None
-    return diff_words(ours["answer"], theirs["answer"])
 
 
 def _make_link(base: str, candidate: str) -> str:
@@ -185,8 +182,7 @@ def _sort_metrics(pairs: Sequence[Pair]) -> list[str]:
     )
     if "accuracy" in known:  # the share of wrong answers is its complement
         known = {name: None for name in known if not metric_named(name).complement}
-    first = [name for name in _FIRST if name in known]
-    return [*first, *(name for name in known if name not in first)]
+    return put_main_first(known)
 
 
 def list_choices(site: Site) -> list[tuple[str, str]]:
@@ -197,7 +193,7 @@ def list_choices(site: Site) -> list[tuple[str, str]]:
     for entry in sorted(newest, key=lambda entry: entry.name):
         found.append((entry.id, entry.name))
         for field, value in _list_systems(site, site.read_run(entry)):
-            query = Query().with_filter(field, value)
+            query = Query().set_filters({field: value})
             found.append((f"{entry.id}{query.to_url()}", f"{entry.name}: {value}"))
     return found
 
@@ -216,3 +212,53 @@ def _list_systems(site: Site, run: Run) -> list[tuple[str, str]]:
         if len(known.get(field, ())) > 1:
             return [(field, value) for value in known[field]]
     return []
+
+
+@router.get("/rank")
+def rank(
+    site: SiteHere,
+    of: Annotated[list[str] | None, Parameter()] = None,
+    metric: str = "",
+    by: str = "",
+    tasks: str = "",
+) -> Response:
+    """Choose what to rank, or see it ranked."""
+    chosen = list(dict.fromkeys(of or ()))[:MOST_RANKED]
+    choices = list_choices(site)
+    if not chosen:
+        return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
+    from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (slow to load)
+
+    sides = [Side(site, reference) for reference in chosen]
+    known = list_valued(side.run for side in sides)
+    names = [name for name in known if metric_named(name).better is not None]
+    wanted = metric or next((name for name in MAIN_METRICS if name in names), None)
+    try:
+        ranking = site.measuring.rank(name_sides(sides), wanted, by or None, tasks or None)
+    except CalipersError as error:
+        return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
+    ranked = ranking.metrics[0]
+    return site.render(
+        "rank.html",
+        ranking=ranking,
+        ranked=ranked,
+        headline=make_sentence(describe_best(ranked)),
+        drawn=make_page_figure("ranking", draw_systems(ranked)),
+        sides=sides,
+        tasks=tabulate_tasks(ranked) if ranked.tasks_by is not None else None,
+        tasks_by=tasks,
+        fields=list(dict.fromkeys((*_list_fields(sides), *filter(None, [tasks])))),
+        names=list(dict.fromkeys((ranked.metric, *names))),
+        choices=choices,
+        chosen=chosen,
+        link=urlencode([("of", reference) for reference in chosen]),
+    )
+
+
+def _list_fields(sides: Sequence[Side]) -> list[str]:
+    """Return the fields to break the tasks down by: those with few values, and each task."""
+    index = sides[0].opened.index
+    if "id" not in index.summary.fields:
+        return []
+    few = [name for name in _OF_TASKS if has_few_values(index, name, _MOST_PARTS)]
+    return [*few, "id"]

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import polars as pl
 from fastapi import APIRouter, Request, Response
 
 from calipers.dashboard.catalog import NotHere
-from calipers.dashboard.filters import NONE, Filter, Query, format_value
-from calipers.dashboard.grouping import add_groups, count_pooled, has_few_values
+from calipers.dashboard.filters import NONE, Filter, Query, add_groups, count_pooled, has_few_values
 from calipers.dashboard.index import Index
-from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
 from calipers.dashboard.run import HEADLINE, Run
-from calipers.dashboard.site import SiteHere, encode_pairs, get_query, locate_task
+from calipers.dashboard.site import SiteHere, get_query, redirect_form
 from calipers.metrics import metric_named
 from calipers.metrics.declare.declaration import Feature, Metric, Rank
 from calipers.reports.gate import gate_summary
 from calipers.reports.pages.families import group_by_family
 from calipers.reports.remarks import list_reasons, list_remarks
-from calipers.scores.results import Group, Score
+from calipers.scores.results import FlakyTask, Group, Score
 
 LISTED = 100  # runs on a page
 _ALSO_GROUPS = ("run", "correct", "passed")
@@ -47,7 +46,7 @@ def list_runs(site: SiteHere, q: str = "", verdict: str = "", page: int = 1) -> 
         first=first,
         page=page,
         pages=pages,
-        page_url=lambda number: f"/?{encode_pairs({**asked, 'page': str(number)})}",
+        page_url=lambda number: f"/?{urlencode({**asked, 'page': str(number)})}",
     )
 
 
@@ -61,8 +60,9 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
     ready = None if query.narrows or query.by or found.running else found.score
     return site.render(
         "run.html",
-        **make_nav(found, query, "overview"),
-        **make_filter_form(query, opened),
+        run=found,
+        query=query,
+        here="overview",
         gate_summary=gate_summary(found.gate) if found.gate else None,
         progress=site.follow(found.entry).read_progress() if found.running else None,
         view=None if ready is None else _make_view(found, query, ready),
@@ -110,7 +110,7 @@ def show_gate(site: SiteHere, request: Request, id_: str) -> Response:
     """Show each check with its evidence."""
     found, query = site.run(id_), get_query(request)
     summary = gate_summary(found.gate) if found.gate else None
-    return site.render("gate.html", **make_nav(found, query, "gate"), gate_summary=summary)
+    return site.render("gate.html", run=found, query=query, here="gate", gate_summary=summary)
 
 
 def _is_meant(run: Run, q: str, verdict: str) -> bool:
@@ -139,7 +139,6 @@ def _has_value(group: Group, name: str) -> bool:
 
 
 def _list_groupings(index: Index) -> list[str]:
-    """Return the fields that a score may be grouped by."""
     fields = index.summary.fields  # measured values cannot be grouped by
     names = [n for n in index.columns if n in fields and n not in ("id", "answer", "target")]
     texts = [n for n in names if index.columns[n] == pl.String or n in _ALSO_GROUPS]
@@ -158,17 +157,20 @@ def _make_view(run: Run, query: Query, score: Score) -> dict[str, Any]:
         "families": first,
         "others": [name for name in names if name not in cards],
         "rows": lambda name, group: locate_rows(run, query, name, group.by),
-        "task_link": lambda task: f"/runs/{run.id}/samples{locate_task(query, task)}",
+        "task_link": lambda task: _locate_task(run, query, task),
         "query": query,
     }
+
+
+def _locate_task(run: Run, query: Query, task: FlakyTask) -> str:
+    of_task = query.set_filters({**task.by, "id": task.id})
+    return f"/runs/{run.id}/samples{of_task.rows.to_url()}"
 
 
 def locate_rows(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str:
     """Return the address of the rows behind a number, the most unfavourable first."""
     metric = metric_named(name)
-    view = query
-    for field, value in by.items():
-        view = view.set_filter(field, value)
+    view = query.set_filters(by)
     feature = _find_feature(metric)
     filters, sort = view.filters, ""
     if feature is not None:
@@ -181,6 +183,4 @@ def locate_rows(run: Run, query: Query, name: str, by: Mapping[str, Any]) -> str
 def _find_feature(metric: Metric) -> str | None:
     """Return the value per row that a metric is based on, if rows show it; else None."""
     found = metric.aggregate.feature if isinstance(metric.aggregate, Rank) else metric.averaged
-    if not isinstance(found, Feature) or not found.listed:
-        return None
-    return format_value(found.name)
+    return found.name if isinstance(found, Feature) and found.listed else None

@@ -15,12 +15,10 @@ from calipers.dashboard.catalog import NotHere
 from calipers.dashboard.filters import Query, format_value
 from calipers.dashboard.index import Index
 from calipers.dashboard.indexes import Opened
-from calipers.dashboard.marks import mark_thought
-from calipers.dashboard.routes.shared import make_filter_form, make_nav, redirect_form
-from calipers.dashboard.selection import PAGE_ROWS, Selected
-from calipers.dashboard.site import SiteHere, get_query
+from calipers.dashboard.marks import diff_words, mark_thought
+from calipers.dashboard.selection import PAGE_ROWS
+from calipers.dashboard.site import SiteHere, get_query, redirect_form
 from calipers.dashboard.timeline import make_timeline
-from calipers.dashboard.words import diff_words
 from calipers.records.judgment_shape import REASONS
 from calipers.reports.api import trace_svg
 
@@ -58,9 +56,10 @@ def show_samples(site: SiteHere, request: Request, id_: str) -> Response:
     opened = site.open(found)
     return site.render(
         "samples.html",
-        **make_nav(found, query, "samples"),
-        **make_filter_form(query, opened),
         **_make_table(query, opened),
+        run=found,
+        query=query,
+        here="samples",
         progress=site.follow(found.entry).read_progress() if found.running else None,
         opened=opened,
     )
@@ -89,11 +88,14 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
     found, query = site.run(id_), get_query(request)
     opened = site.open(found)
     record, values = _read_record(opened.index, row)
+    answer, other = record.get("answer"), record.get("target") or record.get("reference")
     selected = opened.selector.select(replace(query, page=1))
     place, before, behind = selected.find_neighbours(row)
     return site.render(
         "sample.html",
-        **make_nav(found, query, "samples"),
+        run=found,
+        query=query,
+        here="samples",
         row=row,
         record=record,
         measured=values,
@@ -102,7 +104,7 @@ def show_sample(site: SiteHere, request: Request, id_: str, row: int) -> Respons
         before=before,
         behind=behind,
         cot=mark_thought(record["cot"], opened.settings) if record.get("cot") else None,
-        against=_diff_target(record),
+        against=diff_words(answer, other) if answer is not None and other is not None else None,
         judgments=_parse_list(record.get("judgments")),
         checks=_parse_list(record.get("checks")),
         timeline=make_timeline(record.get("trace")),
@@ -155,6 +157,7 @@ _KNOWN = (
 def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
     selected = opened.selector.select(query)
     page = min(query.page, selected.pages) if selected.complete else query.page
+    enough = not query.sort and len(selected.rows) > query.page * PAGE_ROWS
     rows = selected.page(page)
     index = opened.index
     heads = _choose_columns(index)
@@ -175,18 +178,14 @@ def _make_table(query: Query, opened: Opened) -> dict[str, Any]:
         "lines": lines,
         "heads": heads,
         "texts": texts,
-        "sort_url": lambda name: _toggle_sort(query, name).to_url(),
+        "sort_url": lambda name: replace(
+            query, sort=f"-{name}" if query.sort == name else name, page=1
+        ).to_url(),
         "page_url": lambda number: replace(query, page=number).to_url(),
         "first_row": (page - 1) * PAGE_ROWS + 1,
-        "going_on": _is_searching(query, selected),
+        "going_on": not (selected.complete or enough),
         "verdicts": _VERDICTS,
     }
-
-
-def _is_searching(query: Query, selected: Selected) -> bool:
-    """Say whether a search has to go on before this page is whole."""
-    enough = not query.sort and len(selected.rows) > query.page * PAGE_ROWS
-    return not (selected.complete or enough)
 
 
 def _choose_columns(index: Index) -> dict[str, list[str]]:
@@ -200,11 +199,6 @@ def _shorten(text: str | None) -> str | None:
     if text is None or len(text) <= _PREVIEW:
         return text
     return f"{text[: _PREVIEW - 1]}…"
-
-
-def _toggle_sort(query: Query, name: str) -> Query:
-    """Return the query sorted by that column; reversed if it already is."""
-    return replace(query, sort=f"-{name}" if query.sort == name else name, page=1)
 
 
 def _list_facets(query: Query, opened: Opened) -> list[dict[str, Any]]:
@@ -236,7 +230,7 @@ def _count_values(query: Query, name: str, opened: Opened) -> list[dict[str, Any
             "value": format_value(value),
             "count": count,
             "url": (
-                others if format_value(value) in chosen else others.set_filter(name, value)
+                others if format_value(value) in chosen else others.set_filters({name: value})
             ).to_url(),
             "chosen": format_value(value) in chosen,
         }
@@ -250,20 +244,12 @@ def _read_record(index: Index, row: int) -> tuple[dict[str, Any], dict[str, Any]
     return index.read_one(row)
 
 
-def _diff_target(record: Mapping[str, Any]) -> Any:
-    """Return the differences of words between the answer and its target, or reference."""
-    other = record.get("target") or record.get("reference")
-    answer = record.get("answer")
-    return None if answer is None or other is None else diff_words(answer, other)
-
-
 def _parse_list(text: str | None) -> list[Any]:
     found = _parse(text)
     return found if isinstance(found, list) else []
 
 
 def _list_graphs(text: str | None) -> list[str]:
-    """Return which pictures a trace gives."""
     found = _parse(text)
     if not isinstance(found, dict):
         return []

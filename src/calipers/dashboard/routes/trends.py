@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from math import isfinite
 
 from fastapi import APIRouter, Response
 
 from calipers.dashboard.catalog import NotHere
+from calipers.dashboard.run import Run, format_time, list_valued, put_main_first
 from calipers.dashboard.site import SiteHere
-from calipers.dashboard.trends import (
-    MOST_RUNS,
-    TrendRun,
-    count_suites,
-    list_metrics,
-    list_suite_runs,
-    list_systems,
-    measure_runs,
-    tabulate_runs,
-)
 from calipers.metrics import metric_named
+from calipers.records.result_folder import read_run_time
 from calipers.reports.charts.groups import number_duplicates
 from calipers.reports.charts.trend import TrendPoint, draw_trend
+from calipers.reports.figures import group_name
 from calipers.reports.pages.vega import PageFigure, make_page_figure
+from calipers.reports.table import ABSENT, Cell, Column, Table, estimate_cell, make_rows
+from calipers.scores.results import Measured
+from calipers.support.quick_dataclasses import dataclass
+
+MOST_RUNS = 100  # the newest
+MOST_SYSTEMS = 20
 
 router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class TrendRun:
+    """A run with the values of its systems."""
+
+    run: Run
+    when: str
+    values: dict[str, Measured]  # by the system's name
 
 
 @router.get("/trends")
 def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
     """Choose a suite, or see how a metric of it went from run to run."""
-    suites = count_suites(site)
+    every = [site.read_run(entry) for entry in site.catalog.list_entries() if entry.is_run]
+    suites = Counter(run.suite for run in every if run.suite is not None)
     if not suite and len(suites) == 1:
         [suite] = suites
     if not suite:
         return site.render("trends.html", suites=suites.most_common())
-    runs = list_suite_runs(site, suite)
+    timed = [(_read_time(run), run) for run in every if run.suite == suite]
+    runs = sorted(timed, key=lambda each: (each[0], each[1].name))[-MOST_RUNS:]
     if not runs:
         raise NotHere(f"no run of a suite {suite} is in the folder")
-    names = list_metrics([run for _, run in runs])
+    known = list_valued(run for _, run in runs)
+    names = put_main_first([name for name in known if not metric_named(name).complement])
     if metric and metric not in names:
         raise NotHere(f"no run of the suite has a value of {metric}")
     chosen = metric or (names[0] if names else "")
-    measured = measure_runs(runs, chosen)
-    systems = list_systems(measured)
+    measured = [TrendRun(run, format_time(at), _list_values(run, chosen)) for at, run in runs]
+    systems = list(dict.fromkeys(name for each in measured for name in each.values))[:MOST_SYSTEMS]
     return site.render(
         "trend.html",
         suite=suite,
@@ -52,8 +65,50 @@ def show_trends(site: SiteHere, suite: str = "", metric: str = "") -> Response:
         total=suites[suite],
         most=MOST_RUNS,
         drawn=_draw(measured, systems, chosen) if systems else None,
-        table=tabulate_runs(measured, systems, chosen),
+        table=_tabulate_runs(measured, systems, chosen),
     )
+
+
+def _read_time(run: Run) -> float:
+    """Return when a run began, or else when its journal was last written to."""
+    known = None if run.entry.folder is None else read_run_time(run.entry.folder)
+    return run.entry.read_mtime() if known is None else known
+
+
+def _list_values(run: Run, metric: str) -> dict[str, Measured]:
+    return {
+        group_name(group.by) if group.by else "all records": found
+        for group in (run.score.groups if run.score is not None else ())
+        if (found := group.metrics.get(metric)) is not None
+        and found.value is not None
+        and isfinite(found.value)
+    }
+
+
+def _tabulate_runs(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> Table:
+    """Return a row per run, the newest first: its verdict, and each system's value."""
+    columns = (
+        Column(name="run", kind="key"),
+        Column(name="when", heading="when, UTC", kind="text"),
+        Column(name="gate", kind="tag"),
+        *(Column(name=name) for name in systems),
+    )
+    rows = make_rows(
+        (
+            Cell(value=each.run.name, link=f"/runs/{each.run.id}"),
+            each.when,
+            _make_tag(each.run.verdict),
+            *(estimate_cell(each.values.get(name), note="") for name in systems),
+        )
+        for each in reversed(runs)
+    )
+    return Table(title=f"{metric} by run", columns=columns, rows=rows)
+
+
+def _make_tag(verdict: str) -> Cell:
+    if verdict in ("pass", "fail", "inconclusive", "incomplete"):
+        return Cell(value=verdict, tone=verdict)  # type: ignore[arg-type]
+    return ABSENT
 
 
 def _draw(runs: Sequence[TrendRun], systems: Sequence[str], metric: str) -> PageFigure:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from calipers.reports.charts.chart import Chart
+from calipers.reports.charts.chart import Chart, save_charts
 from calipers.reports.charts.composite import draw_composite
 from calipers.reports.charts.cost import draw_cost
 from calipers.reports.charts.distribution import draw_latency, draw_tokens
 from calipers.reports.charts.forest import draw_forest, make_forest
 from calipers.reports.charts.reliability import draw_reliability
-from calipers.reports.charts.saving import save_charts
 
 if TYPE_CHECKING:
     from calipers.scores.results import Score
@@ -44,13 +43,7 @@ FIGURES: Mapping[str, Mapping[str, Figure]] = {
 
 def draw_charts(score: Score) -> tuple[dict[str, Chart], dict[str, str]]:
     """Return every chart that can be drawn of the score, and why the others cannot."""
-    charts: dict[str, Chart] = {}
-    left_out: dict[str, str] = {}
     every = {name: figure for figures in FIGURES.values() for name, figure in figures.items()}
-    for name, figure in every.items():
-        drawn = figure(score)
-        if isinstance(drawn, str):
-            left_out[name] = drawn
-        else:
-            charts[name] = drawn
-    return charts, left_out
+    drawn = {name: figure(score) for name, figure in every.items()}
+    charts = {name: each for name, each in drawn.items() if not isinstance(each, str)}
+    return charts, {name: each for name, each in drawn.items() if isinstance(each, str)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from calipers.support.quick_dataclasses import dataclass
 from calipers.support.whole_files import write_whole
 
 _MIME = "application/vnd.vegalite.v6+json"
+PIXELS = 2  # of a saved PNG per pixel of the drawing, for screens and print
 _FORMATS = ("svg", "pdf", "png", "html", "json")
 
 
@@ -71,3 +73,28 @@ class Chart:
 
     def __repr__(self) -> str:
         return f"Chart({self.spec['title']['text']!r})"
+
+
+def save_charts(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
+    """Write each chart as NAME.svg, NAME.pdf and NAME.png."""
+    if charts:
+        make_folder(folder)
+    written = []
+    for name, chart in charts.items():
+        for kind, scale in (("svg", 1), ("pdf", 1), ("png", PIXELS)):
+            path = folder / f"{name}.{kind}"
+            write_whole(path, chart.render(kind, scale))
+            written.append(path)
+    return written
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}", fix="name another folder") from error

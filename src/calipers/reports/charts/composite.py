@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import (
     describe_fields,
+    get_histogram,
     get_series,
-    join_names,
+    join_groups,
     make_panel_title,
-    name_group,
 )
 from calipers.reports.charts.style import FAINT, INK, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
@@ -37,15 +38,16 @@ def draw_composite(score: Score) -> Chart | str:
     if not groups:
         return "no run has a composite score, which needs passed and impl_rate"
     shown, columns = _arrange(groups)
-    top = _HEADROOM * max(max(_compute_shares(_get_histogram(group))) for group in shown)
+    histograms = (get_histogram(group, _SCORE) for group in shown)
+    top = _HEADROOM * max(max(_compute_shares(each)) for each in histograms)
     last_row = len(shown) - columns
     panels = [
         _draw_panel(group, top, first=place % columns == 0, last=place >= last_row)
         for place, group in enumerate(shown)
     ]
-    without = [name_group(group, with_series=True) for group in score.groups if group not in groups]
+    without = [group for group in score.groups if group not in groups]
     notes = [_HOW_TO_READ]
-    notes += [f"Without a composite score: {join_names(without)}."] if without else []
+    notes += [f"Without a composite score: {join_groups(without)}."] if without else []
     if len(shown) < len(groups):
         notes.append(f"The first {len(shown)} of {len(groups)} groups.")
     grid = concat(panels, columns=columns, spacing={"row": 22, "column": 18})
@@ -70,12 +72,6 @@ def _arrange(groups: Sequence[Group]) -> tuple[list[Group], int]:
     return shown, min((4, 3), key=lambda columns: -len(shown) % columns)
 
 
-def _get_histogram(group: Group) -> Histogram:
-    found = group.histograms[_SCORE]
-    assert found is not None
-    return found
-
-
 def _compute_shares(histogram: Histogram) -> list[float]:
     runs = sum(histogram.counts)
     return [count / runs for count in histogram.counts]
@@ -83,23 +79,12 @@ def _compute_shares(histogram: Histogram) -> list[float]:
 
 def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Spec:
     """Return one group's histogram; only the outer panels name their axes."""
-    histogram = _get_histogram(group)
+    histogram = get_histogram(group, _SCORE)
     bars = [
-        {
-            "from": low,
-            "to": high,
-            "left": low + _GAP,
-            "right": high - _GAP,
-            "share": share,
-            "zero": 0,
-            "runs": count,
-        }
-        for low, high, share, count in zip(
-            histogram.edges,
-            histogram.edges[1:],
-            _compute_shares(histogram),
-            histogram.counts,
-            strict=False,
+        {"from": low, "to": high, "left": low + _GAP, "right": high - _GAP}
+        | {"share": share, "zero": 0, "runs": count}
+        for (low, high), share, count in zip(
+            pairwise(histogram.edges), _compute_shares(histogram), histogram.counts, strict=True
         )
     ]
     x_axis = {
@@ -128,18 +113,14 @@ def _draw_panel(group: Group, top: float, *, first: bool, last: bool) -> Spec:
         ],
     )
     bounds, letters = _draw_grades(top)
+    runs, median = sum(histogram.counts), _get_median(group)
+    graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
     return layer(
         *(bounds, histogram_bars, *_draw_median(group, top), letters),
         width=_WIDTH,
         height=_HEIGHT,
-        title=_make_title(group, sum(histogram.counts)),
+        title=make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36),
     )
-
-
-def _make_title(group: Group, runs: int) -> Spec:
-    median = _get_median(group)
-    graded = f"{group.grade}, median {median:.3f}, " if median is not None else ""
-    return make_panel_title(group, f"{graded}{runs:,} run{'' if runs == 1 else 's'}", 36)
 
 
 def _draw_grades(top: float) -> tuple[Spec, Spec]:
@@ -166,7 +147,6 @@ def _get_median(group: Group) -> float | None:
 
 
 def _draw_median(group: Group, top: float) -> list[Spec]:
-    """Return a line up to the letters."""
     median = _get_median(group)
     if median is None:
         return []

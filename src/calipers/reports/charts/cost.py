@@ -11,14 +11,14 @@ from calipers.reports.charts.chart import Chart
 from calipers.reports.charts.groups import (
     describe_fields,
     get_series,
+    join_groups,
     join_names,
     name_group,
-    shorten,
 )
-from calipers.reports.charts.plane import Axis, fit_axis
-from calipers.reports.charts.scatter import MOST_NAMED, Point, Scatter
+from calipers.reports.charts.scatter import MOST_NAMED, Axis, Point, Scatter, fit_axis
 from calipers.reports.charts.style import PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, quantity
+from calipers.reports.figures import shorten_text
 from calipers.statistics.pareto import pareto_front
 from calipers.support.quick_dataclasses import dataclass
 
@@ -46,13 +46,11 @@ _AIMS = (_Aim("pass_rate", "pass rate", "passes"), _Aim("accuracy", "accuracy", 
 def draw_cost(score: Score) -> Chart | str:
     """Return mean cost against pass rate, else accuracy, with the Pareto front; or why not."""
     for aim in _AIMS:
-        if groups := [group for group in score.groups if _is_drawable(group, aim)]:
+        both = (aim.metric, "cost_usd")
+        groups = [g for g in score.groups if all(_get_known(g, n) is not None for n in both)]
+        if groups:
             return _draw(score, groups, aim)
     return "no group has both a cost and a pass rate, or accuracy"
-
-
-def _is_drawable(group: Group, aim: _Aim) -> bool:
-    return _get_known(group, aim.metric) is not None and _get_known(group, "cost_usd") is not None
 
 
 def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Chart:
@@ -60,17 +58,10 @@ def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Chart:
     coloured = 1 < len(series) <= len(PALETTE)
     every = _sort_points([_make_point(group, aim, coloured=coloured) for group in groups])
     points = every[:_MOST_POINTS]
-    across = fit_axis(
-        [point.x for point in points],
-        [(point.x_low, point.x_high) for point in points],
-        length=_WIDTH,
-    )
-    up = fit_axis(
-        [point.y for point in points],
-        [(point.y_low, point.y_high) for point in points],
-        length=_HEIGHT,
-        within=(0.0, 1.0),
-    )
+    costs = [(point.x_low, point.x_high) for point in points]
+    across = fit_axis([point.x for point in points], costs, length=_WIDTH)
+    rates = [(point.y_low, point.y_high) for point in points]
+    up = fit_axis([point.y for point in points], rates, length=_HEIGHT, within=(0.0, 1.0))
     scatter = Scatter(
         points=points,
         across=across,
@@ -92,7 +83,6 @@ def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Chart:
 
 
 def _get_known(group: Group, name: str) -> float | None:
-    """Return a metric's finite value, or None."""
     found = group.metrics.get(name)
     return None if found is None or found.value in (None, inf) else found.value
 
@@ -101,7 +91,7 @@ def _make_point(group: Group, aim: _Aim, *, coloured: bool) -> Point:
     cost, cost_low, cost_high = _add_ends(group.metrics["cost_usd"])
     rate, rate_low, rate_high = _add_ends(group.metrics[aim.metric])
     return Point(
-        name=shorten(name_group(group, with_series=not coloured), _NAME_CHARS),
+        name=shorten_text(name_group(group, with_series=not coloured), _NAME_CHARS),
         full_name=name_group(group, with_series=True),
         series=(get_series(group) or "") if coloured else "",
         x=cost,
@@ -135,30 +125,20 @@ def _sort_points(points: Sequence[Point]) -> list[Point]:
 
 
 def _make_axis(across: Axis) -> Spec:
-    unit = "USD, logarithmic" if across.log else "USD"
-    return {
-        "title": f"mean cost of a run ({unit})",
-        "format": "$~g" if across.log else "$,f",
-        "tickCount": 7,
-        "labelOverlap": True,
-    }
-
-
-def _is_of_one_task(group: Group, metric: str) -> bool:
-    measured = group.metrics.get(metric)
-    return measured is not None and measured.scope is not None
+    unit, numbers = ("USD, logarithmic", "$~g") if across.log else ("USD", "$,f")
+    named = {"title": f"mean cost of a run ({unit})", "format": numbers}
+    return named | {"tickCount": 7, "labelOverlap": True}
 
 
 def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) -> Iterator[str]:
-    """Yield how to read the chart, and what it leaves out."""
     yield _FRONT.format(does=aim.does)
     bare = [point.full_name for point in points if point.y_low == point.y_high]
     lacking = f"; too few tasks for one: {join_names(bare)}" if bare else ""
     yield f"Bars are {100 * score.settings['confidence']:g} % intervals{lacking}."
-    alone = [group for group in score.groups if _is_of_one_task(group, aim.metric)]
+    having = [group for group in score.groups if aim.metric in group.metrics]
+    alone = [group for group in having if group.metrics[aim.metric].scope is not None]
     if alone:
-        names = join_names([name_group(group, with_series=True) for group in alone])
-        yield f"Bars of a single task hold for that task only: {names}."
+        yield f"Bars of a single task hold for that task only: {join_groups(alone)}."
     if any(across.cuts(point.x_low, point.x_high) for point in points):
         yield "A bar that reaches the edge goes on beyond it."
     if len(points) > MOST_NAMED:
@@ -166,9 +146,8 @@ def _list_notes(score: Score, points: Sequence[Point], across: Axis, aim: _Aim) 
     for what, metric in (("cost", "cost_usd"), (aim.name, aim.metric)):
         left_out = [group for group in score.groups if _get_known(group, metric) is None]
         if left_out:
-            names = join_names([name_group(group, with_series=True) for group in left_out])
             article = "" if what == "accuracy" else "a "
-            yield f"Left out, without {article}{what}: {names}."
+            yield f"Left out, without {article}{what}: {join_groups(left_out)}."
     never = [point.full_name for point in points if point.y == 0]
     if never and aim.metric == "pass_rate":
         yield f"Nothing passed, so that a pass costs infinitely much: {join_names(never)}."

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from calipers.metrics import metric_named
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import name_lines, number_duplicates, shorten
+from calipers.reports.charts.groups import name_lines, number_duplicates
 from calipers.reports.charts.style import GREY, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, layer, mark, quantity
-from calipers.reports.figures import strip_controls
+from calipers.reports.comparison import choose_tone
+from calipers.reports.figures import shorten_text
 from calipers.reports.restated import drop_restated
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 _WIDTH, _LINE, _ENDS = 520, 22, 18
 _MOST = 40
 _NAME_PIXELS = 230
-_BETTER, _WORSE, _NEITHER = "better", "worse", "neither"
-_COLOURS = {_BETTER: PALETTE[2], _WORSE: PALETTE[1], _NEITHER: GREY}
+_VERDICTS = {"gain": "better", "loss": "worse", "": "neither"}
+_COLOURS = {"better": PALETTE[2], "worse": PALETTE[1], "neither": GREY}
 
 
 def draw_differences(compared: Compared) -> Chart | str:
@@ -39,8 +40,11 @@ def draw_differences(compared: Compared) -> Chart | str:
     names = number_duplicates([str(row["name"]) for row in rows])
     rows = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
     one = compared.pairs[0]
-    what = "Differences" if several else f"{_run(one.candidate)} − {_run(one.base)}"
-    return finish_chart(_draw(rows), what, _list_notes(compared))
+    sides = (shorten_text(each, 40) for each in (one.candidate, one.base))
+    what = "Differences" if several else " − ".join(sides)
+    intervals = f"Bars are {100 * compared.confidence:g} % intervals. Only shares are drawn."
+    colours = "Colours follow the tests, adjusted for all metrics and pairs (Holm)."
+    return finish_chart(_draw(rows), what, (intervals, colours))
 
 
 def _is_drawable(name: str, each: MetricComparison) -> bool:
@@ -48,33 +52,20 @@ def _is_drawable(name: str, each: MetricComparison) -> bool:
     return share and each.difference is not None and isfinite(each.difference)
 
 
-def _run(name: str) -> str:
-    return shorten(strip_controls(name), 40)
-
-
 def _make_row(pair: Pair, name: str, confidence: float, *, several: bool) -> dict[str, Any]:
     each = pair.metrics[name]
     difference = each.difference
     assert difference is not None
-    low = difference if each.low is None else each.low
-    high = difference if each.high is None else each.high
+    low, high = (difference if end is None else end for end in (each.low, each.high))
     return {
-        "name": f"{name}, {shorten(strip_controls(pair.candidate), 24)}" if several else name,
+        "name": f"{name}, {shorten_text(pair.candidate, 24)}" if several else name,
         "difference": difference,
         "low": low,
         "high": high,
-        "verdict": _judge_side(name, each, confidence),
+        "verdict": _VERDICTS[choose_tone(name, each, confidence)],
         "p": "unknown" if each.p_value is None else f"{each.p_value:.3g}",
         "pairs": each.n_pairs or 0,
     }
-
-
-def _judge_side(name: str, each: MetricComparison, confidence: float) -> str:
-    """Return on which side of zero the adjusted test puts it, by the metric's direction."""
-    better = metric_named(name).better
-    if better is None or not each.is_significant(confidence):
-        return _NEITHER
-    return _BETTER if ((each.difference or 0.0) > 0) == (better == "higher") else _WORSE
 
 
 def _draw(rows: Sequence[dict[str, Any]]) -> Spec:
@@ -110,8 +101,3 @@ def _draw(rows: Sequence[dict[str, Any]]) -> Spec:
         width=_WIDTH,
         height=_LINE * len(rows) + _ENDS,
     )
-
-
-def _list_notes(compared: Compared) -> Iterator[str]:
-    yield f"Bars are {100 * compared.confidence:g} % intervals. Only shares are drawn."
-    yield "Colours follow the tests, adjusted for all metrics and pairs (Holm)."

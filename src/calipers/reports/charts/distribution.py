@@ -8,7 +8,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
+from calipers.reports.charts.groups import (
+    describe_fields,
+    get_histogram,
+    join_groups,
+    make_panel_title,
+)
 from calipers.reports.charts.style import INK, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, concat, layer, mark, quantity
 from calipers.reports.figures import format_figure
@@ -24,8 +29,7 @@ _TOKENS = {"total_tokens": "total_tokens_mean", "cot_tokens": "cot_tokens_mean"}
 
 def draw_latency(score: Score) -> Chart | str:
     """Return the distribution of latencies with each group's p95, or why there is no chart."""
-    found = _select_groups(score, "latency_ms")
-    if not found:
+    if not _select_groups(score, "latency_ms"):
         return "no record has latency_ms"
     return _draw(score, "latency_ms", "Latency of calls", "ms", "latency_p95_ms", "p95")
 
@@ -43,20 +47,14 @@ def _select_groups(score: Score, name: str) -> list[Group]:
     return [group for group in score.groups if group.histograms.get(name)]
 
 
-def _get_histogram(group: Group, name: str) -> Histogram:
-    found = group.histograms[name]
-    assert found is not None
-    return found
-
-
 def _draw(score: Score, name: str, what: str, unit: str, metric: str, called: str) -> Chart:
     groups = _select_groups(score, name)
     shown = groups[:_MOST_PANELS]
-    edges = [edge for group in shown for edge in _get_histogram(group, name).edges]
+    edges = [edge for group in shown for edge in get_histogram(group, name).edges]
     span = max(_LEAST, min(edges)), min(_MOST, max(edges))
     panels = []
     for group in shown:
-        histogram, marked = _get_histogram(group, name), group.metrics.get(metric)
+        histogram, marked = get_histogram(group, name), group.metrics.get(metric)
         across = _make_axis(span, unit if group is shown[-1] else None)
         layers = [_draw_bars(histogram, span, across), *_draw_line(marked, span, across)]
         title = _make_title(group, sum(histogram.counts), marked, called)
@@ -78,18 +76,10 @@ def _make_axis(span: tuple[float, float], unit: str | None) -> Callable[[str], S
 def _draw_bars(
     histogram: Histogram, span: tuple[float, float], across: Callable[[str], Spec]
 ) -> Spec:
-    """Return one group's bars, as shares of its own calls."""
     calls = sum(histogram.counts)
     rows = [
-        {
-            "left": max(span[0], low),
-            "right": min(span[1], high),
-            "from": low,
-            "to": high,
-            "share": count / calls,
-            "zero": 0,
-            "calls": count,
-        }
+        {"left": max(span[0], low), "right": min(span[1], high), "from": low, "to": high}
+        | {"share": count / calls, "zero": 0, "calls": count}
         for (low, high), count in zip(pairwise(histogram.edges), histogram.counts, strict=True)
         if count
     ]
@@ -113,7 +103,6 @@ def _draw_bars(
 def _draw_line(
     marked: Measured | None, span: tuple[float, float], across: Callable[[str], Spec]
 ) -> Iterator[Spec]:
-    """Yield a line at the marked value, if it is known and lies on the axis."""
     value = None if marked is None else marked.value
     if value is not None and span[0] <= value <= span[1]:
         look = {"color": INK, "strokeWidth": 1.5}
@@ -131,10 +120,6 @@ def _list_notes(score: Score, groups: Sequence[Group], name: str, called: str) -
     yield f"Share of calls per bin, ten bins to a decade; the line is the {called}."
     if len(groups) > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {len(groups)} groups."
-    without = [
-        name_group(group, with_series=True)
-        for group in score.groups
-        if not group.histograms.get(name)
-    ]
+    without = [group for group in score.groups if not group.histograms.get(name)]
     if without:
-        yield f"Without values: {join_names(without)}."
+        yield f"Without values: {join_groups(without)}."

@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING, Any
 from calipers.metrics.cost.tiers import TIER
 from calipers.reports.charts.style import GREY
 from calipers.reports.charts.vega_lite import Spec, category
-from calipers.reports.figures import group_name, strip_controls
+from calipers.reports.figures import group_name, join_some, shorten_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from calipers.scores.results import Group
+    from calipers.scores.results import Group, Histogram
 
-_LONGEST = 28
-
-
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    """Return a name cut to leave room for others."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+LONGEST = 28  # characters of a name
 
 
 def describe_fields(groups: Sequence[Group]) -> str:
     """Return `, by model and tier`; empty if all records are one group."""
-    names = [shorten(strip_controls(name)) for name in groups[0].by]
+    names = [shorten_text(name, LONGEST) for name in groups[0].by]
     return f", by {' and '.join(names)}" if names else ""
 
 
@@ -41,10 +36,10 @@ def name_group(group: Group, *, with_series: bool) -> str:
     return group_name({TIER: group.by[TIER]})
 
 
-def make_panel_title(group: Group, told: str, longest: int = _LONGEST, offset: int = 4) -> Spec:
+def make_panel_title(group: Group, told: str, longest: int = LONGEST, offset: int = 4) -> Spec:
     """Return the group's name above its panel, and what is said about it below."""
     return {
-        "text": shorten(name_group(group, with_series=True), longest),
+        "text": shorten_text(name_group(group, with_series=True), longest),
         "subtitle": told,
         "anchor": "start",
         "frame": "group",
@@ -65,10 +60,21 @@ def name_lines(rows: Sequence[Mapping[str, Any]], pixels: int) -> Spec:
     )
 
 
-def join_names(names: Sequence[str], most: int = 6) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return some names on a line, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(shorten(name) for name in names[:most]) + more
+    return join_some([shorten_text(name, LONGEST) for name in names])
+
+
+def join_groups(groups: Iterable[Group]) -> str:
+    """Return the names of some groups on a line, and how many more there are."""
+    return join_names([name_group(group, with_series=True) for group in groups])
+
+
+def get_histogram(group: Group, name: str) -> Histogram:
+    """Return the histogram of a group that is known to have it."""
+    found = group.histograms[name]
+    assert found is not None
+    return found
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:

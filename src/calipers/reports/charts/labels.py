@@ -6,6 +6,7 @@ All lengths are pixels, x to the right and y down, as on the screen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 from calipers.support.quick_dataclasses import dataclass
@@ -37,14 +38,6 @@ class Box:
             and self.top < other.bottom
             and other.top < self.bottom
         )
-
-    def widen(self, by: float) -> Box:
-        """Return the box with some margin at both sides."""
-        return Box(self.left - by, self.top, self.right + by, self.bottom)
-
-    def find_nearest(self, x: float, y: float) -> tuple[float, float]:
-        """Return the place in it that is nearest to a point."""
-        return min(self.right, max(self.left, x)), min(self.bottom, max(self.top, y))
 
     def is_within(self, width: float, height: float) -> bool:
         """Say whether it lies inside a chart of that size."""
@@ -91,9 +84,11 @@ def place_labels(
             )
 
         ring, box = min(choices, key=penalize)
-        taken.append(box.widen(_APART))
+        taken.append(replace(box, left=box.left - _APART, right=box.right + _APART))
         middle = (box.left + box.right) / 2, (box.top + box.bottom) / 2
-        found.append(Label(text, *middle, end=box.find_nearest(*point), led=ring > NEAR))
+        x, y = point
+        end = min(box.right, max(box.left, x)), min(box.bottom, max(box.top, y))
+        found.append(Label(text, *middle, end=end, led=ring > NEAR))
     return found
 
 

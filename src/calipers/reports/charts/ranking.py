@@ -3,72 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import name_lines, number_duplicates, shorten
+from calipers.reports.charts.forest import MOST_LINES, ROOM, make_lines, place_lines
 from calipers.reports.charts.style import GREY, INK, PALETTE, finish_chart
-from calipers.reports.charts.vega_lite import Spec, category, layer, mark, quantity
-from calipers.reports.figures import format_figure, strip_controls
+from calipers.reports.charts.vega_lite import Spec, category, layer, mark
+from calipers.reports.figures import strip_controls
 
 if TYPE_CHECKING:
-    from calipers.comparisons.rankings import MetricRanking, RankedSystem
+    from calipers.comparisons.rankings import MetricRanking
 
-_WIDTH, _LINE, _ENDS = 560, 20, 16
-_MOST = 40
-_NAME_CHARS = 32
-_NAME_PIXELS = 200
-_ROOM = 0.04  # of the span, at both ends
 _LETTER_ROOM = 0.07
 _BEST, _BEHIND = "best, or not told apart from it", "significantly behind the best"
 
 
 def draw_systems(ranked: MetricRanking) -> Chart:
     """Return a line per system, the best on top; colours follow the adjusted test."""
-    shown = ranked.systems[:_MOST]
+    shown = ranked.systems[:MOST_LINES]
     best = {each.name for each in ranked.best}
-    names = number_duplicates([shorten(strip_controls(each.name), _NAME_CHARS) for each in shown])
-    rows = [
-        _make_row(each, called, best=each.name in best)
-        for each, called in zip(shown, names, strict=True)
-    ]
-    title = f"{ranked.metric}, ranked"
-    return finish_chart(_draw(rows, ranked), title, _list_notes(ranked))
-
-
-def _make_row(each: RankedSystem, called: str, *, best: bool) -> dict[str, Any]:
-    assert each.value is not None
-    low, high = (
-        end if end is not None and isfinite(end) else each.value for end in (each.low, each.high)
-    )
-    alone = each.rank_low == each.rank_high
-    return {
-        "name": called,
-        "full_name": strip_controls(each.name),
-        "value": each.value,
-        "low": low,
-        "high": high,
-        "shown": format_figure(each.value, each.low, each.high),
-        "ranks": str(each.rank_low) if alone else f"{each.rank_low} to {each.rank_high}",
-        "group": each.group,
-        "place": _BEST if best else _BEHIND,
-    }
+    rows = make_lines([strip_controls(each.name) for each in shown], shown)
+    for row, each in zip(rows, shown, strict=True):
+        alone = each.rank_low == each.rank_high
+        row["ranks"] = str(each.rank_low) if alone else f"{each.rank_low} to {each.rank_high}"
+        row |= {"group": each.group, "place": _BEST if each.name in best else _BEHIND}
+    return finish_chart(_draw(rows, ranked), f"{ranked.metric}, ranked", _list_notes(ranked))
 
 
 def _draw(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Spec:
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     span = (high - low) or abs(high) or 1.0
     letters = max(_LETTER_ROOM, 0.02 * max(len(row["group"]) for row in rows))
-    domain = [low - _ROOM * span, high + (_ROOM + letters) * span]
-    title = f"{ranked.metric} ({ranked.unit})" if ranked.unit else ranked.metric
-    across = partial(
-        quantity,
-        scale={"domain": domain, "nice": False, "zero": False},
-        axis={"title": title, "tickCount": 6},
-    )
-    names = name_lines(rows, _NAME_PIXELS)
+    domain = [low - ROOM * span, high + (ROOM + letters) * span]
+    across, names, size = place_lines(rows, domain, ranked.metric, ranked.unit)
     places = [_BEST, *([_BEHIND] if any(row["place"] == _BEHIND for row in rows) else [])]
     colour = category(
         "place",
@@ -89,8 +56,7 @@ def _draw(rows: Sequence[dict[str, Any]], ranked: MetricRanking) -> Spec:
         mark("point", points, x=across("value"), y=names, color=colour, tooltip=hover),
         mark("text", group, x=across("high"), y=names, text=category("group")),
         rows=rows,
-        width=_WIDTH,
-        height=_LINE * len(rows) + _ENDS,
+        **size,
     )
 
 
@@ -99,5 +65,5 @@ def _list_notes(ranked: MetricRanking) -> Iterator[str]:
         f"Bars are {100 * ranked.confidence:g} % intervals that hold for all systems at once; "
         "systems that share a letter cannot be told apart."
     )
-    if len(ranked.systems) > _MOST:
-        yield f"The first {_MOST} of {len(ranked.systems)} systems."
+    if len(ranked.systems) > MOST_LINES:
+        yield f"The first {MOST_LINES} of {len(ranked.systems)} systems."

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import describe_fields, join_names, make_panel_title, name_group
+from calipers.reports.charts.groups import describe_fields, join_groups, make_panel_title
 from calipers.reports.charts.style import GREY, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
 from calipers.reports.figures import format_figure
@@ -42,6 +42,10 @@ def draw_reliability(score: Score) -> Chart | str:
 
 
 def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
+    answers = sum(each.n for each in group.reliability)
+    ece = group.metrics.get("ece")
+    known = ece is not None and ece.value is not None
+    told = f"ECE {format_figure(ece.value, ece.low, ece.high)}, " if ece and known else ""
     rows = [
         {
             "bin": f"{each.low:g} to {each.high:g}",
@@ -50,7 +54,7 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
             "low": each.accuracy if each.accuracy_low is None else each.accuracy_low,
             "high": each.accuracy if each.accuracy_high is None else each.accuracy_high,
             "n": each.n,
-            "share": each.n / sum(one.n for one in group.reliability),
+            "share": each.n / answers,
         }
         for each in group.reliability
     ]
@@ -78,16 +82,8 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
         rows=rows,
         width=_SIZE,
         height=_SIZE,
-        title=_make_title(group),
+        title=make_panel_title(group, f"{told}{answers:,} answers", offset=6),
     )
-
-
-def _make_title(group: Group) -> Spec:
-    answers = sum(each.n for each in group.reliability)
-    ece = group.metrics.get("ece")
-    known = ece is not None and ece.value is not None
-    told = f"ECE {format_figure(ece.value, ece.low, ece.high)}, " if ece and known else ""
-    return make_panel_title(group, f"{told}{answers:,} answers", offset=6)
 
 
 def _list_notes(score: Score, known: int) -> Iterator[str]:
@@ -98,8 +94,6 @@ def _list_notes(score: Score, known: int) -> Iterator[str]:
     )
     if known > _MOST_PANELS:
         yield f"The first {_MOST_PANELS} of {known} groups."
-    without = [
-        name_group(group, with_series=True) for group in score.groups if not group.reliability
-    ]
+    without = [group for group in score.groups if not group.reliability]
     if without:
-        yield f"Without a stated confidence: {join_names(without)}."
+        yield f"Without a stated confidence: {join_groups(without)}."

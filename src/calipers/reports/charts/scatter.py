@@ -1,4 +1,4 @@
-"""Points in the plane with error bars, names beside them, and a front in steps."""
+"""Points in the plane with error bars, names beside them, a front in steps, and the axes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,99 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
+from math import exp, inf, log
 from typing import Any
 
 from calipers.reports.charts.labels import Box, place_labels
-from calipers.reports.charts.plane import Axis
 from calipers.reports.charts.style import GREY, INK, PALETTE, PAPER
 from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
 from calipers.support.quick_dataclasses import dataclass
 
 MOST_NAMED = 40  # points; of more, only those on the front have their names beside them
 
-_SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "triangle-down",
-    "cross",
-    "triangle-right",
-)
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+_LOG_FROM = 20.0  # the largest number over the smallest
+_ROOM = 0.07  # of the span, free at both ends
+_SMALLEST = 1e-9  # the smallest value on a logarithmic axis, which has no 0
+_REACH = 0.8  # how many spans of the values an error bar may stretch the axis on each side
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """From `low` to `high` over a length in pixels, evenly or by the logarithm."""
+
+    low: float
+    high: float
+    length: float
+    log: bool = False
+
+    def to_pixel(self, value: float) -> float:
+        """Return the pixel of a value from the low end; values beyond an end lie there."""
+        low, high = self._place(self.low), self._place(self.high)
+        inside = min(self.high, max(self.low, value))
+        return self.length * (self._place(inside) - low) / (high - low)
+
+    def to_value(self, pixel: float) -> float:
+        """Return the value at a pixel."""
+        low, high = self._place(self.low), self._place(self.high)
+        place = low + (high - low) * pixel / self.length
+        return exp(place) if self.log else place
+
+    def _place(self, value: float) -> float:
+        return log(value) if self.log else value
+
+    def cuts(self, low: float, high: float) -> bool:
+        """Say whether a bar extends beyond the axis."""
+        return low < self.low or high > self.high
+
+    def make_scale(self) -> Spec:
+        """Return the scale for Vega-Lite."""
+        kind = "log" if self.log else "linear"
+        return {"type": kind, "domain": [self.low, self.high], "nice": False}
+
+
+def fit_axis(
+    values: Sequence[float],
+    bars: Sequence[tuple[float, float]],
+    *,
+    length: float,
+    within: tuple[float, float] | None = None,
+) -> Axis:
+    """Return an axis for values from 0 on, and for their error bars unless these are huge.
+
+    With `within`, all numbers lie there, so that no bar has to be cut.
+    """
+    if within is not None:
+        return _add_margin(min(low for low, _ in bars), max(high for _, high in bars), length)
+    if min(values) >= _SMALLEST and max(values) >= _LOG_FROM * min(values):
+        logs = _spread(
+            [log(value) for value in values],
+            [(log(max(low, _SMALLEST)), log(high)) for low, high in bars],
+            length,
+            least=-inf,
+        )
+        return Axis(exp(logs.low), exp(logs.high), length, log=True)
+    return _spread(values, bars, length)
+
+
+def _spread(
+    values: Sequence[float],
+    bars: Sequence[tuple[float, float]],
+    length: float,
+    *,
+    least: float = 0.0,
+) -> Axis:
+    span = max(values) - min(values)
+    reach = _REACH * span if span else max(high - low for low, high in bars)
+    low = max(min(values) - reach, min(low for low, _ in bars))
+    high = min(max(values) + reach, max(high for _, high in bars))
+    return _add_margin(low, high, length, least=least)
+
+
+def _add_margin(low: float, high: float, length: float, *, least: float = 0.0) -> Axis:
+    """Return an axis with a little margin, less of it below the least possible number."""
+    room = _ROOM * ((high - low) or abs(high) * 0.2 or 1.0)
+    return Axis(max(low - room, least - room / 4), high + room, length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +145,11 @@ class Scatter:
             height=self.up.length,
         )
 
-    def _encode_x(self, field: str) -> Spec:
-        return quantity(field, scale=self.across.make_scale(), axis=self.x_axis)
-
-    def _encode_y(self, field: str) -> Spec:
-        return quantity(field, scale=self.up.make_scale(), axis=self.y_axis)
+    def _encode(self, x: str = "x", y: str = "y") -> Spec:
+        return {
+            "x": quantity(x, scale=self.across.make_scale(), axis=self.x_axis),
+            "y": quantity(y, scale=self.up.make_scale(), axis=self.y_axis),
+        }
 
     def _draw_bars(self) -> Iterator[Spec]:
         colour, _ = self._encode_series()
@@ -86,18 +160,13 @@ class Scatter:
             for point in self.points
         ]
         bar = partial(mark, "rule", {"strokeWidth": 1.2, "opacity": 0.45}, rows=rows, color=colour)
-        yield bar(x=self._encode_x("from_x"), x2="to_x", y=self._encode_y("y"))
-        yield bar(x=self._encode_x("x"), y=self._encode_y("y_low"), y2="y_high")
+        yield bar(x2="to_x", **self._encode("from_x"))
+        yield bar(y2="y_high", **self._encode(y="y_low"))
 
     def _draw_steps(self, front: Sequence[Point]) -> Spec:
         dashed = {"color": INK, "strokeWidth": 1.2, "strokeDash": [5, 3]}
-        return mark(
-            "line",
-            {"interpolate": "step-after", **dashed},
-            rows=map(asdict, front),
-            x=self._encode_x("x"),
-            y=self._encode_y("y"),
-        )
+        look = {"interpolate": "step-after", **dashed}
+        return mark("line", look, rows=map(asdict, front), **self._encode())
 
     def _draw_dots(self, points: Sequence[Point], **look: Any) -> Spec:
         colour, shape = self._encode_series()
@@ -105,15 +174,13 @@ class Scatter:
             "point",
             {"size": 80, "opacity": 1, **look},
             rows=map(asdict, points),
-            x=self._encode_x("x"),
-            y=self._encode_y("y"),
+            **self._encode(),
             color=colour,
             shape=shape,
             tooltip=self.tooltip,
         )
 
     def _encode_series(self) -> tuple[Spec, Spec]:
-        """Return colour and shape by series, or one for all."""
         names = sorted({point.series for point in self.points})
         if len(names) == 1:
             return constant(PALETTE[0]), constant(_SHAPES[0])
@@ -145,20 +212,14 @@ class Scatter:
             | self._to_values("end", *label.end)
             for label, point in zip(labels, named, strict=True)
         ]
-        leaders = mark(
-            "rule",
-            {"color": GREY, "strokeWidth": 0.6},
-            rows=[row for row in rows if row["led"]],
-            x=self._encode_x("end_x"),
-            x2="x",
-            y=self._encode_y("end_y"),
-            y2="y",
-        )
-        x, y = self._encode_x("at_x"), self._encode_y("at_y")
+        led = [row for row in rows if row["led"]]
+        look, ends = {"color": GREY, "strokeWidth": 0.6}, self._encode("end_x", "end_y")
+        leaders = mark("rule", look, rows=led, x2="x", y2="y", **ends)
+        at = self._encode("at_x", "at_y")
         halo = {"fontSize": 11, "color": PAPER, "stroke": PAPER, "strokeWidth": 3}
         plain = {"fontSize": 11, "color": INK}
         texts = [
-            mark("text", look, rows=rows, x=x, y=y, text=category("text")) for look in (halo, plain)
+            mark("text", each, rows=rows, text=category("text"), **at) for each in (halo, plain)
         ]
         return [leaders, *texts]
 
@@ -166,7 +227,6 @@ class Scatter:
         return self.across.to_pixel(x), self.up.length - self.up.to_pixel(y)
 
     def _to_values(self, name: str, x: float, y: float) -> dict[str, float]:
-        """Return the numbers at a pixel."""
         return {
             f"{name}_x": self.across.to_value(x),
             f"{name}_y": self.up.to_value(self.up.length - y),

@@ -8,10 +8,10 @@ from math import isfinite
 from typing import Any
 
 from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import number_duplicates, shorten
+from calipers.reports.charts.groups import LONGEST, number_duplicates
 from calipers.reports.charts.style import GREY, PALETTE, finish_chart
 from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
-from calipers.reports.figures import format_figure, strip_controls
+from calipers.reports.figures import format_figure, shorten_text, strip_controls
 from calipers.support.quick_dataclasses import dataclass
 
 _WIDTH, _HEIGHT = 1080, 280
@@ -42,7 +42,8 @@ class TrendPoint:
 def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> Chart:
     """Return a line per system over the runs, oldest first, with each run's verdict above."""
     systems = list(dict.fromkeys(point.system for point in points))
-    short = dict(zip(systems, number_duplicates([_shorten(each) for each in systems]), strict=True))
+    called = number_duplicates([shorten_text(each, LONGEST) for each in systems])
+    short = dict(zip(systems, called, strict=True))
     rows = [_make_row(point, short[point.system]) for point in points]
     runs = list(dict.fromkeys(row["run"] for row in rows))
     place = category(
@@ -65,7 +66,6 @@ def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> C
 def _draw_lines(
     rows: Sequence[dict[str, Any]], names: list[str], place: Spec, metric: str, unit: str | None
 ) -> Spec:
-    """Return a line per system, with a point and its interval per run."""
     up = partial(
         quantity,
         scale={"zero": False, "nice": True, "padding": _MARKS},
@@ -135,10 +135,6 @@ def _make_row(point: TrendPoint, system: str) -> dict[str, Any]:
         "high": high,
         "shown": format_figure(point.value, point.low, point.high),
     }
-
-
-def _shorten(name: str) -> str:
-    return shorten(strip_controls(name))
 
 
 def _list_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

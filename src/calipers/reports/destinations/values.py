@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.figures import group_name
+from calipers.support.version import __version__
 
 if TYPE_CHECKING:
     from calipers.scores.results import Group, Score
@@ -39,8 +40,6 @@ def name_run(group: Group) -> str:
 
 def describe_score(score: Score) -> dict[str, Any]:
     """Return the version, seed, inputs and settings behind the numbers."""
-    from calipers.support.version import __version__  # noqa: PLC0415
-
     return {
         "calipers.version": __version__,
         "calipers.seed": str(score.seed),

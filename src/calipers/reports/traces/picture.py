@@ -6,37 +6,22 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
 
 import numpy as np
 
 from calipers.metrics.traces.graphs.graphs import Graphs
-from calipers.records.trace_shape import Trace, read_trace
-from calipers.reports.traces.svg import Drawing, render_svg, shorten
+from calipers.records.trace_shape import Trace
+from calipers.reports.traces.svg import Drawing, Edge, render_svg, shorten
 
 MOST_NODES = 60
 _NAME = 32  # characters of a name in a sentence
 
-Edge = tuple[str, str]
 
-
-def draw_trace(
-    trace: Any,
-    *,
-    graph: Literal["tools", "agents"] | None = None,
-    start: str | None = None,
-    goal: str | None = None,
-) -> str:
-    """Return one trace as SVG: the graph of its tools, or of its agents if it has no calls.
-
-    >>> calls = [{"tool_name": name} for name in ("search", "read", "search", "write")]
-    >>> "<desc" in draw_trace({"tool_calls": calls})
-    True
-    """
-    found = read_trace(trace) or Trace(None, None, None)
+def draw_trace(trace: Trace, graph: str | None, start: str | None, goal: str | None) -> str:
+    """Return one trace as SVG: the graph of its tools, or of its agents if it has no calls."""
     if graph is None:
-        graph = "tools" if found.tool_calls or not found.agent_interactions else "agents"
-    drawing = _draw_tools(found, start, goal) if graph == "tools" else _draw_agents(found)
+        graph = "tools" if trace.tool_calls or not trace.agent_interactions else "agents"
+    drawing = _draw_tools(trace, start, goal) if graph == "tools" else _draw_agents(trace)
     return render_svg(_limit_nodes(drawing))
 
 

@@ -1,18 +1,25 @@
-"""Nodes and edges as SVG: escaped, described to screen readers, legible on light and dark pages."""
+"""Nodes and edges as SVG: escaped, described to screen readers, legible on light and dark pages.
+
+Nodes stand in columns by distance from the first one, folded into bands.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log2
 from operator import mul
 from xml.sax.saxutils import escape
 from zlib import crc32
 
-from calipers.reports.traces.layout import MARGIN, NODE_HEIGHT, NODE_WIDTH, Edge, Place, place_nodes
 from calipers.support.quick_dataclasses import dataclass
 
+_NODE_WIDTH, _NODE_HEIGHT = 156, 34
+_COLUMN_GAP, _ROW_GAP, _BAND_GAP = 84, 34, 46
+_MARGIN = 28
+_COLUMNS = 6  # side by side, before the next band begins below
 _LINE, _WAY = "#7d8796", "#e8590c"
 _BOX, _INK = "#eef1f5", "#1c2530"
 _FONT = "font-family='system-ui, -apple-system, Segoe UI, sans-serif'"
@@ -23,7 +30,16 @@ _PILL = 0.62  # how far to the right along an edge its count stands
 _TOLD = 110  # characters of a line of text
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+Edge = tuple[str, str]
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    x: float  # of its middle
+    y: float
+    column: int
+    band: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +56,10 @@ class Drawing:
 
 def render_svg(drawing: Drawing) -> str:
     """Return the SVG, the same for the same drawing."""
-    places = place_nodes(list(drawing.nodes), drawing.edges, _TOP)
-    right = max((place.x for place in places.values()), default=0) + NODE_WIDTH / 2
-    bottom = max((place.y for place in places.values()), default=_TOP) + NODE_HEIGHT / 2
-    width, height = max(right + 2 * MARGIN, _NARROWEST), bottom + 2 * MARGIN
+    places = _place_nodes(list(drawing.nodes), drawing.edges, _TOP)
+    right = max((place.x for place in places.values()), default=0) + _NODE_WIDTH / 2
+    bottom = max((place.y for place in places.values()), default=_TOP) + _NODE_HEIGHT / 2
+    width, height = max(right + 2 * _MARGIN, _NARROWEST), bottom + 2 * _MARGIN
     own = f"{crc32(repr(drawing).encode(errors='replace')):08x}"  # ids differ on a page of several
     head = (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' "
@@ -57,13 +73,74 @@ def render_svg(drawing: Drawing) -> str:
             f"<desc id='desc-{own}'>{_escape(drawing.says)}</desc>",
             _draw_arrow(f"arrow-{own}", _LINE),
             _draw_arrow(f"way-{own}", _WAY),
-            _draw_text(MARGIN, 30, drawing.title, size=16, colour=_LINE, weight=600),
-            _draw_text(MARGIN, 50, shorten(drawing.says, _TOLD), size=13, colour=_LINE),
+            _draw_text(_MARGIN, 30, drawing.title, size=16, colour=_LINE, weight=600),
+            _draw_text(_MARGIN, 50, shorten(drawing.says, _TOLD), size=13, colour=_LINE),
             *_draw_edges(drawing, places, own),
             *_draw_nodes(drawing, places),
             "</svg>\n",
         )
     )
+
+
+def _place_nodes(nodes: Sequence[str], edges: Iterable[Edge], top: float) -> dict[str, _Place]:
+    edges = list(edges)
+    levels = _order_levels(_list_levels(nodes, edges), edges)
+    pitch, step = _NODE_HEIGHT + _ROW_GAP, _NODE_WIDTH + _COLUMN_GAP
+    places: dict[str, _Place] = {}
+    for band in range(-(-len(levels) // _COLUMNS)):
+        columns = levels[band * _COLUMNS : (band + 1) * _COLUMNS]
+        rows = max(map(len, columns))
+        for column, names in enumerate(columns):
+            offset = (rows - len(names)) / 2
+            for row, name in enumerate(names):
+                x = _MARGIN + _NODE_WIDTH / 2 + column * step
+                y = top + _NODE_HEIGHT / 2 + (offset + row) * pitch
+                places[name] = _Place(x, y, column, band)
+        top += rows * pitch + _BAND_GAP
+    return places
+
+
+def _list_levels(nodes: Sequence[str], edges: Sequence[Edge]) -> list[list[str]]:
+    """Return the nodes by distance from the first one; unreachable ones start over."""
+    after: dict[str, list[str]] = {}
+    for a, b in edges:
+        after.setdefault(a, []).append(b)
+    level: dict[str, int] = {}
+    for root in nodes:
+        if root in level:
+            continue
+        level[root] = 1 + max(level.values()) if level and root not in after else 0
+        waiting = deque([root])
+        while waiting:
+            here = waiting.popleft()
+            for node in after.get(here, ()):
+                if node not in level:
+                    level[node] = level[here] + 1
+                    waiting.append(node)
+    found: list[list[str]] = [[] for _ in range(1 + max(level.values(), default=-1))]
+    for name in nodes:
+        found[level[name]].append(name)
+    return found
+
+
+def _order_levels(levels: list[list[str]], edges: Sequence[Edge]) -> list[list[str]]:
+    """Return each column in the order of what leads to it, so that fewer edges cross."""
+    before: dict[str, list[str]] = {}
+    for a, b in edges:
+        before.setdefault(b, []).append(a)
+    height: dict[str, float] = {}
+    ordered: list[list[str]] = []
+    for names in levels:
+        wanted = {name: _average_height(before.get(name, ()), height) for name in names}
+        column = sorted(names, key=wanted.__getitem__)
+        height |= {name: row - len(column) / 2 for row, name in enumerate(column)}
+        ordered.append(column)
+    return ordered
+
+
+def _average_height(names: Iterable[str], height: Mapping[str, float]) -> float:
+    known = [height[name] for name in names if name in height]
+    return sum(known) / len(known) if known else 0.0
 
 
 def _draw_arrow(name: str, colour: str) -> str:
@@ -74,7 +151,7 @@ def _draw_arrow(name: str, colour: str) -> str:
     )
 
 
-def _draw_edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iterator[str]:
+def _draw_edges(drawing: Drawing, places: Mapping[str, _Place], own: str) -> Iterator[str]:
     """Yield the edges, those of the path last and so on top, and the counts of repeated ones."""
     counts: list[str] = []
     way = {*pairwise(drawing.way)}
@@ -95,9 +172,9 @@ def _draw_edges(drawing: Drawing, places: Mapping[str, Place], own: str) -> Iter
     yield from counts
 
 
-def _bend(a: Place, b: Place) -> tuple[Point, Point, Point, Point]:
+def _bend(a: _Place, b: _Place) -> tuple[Point, Point, Point, Point]:
     """Return the curve from node to node: rightwards along the columns, else around others."""
-    half_width, half_height = NODE_WIDTH / 2, NODE_HEIGHT / 2
+    half_width, half_height = _NODE_WIDTH / 2, _NODE_HEIGHT / 2
     if a == b:
         top = a.y - half_height
         return (a.x + 34, top), (a.x + 44, top - 32), (a.x + 70, top - 32), (a.x + 62, top)
@@ -131,16 +208,16 @@ def _draw_count(points: tuple[Point, Point, Point, Point], count: int, colour: s
     return pill + _draw_text(x, y + 4, label, size=11, colour=_INK, anchor="middle")
 
 
-def _draw_nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
+def _draw_nodes(drawing: Drawing, places: Mapping[str, _Place]) -> Iterator[str]:
     marked = {*drawing.way, *drawing.tags}
     for name, count in drawing.nodes.items():
         place = places[name]
-        left, top = place.x - NODE_WIDTH / 2, place.y - NODE_HEIGHT / 2
+        left, top = place.x - _NODE_WIDTH / 2, place.y - _NODE_HEIGHT / 2
         colour, thickness = (_WAY, 2.5) if name in marked else (_LINE, 1.2)
         times = f"×{count:,}" if count > 1 else ""
         yield (
             f"<g><title>{_escape(name)}: {count}</title>"
-            f"<rect x='{left:.1f}' y='{top:.1f}' width='{NODE_WIDTH}' height='{NODE_HEIGHT}' "
+            f"<rect x='{left:.1f}' y='{top:.1f}' width='{_NODE_WIDTH}' height='{_NODE_HEIGHT}' "
             f"rx='7' fill='{_BOX}' stroke='{colour}' stroke-width='{thickness}'/>"
         )
         room = _LABEL - len(times) - bool(times)
@@ -148,7 +225,7 @@ def _draw_nodes(drawing: Drawing, places: Mapping[str, Place]) -> Iterator[str]:
             left + 9, place.y + 4.5, shorten(name, room) or "(no name)", size=13, colour=_INK
         )
         if times:
-            right = left + NODE_WIDTH - 9
+            right = left + _NODE_WIDTH - 9
             yield _draw_text(right, place.y + 4.5, times, size=12, colour=_INK, anchor="end")
         if name in drawing.tags:
             yield _draw_text(
