@@ -117,7 +117,7 @@ def test_every_row_comes_back_once(
 ) -> None:
     monkeypatch.setattr(group_files, "_LARGEST", largest)
     with Store(PLAN.schema, held_bytes=1) as rows:
-        parts = [rows.decode_groups(part) for part in _fill(rows, batches).parts()]
+        parts = [rows.codes.decode_groups(part) for part in _fill(rows, batches).parts()]
     assert len(parts) > 1
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
 

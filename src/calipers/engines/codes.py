@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from calipers.metrics.declare.declaration import GROUP
 from calipers.support.late import np
 
 _FEW = 16  # values: as quickly compared with each one by one as looked up
@@ -37,11 +38,6 @@ class Codes:
         """Return how many different texts there are."""
         return len(self._numbers)
 
-    @property
-    def are_all(self) -> bool:
-        """Whether every text has a number of its own."""
-        return OTHERS not in self._numbers or self._most is None
-
     def number(self, text: str) -> int:
         """Return the number of a text that is known."""
         return self._numbers[text]
@@ -64,6 +60,14 @@ class Codes:
     def decode(self, numbers: pl.Series) -> pl.Series:
         """Return the texts of these numbers."""
         return pl.Series(self.texts, dtype=pl.String).gather(numbers).alias(numbers.name)
+
+    def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with numbers in the place of groups."""
+        return table.with_columns(self.encode(table[GROUP]))
+
+    def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with groups in the place of their numbers."""
+        return table.with_columns(self.decode(table[GROUP]))
 
 
 def number_values(values: pl.Series) -> tuple[pl.Series, pl.Series]:

@@ -69,10 +69,10 @@ def sum_first_pass(
             if aggregate in sums:
                 sums[aggregate].add(tables[0])
             else:
-                parts[aggregate].append([store.decode_groups(table) for table in tables])
+                parts[aggregate].append([store.codes.decode_groups(table) for table in tables])
         value_counts.add(found)
     keyed_tables = {
-        aggregate: store.decode_groups(each.table).sort(GROUP, *aggregate.keys)
+        aggregate: store.codes.decode_groups(each.table).sort(GROUP, *aggregate.keys)
         for aggregate, each in sums.items()
     }
     groups: GroupTotals = {}

@@ -72,7 +72,7 @@ class ReadRows(MeasuredRows):
         )
         counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).sum())
         texts = self.store.texts[name].decode(counts[name]).alias(TEXT)
-        named = rows.decode_groups(counts).with_columns(texts)
+        named = rows.codes.decode_groups(counts).with_columns(texts)
         return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
 
     def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
@@ -87,8 +87,8 @@ class ReadRows(MeasuredRows):
 
 
 def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
-    code = store.encode(group)
-    return store.decode_groups(
+    code = store.codes.number(group)
+    return store.codes.decode_groups(
         pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
     )
 

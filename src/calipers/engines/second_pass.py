@@ -18,7 +18,7 @@ from calipers.engines.spreads import (
     sum_clusters,
 )
 from calipers.engines.steps import apply_steps, collect_sorted
-from calipers.engines.store import GroupedRows, encode_groups
+from calipers.engines.store import GroupedRows
 from calipers.engines.tasks import TaskCounts
 from calipers.engines.totals import GroupTotals, sum_tables
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Frame
@@ -42,7 +42,7 @@ def sum_second_pass(
     codes = store.codes
 
     def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
-        coded = encode_groups(table, codes)
+        coded = codes.encode_groups(table)
         return look_up(rows, coded, len(codes)) if [*on] == [GROUP] else join_table(rows, coded, on)
 
     def sum_part(part: pl.DataFrame) -> list[pl.DataFrame]:
@@ -61,6 +61,6 @@ def sum_second_pass(
     of_parts = store.map_parts(sum_part, [GROUP, cluster, *features])
     tables = [table for found in of_parts for table in found]
     if tables and cluster == TASK:
-        yield store.decode_groups(sum_tables(tables, [GROUP]))
+        yield store.codes.decode_groups(sum_tables(tables, [GROUP]))
     elif tables:
-        yield store.decode_groups(apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))
+        yield store.codes.decode_groups(apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))

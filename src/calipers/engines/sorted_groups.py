@@ -70,7 +70,7 @@ class SortedGroups:
             return
         values = self._gather(feature)
         for group, asked in groupby(sorted(positions), key=itemgetter(0)):
-            code = self._store.encode(group)
+            code = self._store.codes.number(group)
             own = values[self._starts[code] : self._starts[code + 1]]
             found = [(name, position - 1) for _, name, position in asked]
             if feature not in self._modes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 import polars as pl
@@ -54,18 +53,6 @@ class GroupedRows(ABC):
         """The groups by their numbers."""
         return self.codes.texts
 
-    def encode(self, group: str) -> int:
-        """Return the number that stands for a group in the parts."""
-        return self.codes.number(group)
-
-    def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return the table with numbers in the place of groups."""
-        return encode_groups(table, self.codes)
-
-    def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return the table with groups in the place of their numbers."""
-        return decode_groups(table, self.codes)
-
     @abstractmethod
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Yield each part, or some columns of it; all rows of a task are in one part.
@@ -106,16 +93,6 @@ class GroupedRows(ABC):
         return map_in_order(work, self.parts(columns), threads=2)
 
 
-def encode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
-    """Return the table with numbers in the place of groups."""
-    return table.with_columns(codes.encode(table[GROUP]))
-
-
-def decode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
-    """Return the table with groups in the place of their numbers."""
-    return table.with_columns(codes.decode(table[GROUP]))
-
-
 def drop_empty_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the columns in which none has a value; group and task stay."""
     nulls = zip(rows.columns, rows.null_count().row(0), strict=True)
@@ -154,12 +131,7 @@ class Store(GroupedRows):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for spilled in (self._spilled, self._by_group):
             if spilled is not None:
                 spilled.remove()
@@ -182,7 +154,7 @@ class Store(GroupedRows):
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
-        rows = self.encode_groups(rows).with_columns(
+        rows = self.codes.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
         rows = drop_empty_columns(rows)

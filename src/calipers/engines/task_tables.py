@@ -21,7 +21,7 @@ from calipers.engines.per_task import (
     sum_tasks,
 )
 from calipers.engines.plan import Plan
-from calipers.engines.store import GroupedRows, decode_groups
+from calipers.engines.store import GroupedRows
 from calipers.engines.tasks import TaskCounts
 from calipers.engines.totals import add_totals, sum_tables
 from calipers.metrics.cost.tiers import cost_of_pass
@@ -51,7 +51,7 @@ class TaskTables:
             tasks = sum_tasks(frame, sums)
             wanted = add_answers(tasks, frame, sums) if in_full else tasks
             tables = _collect(wanted).sort(TASK), count_single(single)
-            return [decode_groups(table, codes) for table in tables]
+            return [codes.decode_groups(table) for table in tables]
 
         for tasks, single in rows.map_parts(tasks_of, list_task_columns(self._plan)):
             frame = nw.from_native(tasks.lazy())
@@ -66,7 +66,7 @@ class TaskTables:
         """Return the outcome with what was found; of few rows, with the runs themselves."""
         add_totals(outcome.groups, sum_tables(self._counts, [GROUP]))
         columns = list_run_columns(self._plan, rows.rows)
-        runs = None if columns is None else rows.decode_groups(pl.concat(rows.parts(columns)))
+        runs = None if columns is None else rows.codes.decode_groups(pl.concat(rows.parts(columns)))
         return replace(
             outcome,
             flakiest=_collect(find_flakiest(nw.from_native(pl.concat(self._flakiest).lazy()))),

@@ -11,7 +11,7 @@ import polars as pl
 from calipers.engines.codes import Codes
 from calipers.engines.ranks import BUCKET, KEY, Count, CountedRanks, sort_key
 from calipers.engines.steps import collect_sorted
-from calipers.engines.store import GroupedRows, encode_groups
+from calipers.engines.store import GroupedRows
 from calipers.engines.totals import Sum
 from calipers.metrics.declare.declaration import GROUP, Feature, Frame
 
@@ -29,7 +29,9 @@ class ValueCounts:
 
     def finish(self, store: GroupedRows) -> dict[Feature, pl.DataFrame]:
         """Return each feature's counts by the names of the store's groups."""
-        return {feature: store.decode_groups(each.table) for feature, each in self._sums.items()}
+        return {
+            feature: store.codes.decode_groups(each.table) for feature, each in self._sums.items()
+        }
 
 
 def count_ranks(store: GroupedRows) -> CountedRanks:
@@ -61,4 +63,4 @@ def _count_store(
 
 
 def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:
-    return rows.join(nw.from_native(encode_groups(few, codes).lazy()), on=GROUP)
+    return rows.join(nw.from_native(codes.encode_groups(few).lazy()), on=GROUP)

@@ -165,7 +165,7 @@ def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
         sum_keys(nw.from_native(part.lazy()), aggregate).collect().to_native()
         for part in store.parts()
     )
-    return store.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
+    return store.codes.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 
 def _explain_group(

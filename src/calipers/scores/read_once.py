@@ -132,7 +132,7 @@ class ReadRecords:
             part.with_columns(**own).select(columns).with_columns(groups) for part, groups in parts
         )
         systems = rows.partition_by(GROUP, as_dict=True, include_key=False)
-        by_text = {text: systems[grouped.encode(text),] for text in sorted(grouped.groups)}
+        by_text = {text: systems[grouped.codes.number(text),] for text in sorted(grouped.groups)}
         return TaskRows(name="the records", plan=plan, rows=_sort_tasks(by_text))
 
     @cached_property

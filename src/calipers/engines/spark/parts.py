@@ -12,13 +12,7 @@ from pyspark.sql import DataFrame
 
 from calipers.engines.codes import Codes
 from calipers.engines.spark.cells import ROWS
-from calipers.engines.store import (
-    GroupedRows,
-    MakeTables,
-    complete_columns,
-    decode_groups,
-    encode_groups,
-)
+from calipers.engines.store import GroupedRows, MakeTables, complete_columns
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.spark.session import pack, to_batches, unpack
 
@@ -67,7 +61,8 @@ class ClusterRows(GroupedRows):
         load, codes = self._load(list(self._schema)), self.codes
 
         def on_group(cells: pa.Table) -> pa.Table:
-            rows = decode_groups(_concat(_sort(cells)), codes)
+            pieces = pl.DataFrame(cells).sort("place")["piece"]
+            rows = codes.decode_groups(pl.concat(map(unpack, pieces)).rechunk())
             made = pack(work(str(rows[GROUP][0]), rows))
             return pa.table({"piece": pa.array([made], pa.binary())})
 
@@ -119,12 +114,4 @@ def _load_part(
     pieces = pl.concat(found).sort("place")["piece"] if found else ()
     known = pl.DataFrame(schema={GROUP: schema[GROUP]})
     rows = pl.concat([known, *(unpack(piece, wanted) for piece in pieces)], how="diagonal")
-    return encode_groups(complete_columns(rows, wanted, schema), codes).select(names).rechunk()
-
-
-def _sort(cells: pa.Table) -> list[Any]:
-    return pl.DataFrame(cells).sort("place")["piece"].to_list()
-
-
-def _concat(pieces: list[Any]) -> pl.DataFrame:
-    return pl.concat([unpack(piece) for piece in pieces]).rechunk()
+    return codes.encode_groups(complete_columns(rows, wanted, schema)).select(names).rechunk()
