@@ -21,7 +21,7 @@ from calipers.dashboard.index import (
     sort_rows,
 )
 from calipers.dashboard.plans import ViewOptions
-from calipers.engines.batches import MeasuredBatch, measure_chunk
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
 from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.settings import Settings

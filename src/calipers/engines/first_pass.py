@@ -9,18 +9,18 @@ from itertools import chain, islice
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.keyed_sums import sum_by_keys
 from calipers.engines.plan import Plan
-from calipers.engines.ranks import Count
-from calipers.engines.steps import apply_each, apply_steps, collect_sorted
+from calipers.engines.ranks import Count, ValueCounts, count_part
+from calipers.engines.steps import apply_each, apply_steps, collect_sorted, sum_by_keys
 from calipers.engines.store import GroupedRows, MakeTables
-from calipers.engines.task_totals import (
+from calipers.engines.tasks import (
+    TaskCounts,
     are_counted_alike,
     count_alike,
     count_alike_rows,
+    has_few_values,
     make_task_steps,
 )
-from calipers.engines.tasks import TaskCounts, has_few_values
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -31,7 +31,6 @@ from calipers.engines.totals import (
     pool_parts,
     sum_tables,
 )
-from calipers.engines.value_counts import ValueCounts, count_part
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature
 from calipers.support.quick_dataclasses import dataclass
 
@@ -87,7 +86,7 @@ def sum_first_pass(
     return FirstPass(
         groups=groups,
         keyed_tables=keyed_tables,
-        counts=value_counts.finish(store),
+        counts=value_counts.finish(store.codes),
         repeated=repeated,
     )
 

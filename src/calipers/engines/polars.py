@@ -9,23 +9,22 @@ from itertools import chain
 from calipers.engines.first_pass import sum_first_pass
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.plan import Plan
-from calipers.engines.positions import (
+from calipers.engines.ranks import (
+    CountedRanks,
+    Position,
     adjust_confidence,
     locate_clustered_ranks,
     locate_described,
     locate_ranks,
 )
-from calipers.engines.ranks import CountedRanks, Position
 from calipers.engines.reading import MeasuredRows, list_possible, read_rows
-from calipers.engines.second_pass import sum_second_pass
 from calipers.engines.sorted_groups import RANKED_ROWS, SortedGroups
-from calipers.engines.spreads import add_spreads
+from calipers.engines.spreads import add_spreads, sum_second_pass
 from calipers.engines.store import GroupedRows
 from calipers.engines.task_tables import TaskTables
-from calipers.engines.task_totals import add_task_spreads
+from calipers.engines.tasks import add_task_spreads
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals, add_totals
-from calipers.engines.value_counts import count_ranks
 from calipers.metrics.declare.declaration import Feature
 from calipers.records.sources import Source, Wanted
 
@@ -77,7 +76,7 @@ def _sum_shares(store: GroupedRows, plan: Plan) -> Iterator[tuple[GroupedRows, G
 def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals:
     fits = store.is_local and store.rows <= RANKED_ROWS
     held = SortedGroups(store, plan.described) if plan.sorted_features and fits else None
-    counted = count_ranks(store)
+    counted = CountedRanks(store)
     ranks = held or counted
     counts = {} if held else counted.declare_first(plan.sorted_features)
     first = sum_first_pass(store, plan, () if held else plan.find_modes, counts)
@@ -103,7 +102,7 @@ def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals
 def _add_ranks(
     groups: GroupTotals,
     ranks: SortedGroups | CountedRanks,
-    located: Iterable[tuple[Feature, Sequence[Position]]],
+    located: Iterable[tuple[Feature, Iterable[Position]]],
     modes: Collection[Feature] = (),
 ) -> None:
     """Add features' values at positions within each group: sorted, or found by counting."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.codes import Codes
+from calipers.engines.measuring import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
 from calipers.engines.plan import Plan, name_presence
 from calipers.engines.regrouped import Regrouped

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP, TASK, Frame, Step
+from calipers.engines.totals import sum_keys
+from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Frame, Step
 
 
 def apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]:
@@ -32,3 +33,29 @@ def collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
     first = TASK if TASK in columns else GROUP  # a task is of one group
     order = [name for name in (first, *keys) if name in columns]
     return native.collect(engine="in-memory").sort(order)
+
+
+def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """Return totals per group and key; a key that is the same in all rows is quickly told.
+
+    Whole numbers give the same sum in any order, and so may be summed as rows stream by.
+    """
+    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
+    if len(keys) != 1 or TASK in keys:
+        return collect_sorted(sum_keys(frame, aggregate), *keys)
+    [key] = keys
+    if _is_constant(rows[key]):
+        only = pl.lit(rows[key][0], dtype=rows.schema[key]).alias(key)
+        found = collect_sorted(sum_keys(frame, aggregate, [GROUP])).with_columns(only)
+        return found.select(GROUP, key, *aggregate.totals)  # parts are put below one another
+    sums: pl.LazyFrame = sum_keys(frame, aggregate).to_native()
+    types = sums.collect_schema()
+    are_whole = all(types[name].is_integer() for name in aggregate.totals)
+    return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)
+
+
+def _is_constant(values: pl.Series) -> bool:
+    """Say whether all rows have the same value; most often the first and the last tell."""
+    if not len(values) or values.null_count() or values[0] != values[-1]:
+        return False
+    return bool((values == values[0]).all())

@@ -16,7 +16,6 @@ import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
-from calipers.engines.group_files import GroupFiles
 from calipers.engines.group_order import (
     FEW_GROUPS,
     FEW_ROWS,
@@ -26,7 +25,7 @@ from calipers.engines.group_order import (
     sort_groups,
 )
 from calipers.engines.plan import SAME_ID
-from calipers.engines.spilling import SpilledRows, split_finished
+from calipers.engines.spilling import GroupFiles, SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK

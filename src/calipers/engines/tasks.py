@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
-from calipers.engines.plan import IDENTITY
-from calipers.metrics.declare.declaration import TASK, Aggregate
+from calipers.engines.plan import IDENTITY, Plan
+from calipers.engines.totals import GroupTotals, sum_keys
+from calipers.metrics.declare.columns import sum_by_group
+from calipers.metrics.declare.declaration import (
+    CLUSTER,
+    GROUP,
+    RUNS,
+    TASK,
+    Aggregate,
+    Frame,
+    Step,
+    TaskValues,
+)
+from calipers.metrics.declare.intervals import SIZES, name_size_total
 from calipers.support.late import np
 
 _ODD = 0x1E3779B97F4A7C15  # times which numbers of tasks are spread over all numbers
@@ -64,3 +78,91 @@ def has_repeated(numbers: pl.Series) -> bool:
 def has_few_values(aggregate: Aggregate) -> bool:
     """Say whether many rows must be alike in what the aggregate adds up."""
     return all(feature.dtype == pl.Boolean for feature in aggregate.features)
+
+
+_TASKS, _ALIKE = "_tasks", "_alike"
+
+
+def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
+    """Return tasks of equal totals counted, so that what follows is computed once.
+
+    For tasks that are clusters of their own, and totals per task alone.
+    """
+    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
+
+
+def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
+    """Return the same of rows that are tasks of their own: those of equal values are one task."""
+    values = [GROUP, *(feature.name for feature in aggregate.features)]
+    counted = rows.lazy().group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
+    alike = counted.collect(engine="streaming").sort(values)  # counts are the same in any order
+    alike = alike.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(TASK))
+    totals: pl.LazyFrame = sum_keys(nw.from_native(alike.lazy()), aggregate).to_native()
+    joined = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)
+    return joined.group_by(GROUP, *aggregate.totals).agg(pl.col(_ALIKE).sum()).collect()
+
+
+def are_counted_alike(aggregate: Aggregate, plan: Plan) -> bool:
+    """Say whether `count_alike` may replace its tasks."""
+    return plan.cluster is None and aggregate.keys == (TASK,)
+
+
+def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
+    """Return the steps from a row per task to one per cluster, and on to totals per group.
+
+    Where the tasks carry no cluster, each is one of its own.
+    """
+    names = values.values
+
+    def sum_clusters(tasks: Frame) -> Frame:
+        columns = tasks.collect_schema().names()
+        tasks = tasks.with_columns(nw.lit(1.0).alias(_TASKS), nw.col(*names).cast(nw.Float64))
+        if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
+            return tasks.group_by(GROUP, CLUSTER).agg(nw.col(RUNS, _TASKS, *names).sum())
+        counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
+        return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
+
+    def sum_groups(clusters: Frame) -> Frame:
+        is_counted = _ALIKE in clusters.collect_schema().names()
+        return sum_by_group(clusters, partial(_express_task_totals, values, is_counted=is_counted))
+
+    return sum_clusters, sum_groups
+
+
+def _express_task_totals(values: TaskValues, library: Any, *, is_counted: bool) -> dict[str, Any]:
+    """Return what tasks or clusters of these add to the totals of their group."""
+    size, alike = library.col(_TASKS), library.col(_ALIKE) if is_counted else library.lit(1)
+    totals = {
+        f"{values.name}__rows": library.col(RUNS),
+        f"{values.name}__tasks": size,
+        **{name_size_total(values.name, power): size**power for power in SIZES},
+        f"{values.name}__clusters": library.lit(1),
+    }
+    for name in values.values:
+        value = library.col(name)
+        totals[f"{name}__sum"] = value
+        totals[f"{name}__squares"] = value * value
+        totals[f"{name}__cross"] = value * size
+    return {name: each * alike for name, each in totals.items()}
+
+
+def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
+    """Add the spread of task clusters around the mean of each value over the tasks."""
+    for values in (each for aggregate in plan.aggregates for each in aggregate.tasks):
+        for totals in groups.values():
+            tasks = totals.get(f"{values.name}__tasks", 0)
+            for name in values.values if tasks else ():
+                mean = totals[f"{name}__sum"] / tasks
+                squares = (
+                    totals[f"{name}__squares"]
+                    - 2 * mean * totals[f"{name}__cross"]
+                    + mean * mean * totals[name_size_total(values.name, 2)]
+                )
+                rounding = 1e-14 * totals[f"{name}__squares"]
+                totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
+                totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
+                totals[f"{name}__size"] = tasks
+                for power in SIZES:
+                    totals[name_size_total(name, power)] = totals[
+                        name_size_total(values.name, power)
+                    ]

@@ -12,7 +12,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.engines.batches import number_rows
+from calipers.engines.measuring import number_rows
 from calipers.engines.plan import FAILED, Plan, name_presence
 from calipers.engines.polars import sum_store
 from calipers.engines.reading import measure_source, pick_engine

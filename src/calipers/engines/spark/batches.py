@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch, measure_chunk
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.plan import Plan
 from calipers.engines.spark.cells import gather, pack_bad, unpack_bad
 from calipers.engines.spark.engine import explain_failures, locate_bad

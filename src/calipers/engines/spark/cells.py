@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 from pyspark import TaskContext
 
-from calipers.engines.batches import MeasuredBatch, measure_chunk
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.plan import Plan, name_presence
 from calipers.engines.spilling import SPILL_BYTES, split_by_task
 from calipers.engines.store import drop_empty_columns
