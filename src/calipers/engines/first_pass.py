@@ -144,7 +144,7 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
     table = sum_by_keys(tasks.select(aggregate), aggregate)
     tables = apply_each(table, aggregate.finish)
     if alike:
-        return [*tables, _count_alike(table, aggregate)]
+        return [*tables, count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
         each = collect_sorted(values.step(nw.from_native(table.lazy())))
@@ -160,14 +160,9 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
 
 def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
     """Yield tasks of equal totals, counted: those of several rows, and those of one."""
-    yield _count_alike(sum_by_keys(tasks.repeated, aggregate), aggregate)
+    yield count_alike(sum_by_keys(tasks.repeated, aggregate), aggregate)
     if aggregate.every_task:
         yield count_alike_rows(tasks.single, aggregate)
-
-
-def _count_alike(table: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    counted = count_alike(nw.from_native(table.lazy()), aggregate)
-    return collect_sorted(counted, *aggregate.totals)
 
 
 def _finish_parts(

@@ -1,4 +1,4 @@
-"""The steps that an aggregate declares, run on tables in memory."""
+"""The sums and the steps that an aggregate declares, run on tables in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of a part: those that occur once, and the rows of those that occur several times."""
+"""The tasks of a part: which occur once and which several times, and their way to totals."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from calipers.metrics.declare.intervals import SIZES, name_size_total
 from calipers.support.late import np
 
 _ODD = 0x1E3779B97F4A7C15  # times which numbers of tasks are spread over all numbers
+_TASKS, _ALIKE = "_tasks", "_alike"
 _FEW_ROWS = 10_000  # of which the repeated ones are found sooner than NumPy is loaded
 
 
@@ -80,15 +81,13 @@ def has_few_values(aggregate: Aggregate) -> bool:
     return all(feature.dtype == pl.Boolean for feature in aggregate.features)
 
 
-_TASKS, _ALIKE = "_tasks", "_alike"
-
-
-def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
+def count_alike(tasks: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return tasks of equal totals counted, so that what follows is computed once.
 
     For tasks that are clusters of their own, and totals per task alone.
     """
-    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
+    by = [GROUP, *aggregate.totals]
+    return tasks.group_by(by).agg(pl.len().cast(pl.Int64).alias(_ALIKE)).sort(by)
 
 
 def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
