@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import Plan
@@ -147,7 +146,7 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
         return [*tables, count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
-        each = collect_sorted(values.step(nw.from_native(table.lazy())))
+        each = collect_sorted(values.step(table.lazy()))
         if plan.cluster is not None:
             clusters = tasks.part.group_by(TASK).agg(
                 pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK))

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.codes import Codes
@@ -150,7 +149,7 @@ class ValueCounts:
 def count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
     """Return each feature's counts over a part."""
     keyed = ((part.lazy().with_columns(_sort_key(feature)), counts[feature]) for feature in counts)
-    return [collect_sorted(count(nw.from_native(rows)), _BUCKET, _KEY) for rows, count in keyed]
+    return [collect_sorted(count(rows), _BUCKET, _KEY) for rows, count in keyed]
 
 
 def _sort_key(feature: Feature) -> pl.Expr:
@@ -171,10 +170,10 @@ class _Search:
         schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
         self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
         self._codes = store.codes
-        self._value = nw.col(feature.name)
-        key = nw.col(_name_coarse(feature))
+        self._value = pl.col(feature.name)
+        key = pl.col(_name_coarse(feature))
         self._steps = [key // _DIGIT, key, self._value]  # those ahead
-        self._before: nw.Expr | None = None
+        self._before: pl.Expr | None = None
         self._skip_to_values(store.rows)
 
     def _skip_to_values(self, rows: int) -> None:
@@ -197,13 +196,13 @@ class _Search:
             )
 
         def count(rows: Frame) -> Frame:
-            rows, bucket = rows.filter(~value.is_null()), nw.lit(0.0)
+            rows, bucket = rows.filter(~value.is_null()), pl.lit(0.0)
             if before is not None:
-                rows = rows.filter(before.cast(nw.Float64).is_in(keys))  # most, before the join
-                rows = rows.join(nw.from_native(few.lazy()), on=GROUP)
-                rows, bucket = rows.filter(before == nw.col(_FOUND)), nw.col(_FOUND)
-            keyed = rows.with_columns(step.cast(nw.Float64).alias(_KEY), bucket.alias(_BUCKET))
-            return keyed.group_by(GROUP, _BUCKET, _KEY).agg(nw.len().cast(nw.Int64).alias(_COUNT))
+                rows = rows.filter(before.cast(pl.Float64).is_in(keys))  # most, before the join
+                rows = rows.join(few.lazy(), on=GROUP)
+                rows, bucket = rows.filter(before == pl.col(_FOUND)), pl.col(_FOUND)
+            keyed = rows.with_columns(step.cast(pl.Float64).alias(_KEY), bucket.alias(_BUCKET))
+            return keyed.group_by(GROUP, _BUCKET, _KEY).agg(pl.len().cast(pl.Int64).alias(_COUNT))
 
         return count
 

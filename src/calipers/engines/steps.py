@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.totals import sum_keys
@@ -19,7 +18,7 @@ def apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]
 def apply_steps(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
     """Return what the steps, one after the other, make of the table."""
     for step in steps:
-        table = collect_sorted(step(nw.from_native(table.lazy())))
+        table = collect_sorted(step(table.lazy()))
     return table
 
 
@@ -28,11 +27,10 @@ def collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
 
     It is sorted once it is there: before that, Polars would sum its groups in no order at all.
     """
-    native: pl.LazyFrame = frame.to_native()
-    columns = native.collect_schema()
+    columns = frame.collect_schema()
     first = TASK if TASK in columns else GROUP  # a task is of one group
     order = [name for name in (first, *keys) if name in columns]
-    return native.collect(engine="in-memory").sort(order)
+    return frame.collect(engine="in-memory").sort(order)
 
 
 def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
@@ -40,7 +38,7 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
 
     Whole numbers give the same sum in any order, and so may be summed as rows stream by.
     """
-    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
+    frame, keys = rows.lazy(), aggregate.keys
     if len(keys) != 1 or TASK in keys:
         return collect_sorted(sum_keys(frame, aggregate), *keys)
     [key] = keys
@@ -48,7 +46,7 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
         only = pl.lit(rows[key][0], dtype=rows.schema[key]).alias(key)
         found = collect_sorted(sum_keys(frame, aggregate, [GROUP])).with_columns(only)
         return found.select(GROUP, key, *aggregate.totals)  # parts are put below one another
-    sums: pl.LazyFrame = sum_keys(frame, aggregate).to_native()
+    sums = sum_keys(frame, aggregate)
     types = sums.collect_schema()
     are_whole = all(types[name].is_integer() for name in aggregate.totals)
     return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.cost.prices import (
@@ -164,10 +163,10 @@ judge_cost_usd = Feature(
 SOURCES = Aggregate(
     features=(by_file, by_list, cache_unpriced, unpriced_model),
     totals={
-        "cost__cache_unpriced": nw.col(cache_unpriced.name).cast(nw.Int64).sum(),
-        "cost__by_file": nw.col(by_file.name).cast(nw.Int64).sum(),
-        "cost__by_list": nw.col(by_list.name).cast(nw.Int64).sum(),
-        "cost__unpriced": nw.col(unpriced_model.name).count().cast(nw.Int64),
+        "cost__cache_unpriced": pl.col(cache_unpriced.name).cast(pl.Int64).sum(),
+        "cost__by_file": pl.col(by_file.name).cast(pl.Int64).sum(),
+        "cost__by_list": pl.col(by_list.name).cast(pl.Int64).sum(),
+        "cost__unpriced": pl.col(unpriced_model.name).count().cast(pl.Int64),
     },
 )
 """What every metric of cost counts with its own totals: whose prices, and rows without one."""
@@ -175,16 +174,16 @@ SOURCES = Aggregate(
 
 def _name_unpriced(models: Frame) -> Frame:
     return models.group_by(GROUP).agg(
-        nw.len().cast(nw.Int64).alias("cost__unpriced_models"),
-        nw.col(unpriced_model.name).min().alias("cost__unpriced_model"),
+        pl.len().cast(pl.Int64).alias("cost__unpriced_models"),
+        pl.col(unpriced_model.name).min().alias("cost__unpriced_model"),
     )
 
 
 UNPRICED = Aggregate(
     features=(unpriced_model,),
     keys=(unpriced_model.name,),
-    where=lambda: ~nw.col(unpriced_model.name).is_null(),
-    totals={"unpriced_n": nw.len().cast(nw.Int64)},
+    where=lambda: ~pl.col(unpriced_model.name).is_null(),
+    totals={"unpriced_n": pl.len().cast(pl.Int64)},
     finish=(_name_unpriced,),
 )
 

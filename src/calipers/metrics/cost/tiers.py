@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import exp, hypot, inf, log
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
@@ -145,13 +144,13 @@ def _compute_ratio(totals: Totals) -> Any:
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
 
-_counted = ~nw.col("cost_of_pass").is_null()
-_paid_pass = nw.col("passed") & ~nw.col("cost_usd").is_null()
+_counted = ~pl.col("cost_of_pass").is_null()
+_paid_pass = pl.col("passed") & ~pl.col("cost_usd").is_null()
 
 COSTS_OF_PASSES = {
-    "cost_of_pass__n": nw.col("cost_of_pass").count(),
-    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).sum(),
-    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
+    "cost_of_pass__n": pl.col("cost_of_pass").count(),
+    "cost_of_pass__cost": pl.when(_counted).then(pl.col("cost_usd")).sum(),
+    "cost_of_pass__passes": _paid_pass.cast(pl.Int64).sum(),
 }
 """What the runs cost that are known to pass or fail, and how many of them passed."""
 
@@ -160,10 +159,10 @@ _costs = Aggregate(
     totals={
         **SOURCES.totals,
         **COSTS_OF_PASSES,
-        "cost_of_pass__cost_squares": nw.when(_counted)
-        .then(nw.col("cost_usd") * nw.col("cost_usd"))
+        "cost_of_pass__cost_squares": pl.when(_counted)
+        .then(pl.col("cost_usd") * pl.col("cost_usd"))
         .sum(),
-        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).sum(),
+        "cost_of_pass__passed_cost": pl.when(_paid_pass).then(pl.col("cost_usd")).sum(),
     },
 )
 
@@ -239,8 +238,8 @@ cost_of_pass_ratio = Metric(
         name="cost_of_pass",
         rows="cost_of_pass__n",
         centre=_compute_finite_ratio,
-        effect=nw.when(~nw.col("cost_of_pass").is_null()).then(
-            nw.col("cost_usd") - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
+        effect=pl.when(~pl.col("cost_of_pass").is_null()).then(
+            pl.col("cost_usd") - centre("cost_of_pass") * pl.col("passed").cast(pl.Float64)
         ),
         squares=_sum_squares,
         per="cost_of_pass__passes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import (
     RUNS,
@@ -48,17 +48,17 @@ def weigh_tasks(metric: Metric) -> Metric | None:
 
 
 def _declare_by_task(feature: Feature, values: TaskValues) -> Aggregate:
-    known = nw.col(feature.name)
+    known = pl.col(feature.name)
     return Aggregate(
         features=(feature,),
         keys=(TASK,),
-        where=lambda: ~nw.col(TASK).is_null() & ~known.is_null(),
-        totals={RUNS: nw.len().cast(nw.Int64), "summed": known.cast(nw.Float64).sum()},
+        where=lambda: ~pl.col(TASK).is_null() & ~known.is_null(),
+        totals={RUNS: pl.len().cast(pl.Int64), "summed": known.cast(pl.Float64).sum()},
         every_task=True,
         tasks=(values,),
     )
 
 
 def _add_task_mean(tasks: Frame, value: str, *, complement: bool) -> Frame:
-    mean = nw.col("summed") / nw.col(RUNS)
+    mean = pl.col("summed") / pl.col(RUNS)
     return tasks.with_columns((1 - mean if complement else mean).alias(value))

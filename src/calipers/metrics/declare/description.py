@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import isfinite, sqrt
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Totals
 
@@ -31,19 +31,19 @@ def declare_mode(feature: Feature) -> Aggregate:
     name = feature.name
 
     def finish(values: Frame) -> Frame:
-        count = nw.col("value_n")
+        count = pl.col("value_n")
         return (
             values.with_columns(most=count.max().over(GROUP))
-            .filter(count == nw.col("most"))
+            .filter(count == pl.col("most"))
             .group_by(GROUP)
-            .agg(nw.col(name).min().alias(name_mode(feature)))
+            .agg(pl.col(name).min().alias(name_mode(feature)))
         )
 
     return Aggregate(
         features=(feature,),
         keys=(name,),
-        where=lambda: ~nw.col(name).is_null(),
-        totals={"value_n": nw.len().cast(nw.Int64)},
+        where=lambda: ~pl.col(name).is_null(),
+        totals={"value_n": pl.len().cast(pl.Int64)},
         finish=(finish,),
     )
 

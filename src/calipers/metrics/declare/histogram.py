@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
@@ -35,13 +34,13 @@ def declare_histogram(feature: Feature) -> Aggregate:
 
     The totals are `{feature}__bin_0` and so on.
     """
-    value = nw.col(feature.name)
+    value = pl.col(feature.name)
     totals = {}
     for k in range(BINS):
         inside = value >= EDGES[k]
         if k < BINS - 1:
             inside = inside & (value < EDGES[k + 1])
-        totals[_name_bin(feature.name, k)] = inside.cast(nw.Int64).sum()
+        totals[_name_bin(feature.name, k)] = inside.cast(pl.Int64).sum()
     return Aggregate(features=(feature,), totals=totals)
 
 
@@ -76,8 +75,8 @@ def declare_wide_histogram(feature: Feature) -> Aggregate:
     return Aggregate(
         features=(key,),
         keys=(key.name,),
-        where=lambda: ~nw.col(key.name).is_null(),
-        totals={_COUNT: nw.len().cast(nw.Int64)},
+        where=lambda: ~pl.col(key.name).is_null(),
+        totals={_COUNT: pl.len().cast(pl.Int64)},
         kept_as=key.name,
     )
 

@@ -6,7 +6,6 @@ from functools import cache
 from math import inf
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
@@ -21,22 +20,22 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.intervals import OfMean, Wilson
 
 
-def declare_sums(feature: Feature, *others: Feature, **totals: nw.Expr) -> Aggregate:
+def declare_sums(feature: Feature, *others: Feature, **totals: pl.Expr) -> Aggregate:
     """Return the aggregate a mean needs: the number of rows with the feature, and their sum.
 
     Further totals, of this or of other features, are counted beside them.
     """
     name = feature.name
-    value = nw.col(name)
+    value = pl.col(name)
     if feature.dtype == pl.Boolean:
-        value = value.cast(nw.Int64)
-    counted = {f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()}
+        value = value.cast(pl.Int64)
+    counted = {f"{name}__n": pl.col(name).count(), f"{name}__sum": value.sum()}
     return Aggregate(features=(feature, *others), totals={**counted, **totals})
 
 
-def count_true(feature: Feature) -> nw.Expr:
+def count_true(feature: Feature) -> pl.Expr:
     """Return the number of rows for which a feature is true."""
-    return nw.col(feature.name).cast(nw.Int64).sum()
+    return pl.col(feature.name).cast(pl.Int64).sum()
 
 
 @cache
@@ -47,7 +46,7 @@ def declare_influence(feature: Feature) -> Influence:
         name=feature.name,
         rows=count,
         centre=lambda totals: totals[summed] / totals[count],
-        effect=nw.col(feature.name).cast(nw.Float64) - centre(feature.name),
+        effect=pl.col(feature.name).cast(pl.Float64) - centre(feature.name),
         squares=lambda totals: totals[f"{feature.name}__squares"],
         feature=feature,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import Influence, Totals
 from calipers.metrics.declare.intervals import read_clusters, read_spread
@@ -28,7 +28,7 @@ class PartialWilson:
 
 def declare_weights(
     name: str,
-    weight: nw.Expr,
+    weight: pl.Expr,
     *,
     rows: str,
     powers: tuple[str, str, str],

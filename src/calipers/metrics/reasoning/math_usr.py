@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.columns import map_known
@@ -79,7 +78,7 @@ math_usr = mean(
     aggregate=declare_sums(
         wrong_share,
         *_counted,
-        **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted},
+        **{f"{each.name}__sum": pl.col(each.name).sum() for each in _counted},
     ),
     extras={
         "equations": "equations__sum",

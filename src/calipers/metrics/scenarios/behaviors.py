@@ -5,7 +5,6 @@ A list of names is a set: a name that is there twice counts once, and names are 
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
@@ -139,10 +138,10 @@ behavior_coverage = mean(
 )
 
 
-def _pool(value: nw.Expr) -> nw.Expr:
+def _pool(value: pl.Expr) -> pl.Expr:
     """Return the value of rows that count: something was expected, and the observed is known."""
-    found, wanted = nw.col("behaviors_observed"), nw.col("behaviors_expected")
-    return nw.when(~found.is_null() & (wanted > 0)).then(value)
+    found, wanted = pl.col("behaviors_observed"), pl.col("behaviors_expected")
+    return pl.when(~found.is_null() & (wanted > 0)).then(value)
 
 
 def _compute_pooled(totals: Totals) -> float:
@@ -161,7 +160,7 @@ def _sum_pooled_squares(totals: Totals) -> float:
 
 
 _WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
-_found, _wanted = (nw.col(each.name) for each in (behaviors_observed, behaviors_expected))
+_found, _wanted = (pl.col(each.name) for each in (behaviors_observed, behaviors_expected))
 
 behavior_coverage_pooled = Metric(
     name="behavior_coverage_pooled",
@@ -176,7 +175,7 @@ behavior_coverage_pooled = Metric(
     aggregate=Aggregate(
         features=(behaviors_expected, behaviors_observed),
         totals={
-            "behaviors__n": _pool(_wanted).count().cast(nw.Int64),
+            "behaviors__n": _pool(_wanted).count().cast(pl.Int64),
             "behaviors__found": _pool(_found).sum(),
             "behaviors__wanted": _pool(_wanted).sum(),
             "behaviors__found_squares": _pool(_found * _found).sum(),
@@ -196,7 +195,7 @@ behavior_coverage_pooled = Metric(
         rows="behaviors__n",
         centre=_compute_pooled,
         effect=_pool(
-            _found.cast(nw.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(nw.Float64)
+            _found.cast(pl.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(pl.Float64)
         ),
         squares=_sum_pooled_squares,
         per="behaviors__wanted",
@@ -204,7 +203,7 @@ behavior_coverage_pooled = Metric(
     further=(
         declare_weights(
             "behavior_coverage_pooled__weight",
-            _pool(_wanted.cast(nw.Float64)),
+            _pool(_wanted.cast(pl.Float64)),
             rows="behaviors__n",
             powers=_WANTED,
             per="behaviors__wanted",

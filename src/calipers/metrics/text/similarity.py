@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
@@ -140,16 +139,16 @@ task_success = Feature(
 
 def _sum_by_group(reasons: Frame) -> Frame:
     return reasons.group_by(GROUP).agg(
-        nw.col("lacking_n").sum().alias("semantic__lacking"),
-        nw.col(semantic_reason.name).min().alias("semantic__reason"),
+        pl.col("lacking_n").sum().alias("semantic__lacking"),
+        pl.col(semantic_reason.name).min().alias("semantic__reason"),
     )
 
 
 WITHOUT_MODEL = Aggregate(
     features=(semantic_reason,),
     keys=(semantic_reason.name,),
-    where=lambda: ~nw.col(semantic_reason.name).is_null(),
-    totals={"lacking_n": nw.len().cast(nw.Int64)},
+    where=lambda: ~pl.col(semantic_reason.name).is_null(),
+    totals={"lacking_n": pl.len().cast(pl.Int64)},
     finish=(_sum_by_group,),
 )
 """How many rows have no semantic similarity since the model was unavailable, and why."""
