@@ -107,10 +107,10 @@ def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFram
         sums[each.name] = np.add.reduceat(values, starts)
         for number in SIZES if each.powers else SIZES[:1]:
             power *= values
-            sums[_name_row_power(each.name, number)] = np.add.reduceat(power, starts)
+            sums[f"{each.name}__row_power_{number}"] = np.add.reduceat(power, starts)
         known = effects.is_not_null().to_numpy() if effects.null_count() else None
         counts = sizes if known is None else np.add.reduceat(known.astype(np.int64), starts)
-        sums[_count(each.name)] = counts
+        sums[f"{each.name}__rows_in_cluster"] = counts
     first = pl.Series(starts, dtype=pl.UInt32)
     found = pl.DataFrame({GROUP: rows[GROUP].gather(first), CLUSTER: clusters[starts], **sums})
     return found.sort(GROUP, maintain_order=True)
@@ -127,19 +127,20 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
 def _express_beyond_rows(wanted: Sequence[Influence]) -> dict[str, pl.Expr]:
     added: dict[str, pl.Expr] = {}
     for each in wanted:
-        effect, count = pl.col(each.name), pl.col(_count(each.name))
-        squares = pl.col(_name_row_power(each.name, 2))
+        name = each.name
+        effect, count = pl.col(name), pl.col(f"{name}__rows_in_cluster")
+        squares = pl.col(f"{name}__row_power_2")
         is_repeated = pl.when(count > 1)
-        added[_name_added(each.name)] = effect * effect - squares
-        added[_name_further(each.name)] = is_repeated.then(count - 1).otherwise(0)
+        added[f"{name}__added_by_clusters"] = effect * effect - squares
+        added[f"{name}__further_rows"] = is_repeated.then(count - 1).otherwise(0)
         size = effect if each.powers else count.cast(pl.Float64)
         for power in SIZES:
-            alone = pl.col(_name_row_power(each.name, power)) if each.powers else size
-            added[_name_added_size(each.name, power)] = size**power - alone
+            alone = pl.col(f"{name}__row_power_{power}") if each.powers else size
+            added[f"{name}__added_size_{power}"] = size**power - alone
         others = is_repeated.then(count - 1).otherwise(1)  # never by 0
         rest = (squares * count - effect * effect) / others
-        added[name_within_tasks(each.name)] = is_repeated.then(rest).otherwise(0.0)
-        added[name_repeated_tasks(each.name)] = is_repeated.then(1).otherwise(0)
+        added[name_within_tasks(name)] = is_repeated.then(rest).otherwise(0.0)
+        added[name_repeated_tasks(name)] = is_repeated.then(1).otherwise(0)
     return added
 
 
@@ -155,10 +156,10 @@ def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
 def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
     """Add one spread; if all rows are of one cluster, each row counts as its own."""
     name, squares = each.name, each.squares(totals)
-    clusters = n - int(totals.get(_name_further(name), 0))
+    clusters = n - int(totals.get(f"{name}__further_rows", 0))
     together = clusters > 1 or n == 1
     if together:
-        squares += totals.get(_name_added(name), 0.0)
+        squares += totals.get(f"{name}__added_by_clusters", 0.0)
     per = totals[each.per] if each.per else n
     totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
     totals[f"{name}__clusters"] = clusters if together else n
@@ -166,16 +167,8 @@ def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
     totals[f"{name}__size"] = per if each.powers else n
     for number, power in enumerate(SIZES):
         alone = totals[each.powers[number]] if each.powers else n
-        added = totals.get(_name_added_size(name, power), 0.0) if together else 0.0
+        added = totals.get(f"{name}__added_size_{power}", 0.0) if together else 0.0
         totals[name_size_total(name, power)] = alone + added
-
-
-def _name_row_power(name: str, power: int) -> str:
-    return f"{name}__row_power_{power}"
-
-
-def _name_added_size(name: str, power: int) -> str:
-    return f"{name}__added_size_{power}"
 
 
 def name_within_tasks(name: str) -> str:
@@ -186,18 +179,6 @@ def name_within_tasks(name: str) -> str:
 def name_repeated_tasks(name: str) -> str:
     """Return the total that counts the tasks with several runs."""
     return f"{name}__repeated_tasks"
-
-
-def _count(name: str) -> str:
-    return f"{name}__rows_in_cluster"
-
-
-def _name_added(name: str) -> str:
-    return f"{name}__added_by_clusters"
-
-
-def _name_further(name: str) -> str:
-    return f"{name}__further_rows"
 
 
 def sum_second_pass(
