@@ -151,7 +151,7 @@ def _with_quotes(rows: pl.DataFrame, plan: Plan) -> pl.DataFrame:
 
 def _select_rows(store: Store, text: str) -> pl.DataFrame:
     """Return a group's rows of calls that did not fail."""
-    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
+    own = (pl.col(GROUP) == store.codes.number(text)) & ~pl.col(FAILED)
     return pl.concat([part.filter(own) for part in store.parts()])
 
 
@@ -203,7 +203,7 @@ def _count_left_out(
     averaged = metric.averaged
     decisive = (averaged,) if isinstance(averaged, Feature) else metric.features
     unused = pl.any_horizontal(pl.col(feature.name).is_null() for feature in decisive)
-    mask = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED) & unused
+    mask = (pl.col(GROUP) == store.codes.number(text)) & ~pl.col(FAILED) & unused
     lacking: dict[str, pl.Expr] = {}
     so_far = pl.lit(value=True)
     for need in metric.needs:
@@ -257,7 +257,7 @@ def _find_influential(
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
     found = []
     for part in store.parts():
-        own = part.filter((pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED))
+        own = part.filter((pl.col(GROUP) == store.codes.number(text)) & ~pl.col(FAILED))
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             own = own.join(counted, on=list(metric.aggregate.keys))
         weighed = own.with_columns(metric.weight(group).alias("_weight"))
