@@ -8,6 +8,7 @@ from itertools import chain
 
 from calipers.engines.first_pass import sum_first_pass
 from calipers.engines.outcome import Outcome, Sinks
+from calipers.engines.per_task import TaskTables
 from calipers.engines.plan import Plan
 from calipers.engines.ranks import (
     CountedRanks,
@@ -21,7 +22,6 @@ from calipers.engines.reading import MeasuredRows, list_possible, read_rows
 from calipers.engines.sorted_groups import RANKED_ROWS, SortedGroups
 from calipers.engines.spreads import add_spreads, sum_second_pass
 from calipers.engines.store import GroupedRows
-from calipers.engines.task_tables import TaskTables
 from calipers.engines.tasks import add_task_spreads
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals, add_totals
