@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from calipers.engines.totals import sum_keys
 from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Frame, Step
+
+MANY = 100_000  # rows; with fewer, to set up a stream takes longer than it saves
 
 
 def apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]:
@@ -47,9 +49,12 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
         found = collect_sorted(sum_keys(frame, aggregate, [GROUP])).with_columns(only)
         return found.select(GROUP, key, *aggregate.totals)  # parts are put below one another
     sums = sum_keys(frame, aggregate)
-    types = sums.collect_schema()
-    are_whole = all(types[name].is_integer() for name in aggregate.totals)
-    return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)
+    streams = rows.height > MANY and _are_whole(sums.collect_schema(), aggregate)
+    return sums.collect(engine="streaming" if streams else "in-memory").sort(GROUP, key)
+
+
+def _are_whole(types: Mapping[str, pl.DataType], aggregate: Aggregate) -> bool:
+    return all(types[name].is_integer() for name in aggregate.totals)
 
 
 def _is_constant(values: pl.Series) -> bool:

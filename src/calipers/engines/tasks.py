@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from calipers.engines.plan import IDENTITY, Plan
+from calipers.engines.steps import MANY
 from calipers.engines.totals import GroupTotals, sum_keys
 from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
@@ -92,7 +93,8 @@ def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return the same of rows that are tasks of their own: those of equal values are one task."""
     values = [GROUP, *(feature.name for feature in aggregate.features)]
     counted = rows.lazy().group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
-    alike = counted.collect(engine="streaming").sort(values)  # counts are the same in any order
+    streams = rows.height > MANY  # counts are the same in any order
+    alike = counted.collect(engine="streaming" if streams else "in-memory").sort(values)
     alike = alike.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(TASK))
     totals = sum_keys(alike.lazy(), aggregate)
     joined = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)

@@ -100,7 +100,7 @@ def declare_bin(stated: Stated) -> Feature:
     return Feature(
         name=stated.column("confidence_bin"),
         reads=(stated.field, correct),
-        dtype=pl.Int64(),
+        dtype=pl.Int32(),
         expression=find_bin,
         shown=stated.label("confidence_bin"),
         listed=False,

@@ -45,7 +45,7 @@ _SQUARES, _CROSS, _TOKEN_SQUARES = (
 kinds_known = Feature(
     name="_quality_kinds",
     reads=KINDS,
-    dtype=pl.Int64(),
+    dtype=pl.Int8(),
     expression=lambda _: pl.sum_horizontal(
         pl.col(kind.name).is_not_null().cast(pl.Int64) * 2**bit for bit, kind in enumerate(KINDS)
     ),

@@ -111,15 +111,15 @@ def declare_recorded(name: str) -> Feature:
     return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
 
 
-def declare_part(name: str, of: Feature, part: str) -> Feature:
+def declare_part(name: str, of: Feature, part: str, *, dtype: pl.DataType | None = None) -> Feature:
     """Return the feature that is one part of another, whose values are structs."""
     assert isinstance(of.dtype, pl.Struct)
-    dtype = of.dtype.to_schema()[part]
-    assert isinstance(dtype, pl.DataType)
+    own = of.dtype.to_schema()[part]
+    assert isinstance(own, pl.DataType)
     return Feature(
         name=name,
         reads=(of,),
-        dtype=dtype,
+        dtype=dtype or own,
         expression=lambda _: pl.col(of.name).struct.field(part),
     )
 

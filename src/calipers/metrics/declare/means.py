@@ -26,16 +26,19 @@ def declare_sums(feature: Feature, *others: Feature, **totals: pl.Expr) -> Aggre
     Further totals, of this or of other features, are counted beside them.
     """
     name = feature.name
-    value = pl.col(name)
-    if feature.dtype == pl.Boolean:
-        value = value.cast(pl.Int64)
-    counted = {f"{name}__n": pl.col(name).count(), f"{name}__sum": value.sum()}
+    total = pl.col(name).sum() if feature.dtype.is_float() else sum_whole(feature)
+    counted = {f"{name}__n": pl.col(name).count(), f"{name}__sum": total}
     return Aggregate(features=(feature, *others), totals={**counted, **totals})
+
+
+def sum_whole(feature: Feature) -> pl.Expr:
+    """Return the sum of whole numbers, in 64 bits: Polars would add up 32 bits in 32 bits."""
+    return pl.col(feature.name).cast(pl.Int64).sum()
 
 
 def count_true(feature: Feature) -> pl.Expr:
     """Return the number of rows for which a feature is true."""
-    return pl.col(feature.name).cast(pl.Int64).sum()
+    return sum_whole(feature)
 
 
 @cache

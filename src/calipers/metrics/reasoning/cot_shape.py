@@ -101,18 +101,18 @@ def _find_correcting(settings: Settings) -> pl.Expr:
 cot_tokens = Feature(
     name="cot_tokens",
     reads=("cot",),
-    dtype=pl.Int64(),
+    dtype=pl.Int32(),
     expression=lambda settings: count_tokens("cot", settings),
 )
 
 cot_chars = Feature(
     name="cot_chars",
     reads=("cot",),
-    dtype=pl.Int64(),
+    dtype=pl.Int32(),
     expression=lambda _: pl.col("cot").str.len_chars(),
 )
 
-step_count = Feature(name="step_count", reads=("cot",), dtype=pl.Int64(), expression=_count_steps)
+step_count = Feature(name="step_count", reads=("cot",), dtype=pl.Int32(), expression=_count_steps)
 
 self_correcting = Feature(
     name="self_correcting", reads=("cot",), dtype=pl.Boolean(), expression=_find_correcting
