@@ -10,7 +10,7 @@ import polars as pl
 
 from calipers.engines.plan import Plan
 from calipers.engines.ranks import Count, ValueCounts, count_part
-from calipers.engines.steps import apply_each, apply_steps, collect_sorted, sum_by_keys
+from calipers.engines.steps import apply_steps, collect_sorted, sum_by_keys
 from calipers.engines.store import GroupedRows, MakeTables
 from calipers.engines.tasks import (
     TaskCounts,
@@ -80,8 +80,8 @@ def sum_first_pass(
     for aggregate, table in keyed_tables.items():
         if aggregate.kept_as is not None:
             add_kept(groups, table, aggregate)
-        for finished in apply_each(table, aggregate.finish):
-            add_totals(groups, finished)
+        for step in aggregate.finish:
+            add_totals(groups, apply_steps(table, step))
     return FirstPass(
         groups=groups,
         keyed_tables=keyed_tables,
@@ -141,7 +141,7 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
     if alike and not aggregate.finish and has_few_values(aggregate):
         return [sum_tables(_count_tasks(tasks, aggregate), [GROUP, *aggregate.totals])]
     table = sum_by_keys(tasks.select(aggregate), aggregate)
-    tables = apply_each(table, aggregate.finish)
+    tables = [apply_steps(table, step) for step in aggregate.finish]
     if alike:
         return [*tables, count_alike(table, aggregate)]
     for values in aggregate.tasks:

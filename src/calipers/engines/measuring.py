@@ -10,6 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from calipers.engines.codes import (
+    hash_in_all,
+    hash_in_group,
+    hash_texts,
+    name_key,
+    write_groups,
+    write_key,
+)
 from calipers.engines.plan import (
     CALL_FIELDS,
     CLUSTER_TEXT,
@@ -22,14 +30,6 @@ from calipers.engines.plan import (
     Plan,
     name_kept,
     name_presence,
-)
-from calipers.engines.row_keys import (
-    hash_in_all,
-    hash_in_group,
-    hash_texts,
-    name_key,
-    write_groups,
-    write_key,
 )
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 from calipers.metrics.own.functions import apply_function

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from calipers.engines.codes import Codes
+from calipers.engines.codes import Codes, name_key
 from calipers.engines.measuring import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
 from calipers.engines.plan import Plan, name_presence
 from calipers.engines.regrouped import Regrouped
-from calipers.engines.row_keys import name_key
 from calipers.engines.store import GroupedRows, Store
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals

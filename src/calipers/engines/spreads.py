@@ -76,17 +76,22 @@ def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFr
 
 
 def select_key_totals(
-    table: Frame, aggregate: Aggregate, wanted: Sequence[Influence]
-) -> Frame | None:
-    """Return the totals per key that effects read: a row per group and key; None if none does."""
-    readers = [each for each in wanted if each.keyed is aggregate]
-    if not readers:
-        return None
-    for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
-        table = step(table)
-    names = sorted({name for each in readers for name in each.keyed_reads})
-    columns = (pl.col(name).alias(total_column(name)) for name in names)
-    return table.select(GROUP, *aggregate.keys, *columns)
+    tables: Mapping[Aggregate, Frame], wanted: Sequence[Influence]
+) -> dict[Aggregate, pl.DataFrame]:
+    """Return the totals per key that effects read: a row per group and key; if any effect does."""
+    found = {}
+    for aggregate, table in tables.items():
+        readers = [each for each in wanted if each.keyed is aggregate]
+        if not readers:
+            continue
+        made = table
+        for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
+            made = step(made)
+        names = sorted({name for each in readers for name in each.keyed_reads})
+        columns = (pl.col(name).alias(total_column(name)) for name in names)
+        keys = aggregate.keys
+        found[aggregate] = collect_sorted(made.select(GROUP, *keys, *columns), *keys)
+    return found
 
 
 def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFrame:
@@ -189,11 +194,7 @@ def sum_second_pass(
 ) -> Iterator[pl.DataFrame]:
     """Yield what clusters of several rows add to the spread of each value, a row per group."""
     wanted = plan.influences
-    beside = {
-        aggregate: collect_sorted(found, *aggregate.keys)
-        for aggregate, table in keyed_tables.items()
-        if (found := select_key_totals(table.lazy(), aggregate, wanted)) is not None
-    }
+    beside = select_key_totals({each: keyed_tables[each].lazy() for each in keyed_tables}, wanted)
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
     codes = store.codes

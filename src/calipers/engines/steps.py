@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -10,11 +10,6 @@ from calipers.engines.totals import sum_keys
 from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Frame, Step
 
 MANY = 100_000  # rows; with fewer, to set up a stream takes longer than it saves
-
-
-def apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]:
-    """Return what each of the steps makes of the table."""
-    return [apply_steps(table, step) for step in steps]
 
 
 def apply_steps(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from calipers.engines.codes import hash_in_all
 from calipers.engines.plan import CLUSTER_TEXT, IDENTITY, SAME_ID, TRUNCATED, Plan
-from calipers.engines.row_keys import hash_in_all
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
