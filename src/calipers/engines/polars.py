@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from calipers.engines.first_pass import sum_first_pass
 from calipers.engines.outcome import Outcome, Sinks
@@ -83,19 +82,19 @@ def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals
     groups = first.groups
     counted.take_first(first.counts)
     levels = {rank: of_family if rank.of_family else plan.confidence for rank in plan.ranks}
-    located = [(rank.feature, locate_ranks(groups, rank, levels[rank])) for rank in plan.ranks]
+    located = [(rank.feature, locate_ranks(groups, rank, level)) for rank, level in levels.items()]
     located += [(feature, locate_described(groups, feature)) for feature in plan.described]
-    _add_ranks(groups, ranks, located, modes=plan.described if held else ())
+    _add_ranks(groups, ranks, located)
     add_task_spreads(groups, plan)
     if first.repeated or plan.cluster is not None:
         for table in sum_second_pass(store, plan, groups, first.keyed_tables):
             add_totals(groups, table)
     add_spreads(groups, plan.influences)
-    _add_ranks(
-        groups,
-        ranks,
-        [(rank.feature, locate_clustered_ranks(groups, rank, levels[rank])) for rank in plan.ranks],
-    )
+    clustered = [
+        (rank.feature, locate_clustered_ranks(groups, rank, level))
+        for rank, level in levels.items()
+    ]
+    _add_ranks(groups, ranks, clustered)
     return groups
 
 
@@ -103,22 +102,10 @@ def _add_ranks(
     groups: GroupTotals,
     ranks: SortedGroups | CountedRanks,
     located: Iterable[tuple[Feature, Iterable[Position]]],
-    modes: Collection[Feature] = (),
 ) -> None:
     """Add features' values at positions within each group: sorted, or found by counting."""
-    wanted: dict[Feature, list[Position]] = {feature: [] for feature in modes}
+    wanted: dict[Feature, list[Position]] = {}
     for feature, positions in located:
         wanted.setdefault(feature, []).extend(positions)
-    found: Iterator[tuple[str, str, float]]
-    if isinstance(ranks, SortedGroups):
-        found = chain.from_iterable(
-            chain(
-                ranks.select(feature, positions),
-                ranks.find_modes(feature) if feature in modes else (),
-            )
-            for feature, positions in wanted.items()
-        )
-    else:
-        found = ranks.select(wanted)
-    for group, name, value in found:
+    for group, name, value in ranks.select(wanted):
         groups[group][name] = value
