@@ -47,7 +47,7 @@ def mcnemar(higher: int, lower: int) -> float:
     """
     if higher == lower:
         return 1.0
-    return min(1.0, _double_mid_p(min(higher, lower), higher + lower, 0.5))
+    return min(1.0, _compute_mid_p(min(higher, lower), higher + lower, 0.5))
 
 
 def bonett_price(higher: int, lower: int, n: int, *, confidence: float) -> tuple[float, float]:
@@ -75,12 +75,13 @@ def _find_mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> flo
     changed = higher + lower
 
     def is_rejected(share: float) -> bool:
-        return _double_mid_p(lower, changed, 1 - share) < 1 - confidence
+        return _compute_mid_p(lower, changed, 1 - share) < 1 - confidence
 
     return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n
 
 
-def _double_mid_p(fewer: int, changed: int, share: float) -> float:
+def _compute_mid_p(fewer: int, changed: int, share: float) -> float:
+    """Return the two-sided mid-p of so few among the changed pairs, if `share` are expected."""
     up_to = special.bdtr(fewer, changed, share)
     return up_to + (special.bdtr(fewer - 1, changed, share) if fewer else 0.0)
 

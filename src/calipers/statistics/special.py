@@ -139,7 +139,7 @@ def _sum_poisson(mean: float, first: float, largest: float, last: float) -> floa
     """Return Σ exp(−m) m^k / Γ(k + 1) for k = first, first + 1, …, last, from its largest term."""
     top = exp(-mean)
     if largest:
-        away = _stirling_error(largest) + _deviance(largest, mean, mean - largest)
+        away = _compute_stirling_error(largest) + _compute_deviance(largest, mean, mean - largest)
         top = exp(-away) / sqrt(2 * pi * largest)
     total = term = top
     k = largest
@@ -167,9 +167,9 @@ def incomplete_beta(a: float, b: float, x: float, y: float) -> tuple[float, floa
         return (0.0, 1.0) if x <= 0 else (1.0, 0.0)
     a, b, x, y = float(a), float(b), float(x), float(y)  # numpy's are slower
     if a * y >= b * x:
-        lower = min(1.0, _beta_power(a, b, x, y) / _evaluate_fraction(a, b, x, y))
+        lower = min(1.0, _compute_power(a, b, x, y) / _evaluate_fraction(a, b, x, y))
         return lower, 1 - lower
-    upper = min(1.0, _beta_power(b, a, y, x) / _evaluate_fraction(b, a, y, x))
+    upper = min(1.0, _compute_power(b, a, y, x) / _evaluate_fraction(b, a, y, x))
     return 1 - upper, upper
 
 
@@ -193,7 +193,7 @@ def _invert_beta(
         found = incomplete_beta(a, b, x, y)[0 if side > 0 else 1]
         off = side * (log(found) - target) if found > 0 else -inf * side
         low, high = (odds, high) if off < 0 else (low, odds)
-        slope = _beta_power(a, b, x, y) / found if found > 0 else 0.0
+        slope = _compute_power(a, b, x, y) / found if found > 0 else 0.0
         step = off / slope if slope > 0 else inf
         # The second derivative over the first is that of the density, less the slope.
         bend = 0.5 * step * (a * y - b * x - side * slope)
@@ -231,16 +231,16 @@ def _from_log_odds(odds: float) -> tuple[float, float]:
     return 1 / (1 + ratio), ratio / (1 + ratio)
 
 
-def _beta_power(a: float, b: float, x: float, y: float) -> float:
+def _compute_power(a: float, b: float, x: float, y: float) -> float:
     """Return x^a y^b / B(a, b), where y = 1 − x."""
     n = a + b
     above = b * x - a * y  # n x − a, and with the other sign n y − b
-    off = _stirling_error(n) - _stirling_error(a) - _stirling_error(b)
-    away = _deviance(a, n * x, above) + _deviance(b, n * y, -above)
+    off = _compute_stirling_error(n) - _compute_stirling_error(a) - _compute_stirling_error(b)
+    away = _compute_deviance(a, n * x, above) + _compute_deviance(b, n * y, -above)
     return sqrt(a * (b / n) / (2 * pi)) * exp(off - away)
 
 
-def _stirling_error(z: float) -> float:
+def _compute_stirling_error(z: float) -> float:
     """Return log Γ(z) less Stirling's formula (z − 1/2) log z − z + log √(2π)."""
     if z < _LARGE:
         return lgamma(z) - (z - 0.5) * log(z) + z - _LOG_ROOT_2PI
@@ -251,7 +251,7 @@ def _stirling_error(z: float) -> float:
     return total / z
 
 
-def _deviance(count: float, mean: float, above: float) -> float:
+def _compute_deviance(count: float, mean: float, above: float) -> float:
     """Return c log(c / m) + m − c of a count and its mean, given m − c with its own digits."""
     if abs(above) >= _NEAR * (count + mean):
         return count * log(count / mean) + above if mean > 0 else inf
