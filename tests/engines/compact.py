@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.batches import measure_chunk
+from calipers.engines.measuring import measure_chunk
 from calipers.engines.plan import Plan
 from calipers.records.batch import Decoded
 from calipers.records.fields import find_field

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines import group_files, group_order, spilling, store, tasks
+from calipers.engines import group_order, spilling, store, tasks
 from calipers.engines.plan import Plan
 from calipers.engines.polars import sum_store
 from calipers.engines.store import HeldRows, Store
@@ -83,7 +83,7 @@ def test_shares_of_groups_give_the_totals_of_memory(
 ) -> None:
     found = _measure(batches, held_bytes=1)
     _assert_same(found, _measure(batches, held_bytes=10**9))
-    monkeypatch.setattr(group_files, "_LARGEST", 0)
+    monkeypatch.setattr(spilling, "_LARGEST", 0)
     _assert_same(found, _measure(batches, held_bytes=1))
 
 
@@ -115,9 +115,9 @@ def test_a_share_has_all_rows_of_its_groups_in_the_order_of_tasks(
 def test_every_row_comes_back_once(
     batches: list[pl.DataFrame], monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
-    monkeypatch.setattr(group_files, "_LARGEST", largest)
+    monkeypatch.setattr(spilling, "_LARGEST", largest)
     with Store(PLAN.schema, held_bytes=1) as rows:
-        parts = [rows.decode_groups(part) for part in _fill(rows, batches).parts()]
+        parts = [rows.codes.decode_groups(part) for part in _fill(rows, batches).parts()]
     assert len(parts) > 1
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
 

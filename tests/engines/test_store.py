@@ -111,8 +111,8 @@ def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
 
 def test_every_row_comes_back_once(batches: list[pl.DataFrame]) -> None:
     with Store(PLAN.schema, held_bytes=1) as store:
-        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
-        again = [store.decode_groups(part) for part in store.parts()]
+        parts = [store.codes.decode_groups(part) for part in _filled(store, batches).parts()]
+        again = [store.codes.decode_groups(part) for part in store.parts()]
     assert_frame_equal(pl.concat(parts), pl.concat(batches), check_row_order=False)
     assert_frame_equal(pl.concat(again), pl.concat(parts))
 
@@ -128,7 +128,7 @@ def test_all_rows_of_a_task_are_in_one_part_and_in_order(
 ) -> None:
     batches = arrange(batches)
     with Store(PLAN.schema, held_bytes=40_000) as store:
-        parts = [store.decode_groups(part) for part in _filled(store, batches).parts()]
+        parts = [store.codes.decode_groups(part) for part in _filled(store, batches).parts()]
     seen: set[int] = set()
     everything = pl.concat(batches)
     for part in parts:

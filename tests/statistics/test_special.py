@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special as theirs
 
 from calipers.statistics import special
-from calipers.statistics.incomplete_beta import incomplete_beta
+from calipers.statistics.special import incomplete_beta
 
 CLOSE = 1e-12
 TINY = 1e-280  # below this even the logarithm has few digits

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from calipers.engines.codes import group_text
 from calipers.engines.plan import FAILED
-from calipers.engines.row_keys import group_text
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.records.batch import note_bad_rows

@@ -12,7 +12,7 @@ import polars as pl
 from calipers.dashboard.cache_folder import META
 from calipers.dashboard.chunks import Exact, cut_chunk
 from calipers.dashboard.index import LONG_TEXTS, Index, Summary, name_order, name_part, sort_rows
-from calipers.engines.batches import MeasuredBatch, measure_chunk
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.plan import FAILED, Plan, name_kept
 from calipers.engines.reading import measure_batches
 from calipers.metrics.declare.declaration import Feature

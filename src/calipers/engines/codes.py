@@ -1,11 +1,12 @@
-"""Small numbers in the place of texts that come again and again."""
+"""What rows are told apart by: texts of groups, small numbers in their place, hashes of tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from calipers.metrics.declare.declaration import GROUP
 from calipers.support.late import np
 
 _FEW = 16  # values: as quickly compared with each one by one as looked up
@@ -37,11 +38,6 @@ class Codes:
         """Return how many different texts there are."""
         return len(self._numbers)
 
-    @property
-    def are_all(self) -> bool:
-        """Whether every text has a number of its own."""
-        return OTHERS not in self._numbers or self._most is None
-
     def number(self, text: str) -> int:
         """Return the number of a text that is known."""
         return self._numbers[text]
@@ -65,6 +61,14 @@ class Codes:
         """Return the texts of these numbers."""
         return pl.Series(self.texts, dtype=pl.String).gather(numbers).alias(numbers.name)
 
+    def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with numbers in the place of groups."""
+        return table.with_columns(self.encode(table[GROUP]))
+
+    def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the table with groups in the place of their numbers."""
+        return table.with_columns(self.decode(table[GROUP]))
+
 
 def number_values(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return a number per row for its value, in the order in which they come, and the first rows.
@@ -87,3 +91,46 @@ def number_values(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     for at, each in enumerate(are):
         numbers += each * np.uint8(at)
     return pl.Series(numbers), pl.Series([each.argmax() for each in are], dtype=pl.Int64)
+
+
+def hash_texts(*columns: str) -> pl.Expr:
+    """Return 64 bits of the columns' texts; signed, because Spark has no unsigned integers."""
+    return pl.struct(pl.col(columns).cast(pl.String)).hash().reinterpret(signed=True)
+
+
+def group_text(by: Sequence[str]) -> pl.Expr:
+    """Return the text that stands for a row's group: its fields as JSON."""
+    return pl.struct(by).struct.json_encode() if by else pl.lit("{}")
+
+
+def write_groups(records: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
+    """Return the text of each row's group, written once for each group."""
+    if not by:
+        return group_text(by)
+    keys = records.select(by)
+    numbers, first = number_values(keys.to_series() if len(by) == 1 else keys.to_struct())
+    texts = keys[first].select(group_text(by)).to_series()
+    return pl.lit(texts.gather(numbers))
+
+
+def write_key(name: str, records: pl.DataFrame) -> pl.Expr:
+    """Return the text of a group by one field, null where there is none."""
+    if records[name].null_count() == records.height:
+        return pl.lit(None, pl.String)
+    return pl.when(pl.col(name).is_not_null()).then(write_groups(records, [name]))
+
+
+def name_key(name: str) -> str:
+    """Return the column with a field's text, where rows are grouped by it after reading."""
+    return f"_key_{name}"
+
+
+def hash_in_group(field: str) -> pl.Expr:
+    """Return a number for the field's value within the row's group, null where there is none."""
+    return pl.when(pl.col(field).is_not_null()).then(hash_texts(GROUP, field))
+
+
+def hash_in_all(field: str) -> pl.Expr:
+    """Return a number for the field's value whatever the row's group, null where there is none."""
+    whole = pl.struct(group_text(()).alias(GROUP), pl.col(field).cast(pl.String))
+    return pl.when(pl.col(field).is_not_null()).then(whole.hash().reinterpret(signed=True))

@@ -8,18 +8,18 @@ from itertools import chain, islice
 
 import polars as pl
 
-from calipers.engines.keyed_sums import sum_by_keys
 from calipers.engines.plan import Plan
-from calipers.engines.ranks import Count
-from calipers.engines.steps import apply_each, apply_steps, collect_sorted
+from calipers.engines.ranks import Count, ValueCounts, count_part
+from calipers.engines.steps import apply_steps, collect_sorted, sum_by_keys
 from calipers.engines.store import GroupedRows, MakeTables
-from calipers.engines.task_totals import (
+from calipers.engines.tasks import (
+    TaskCounts,
     are_counted_alike,
     count_alike,
     count_alike_rows,
+    has_few_values,
     make_task_steps,
 )
-from calipers.engines.tasks import TaskCounts, has_few_values
 from calipers.engines.totals import (
     GroupTotals,
     Sum,
@@ -30,7 +30,6 @@ from calipers.engines.totals import (
     pool_parts,
     sum_tables,
 )
-from calipers.engines.value_counts import ValueCounts, count_part
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Feature
 from calipers.support.quick_dataclasses import dataclass
 
@@ -68,10 +67,10 @@ def sum_first_pass(
             if aggregate in sums:
                 sums[aggregate].add(tables[0])
             else:
-                parts[aggregate].append([store.decode_groups(table) for table in tables])
+                parts[aggregate].append([store.codes.decode_groups(table) for table in tables])
         value_counts.add(found)
     keyed_tables = {
-        aggregate: store.decode_groups(each.table).sort(GROUP, *aggregate.keys)
+        aggregate: store.codes.decode_groups(each.table).sort(GROUP, *aggregate.keys)
         for aggregate, each in sums.items()
     }
     groups: GroupTotals = {}
@@ -81,12 +80,12 @@ def sum_first_pass(
     for aggregate, table in keyed_tables.items():
         if aggregate.kept_as is not None:
             add_kept(groups, table, aggregate)
-        for finished in apply_each(table, aggregate.finish):
-            add_totals(groups, finished)
+        for step in aggregate.finish:
+            add_totals(groups, apply_steps(table, step))
     return FirstPass(
         groups=groups,
         keyed_tables=keyed_tables,
-        counts=value_counts.finish(store),
+        counts=value_counts.finish(store.codes),
         repeated=repeated,
     )
 
@@ -142,9 +141,9 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
     if alike and not aggregate.finish and has_few_values(aggregate):
         return [sum_tables(_count_tasks(tasks, aggregate), [GROUP, *aggregate.totals])]
     table = sum_by_keys(tasks.select(aggregate), aggregate)
-    tables = apply_each(table, aggregate.finish)
+    tables = [apply_steps(table, step) for step in aggregate.finish]
     if alike:
-        return [*tables, _count_alike(table, aggregate)]
+        return [*tables, count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
         each = collect_sorted(values.step(table.lazy()))
@@ -160,14 +159,9 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
 
 def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFrame]:
     """Yield tasks of equal totals, counted: those of several rows, and those of one."""
-    yield _count_alike(sum_by_keys(tasks.repeated, aggregate), aggregate)
+    yield count_alike(sum_by_keys(tasks.repeated, aggregate), aggregate)
     if aggregate.every_task:
         yield count_alike_rows(tasks.single, aggregate)
-
-
-def _count_alike(table: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    counted = count_alike(table.lazy(), aggregate)
-    return collect_sorted(counted, *aggregate.totals)
 
 
 def _finish_parts(

@@ -12,8 +12,6 @@ numbers are over the systems that have the task, and the same in each of its row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from calipers.engines.item_counts import FEWEST_SYSTEMS, Items
@@ -87,7 +85,9 @@ def count_items(rows: pl.LazyFrame, systems: int) -> Items:
     flags = [name for name in (SOLVED_BY, DUPLICATE_OF) if name in there]
     tasks = rows.group_by(ID).agg(pl.col(flags).drop_nulls().first()).sort(ID).collect()
     solved = tasks[SOLVED_BY] if SOLVED_BY in there else pl.Series([], dtype=pl.String)
-    copies = list(_list_copies(tasks)) if DUPLICATE_OF in there else []
+    copies = []
+    if DUPLICATE_OF in there:
+        copies = tasks.drop_nulls(DUPLICATE_OF).select(ID, DUPLICATE_OF).rows()
     return Items(
         tasks=tasks.height,
         systems=systems,
@@ -96,7 +96,3 @@ def count_items(rows: pl.LazyFrame, systems: int) -> Items:
         duplicates=len(copies),
         examples=tuple(copies[:3]),
     )
-
-
-def _list_copies(tasks: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    yield from tasks.drop_nulls(DUPLICATE_OF).select(ID, DUPLICATE_OF).iter_rows()

@@ -61,21 +61,14 @@ class Outcome:
 
     def rename_group(self, text: str) -> Outcome:
         """Return the outcome of the only group under another text."""
-        tables = {
-            name: table.with_columns(pl.lit(text).alias(GROUP))
-            for name in ("flakiest", "attempts", "runs")
-            if (table := getattr(self, name)) is not None
-        }
-        tallies = {
-            name: table.with_columns(pl.lit(text).alias(GROUP))
-            for name, table in self.tallies.items()
-        }
+        group = pl.lit(text).alias(GROUP)
+        tables = {name: getattr(self, name) for name in ("flakiest", "attempts", "runs")}
         return replace(
             self,
             groups=dict(zip([text], self.groups.values(), strict=False)),
             intervals=dict(zip([text], self.intervals.values(), strict=False)),
-            tallies=tallies,
-            **tables,
+            tallies={name: each.with_columns(group) for name, each in self.tallies.items()},
+            **{name: each.with_columns(group) for name, each in tables.items() if each is not None},
         )
 
     def sum_groups(self, name: str) -> int:
@@ -113,16 +106,12 @@ class Sinks(Protocol):
 
     def take_samples(self, rows: pl.DataFrame) -> None:
         """Take some rows of per-sample values, in order."""
-        ...
 
     def take_tasks(self, totals: pl.DataFrame) -> None:
         """Take the totals of some tasks' runs, a row per task, in any order."""
-        ...
 
     def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Take the rows that could not be read, or raise at the first."""
-        ...
 
     def report_progress(self, share: float) -> None:
         """Take the share of the work that is done."""
-        ...

@@ -1,18 +1,23 @@
 """A row per task: totals over its runs.
 
-`finished` turns the totals into the columns that `--per-task` writes. A task is flaky when some of
-its runs pass and some fail; whether a run passed is its `passed`, or `correct` in tasks without.
+`finish_columns` turns the totals into the columns that `--per-task` writes. A task is flaky when
+some of its runs pass and some fail; whether a run passed is its `passed`, or `correct` in tasks
+without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from math import inf
 
 import polars as pl
 
+from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.plan import FAILED, Plan
-from calipers.engines.totals import ERRORS, sum_keys
+from calipers.engines.store import GroupedRows
+from calipers.engines.tasks import TaskCounts
+from calipers.engines.totals import ERRORS, add_totals, sum_keys, sum_tables
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.answers.normalize import answer_key
 from calipers.metrics.answers.repeats import ANSWERS, measure_agreement
@@ -39,6 +44,8 @@ _JUDGED = (passed, correct)
 _AVERAGED = (impl_rate, cost_usd, duration_seconds, composite_score)
 _AGREED = "most_common_share"
 _AT_LEAST = 2
+_KNOWN, _RIGHT = pl.col(VERDICTS), pl.col(PASSES)
+_IS_FLAKY = (_RIGHT > 0) & (_RIGHT < _KNOWN)
 
 
 def _hash_input(_: object) -> pl.Expr:
@@ -47,11 +54,7 @@ def _hash_input(_: object) -> pl.Expr:
 
 
 same_input = Feature(
-    name="_same_input",
-    reads=("input",),
-    dtype=pl.Int64(),
-    expression=_hash_input,
-    listed=False,
+    name="_same_input", reads=("input",), dtype=pl.Int64(), expression=_hash_input, listed=False
 )
 
 
@@ -61,56 +64,52 @@ class TaskSums:
 
     totals: Aggregate
     judged: tuple[Feature, ...]  # what says whether a run passed, the first that is known
-    answers: Aggregate | None  # counts a task's answers, where there are any
+    answers: Aggregate | None  # counts a task's answers, where these are wanted
 
 
 def declare_task_sums(plan: Plan, *, in_full: bool) -> TaskSums:
-    """Return what is added up of each task's runs under a plan; in full for a row of each."""
-    answered = answer_key in plan.features and correct in plan.features
-    return TaskSums(
-        totals=_declare_totals(plan.features, in_full=in_full),
-        judged=tuple(each for each in _JUDGED if each in plan.features),
-        answers=ANSWERS if answered else None,
+    """Return what is added up of each task's runs under a plan; in full for a row in a file."""
+    features = plan.features
+    judged = tuple(each for each in _JUDGED if each in features)
+    averaged = tuple(each for each in _AVERAGED if in_full and each in features)
+    totals = {ID: pl.col(ID).first()}  # it is the same in all
+    for feature in (*judged, *averaged):
+        totals |= declare_sums(feature).totals
+    if cost_of_pass in features:
+        totals |= COSTS_OF_PASSES
+    if in_full:
+        failed = pl.col(FAILED).cast(pl.Int64)
+        totals |= {RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
+        if same_input in features:
+            totals[same_input.name] = pl.col(same_input.name).min()
+        if cost_usd in features:
+            cost = pl.col(cost_usd.name)
+            totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
+    known = Aggregate(
+        features=(), keys=(TASK,), where=lambda: ~pl.col(TASK).is_null(), totals=totals
     )
+    answered = in_full and answer_key in features and correct in features
+    return TaskSums(known, judged, ANSWERS if answered else None)
 
 
 def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
-    """Return the totals of each task's runs, and how many of the known ones passed."""
+    """Return the totals of each task's runs, and how many of the known ones passed.
+
+    With the share of a repeated task's runs that give its top answer, where that is wanted.
+    """
     tasks = sum_keys(rows, sums.totals)
     known, right = pl.lit(0), pl.lit(0)
     for feature in reversed(sums.judged):
         some = pl.col(_count(feature)) > 0
         known = pl.when(some).then(pl.col(_count(feature))).otherwise(known)
         right = pl.when(some).then(pl.col(_sum(feature))).otherwise(right)
-    return tasks.with_columns(
+    tasks = tasks.with_columns(
         known.cast(pl.Int64).alias(VERDICTS), right.cast(pl.Int64).alias(PASSES)
     )
-
-
-def _declare_totals(features: Collection[Feature], *, in_full: bool) -> Aggregate:
-    totals = {ID: pl.col(ID).first()}  # it is the same in all
-    for feature in _JUDGED:
-        totals |= declare_sums(feature).totals if feature in features else {}
-    if cost_of_pass in features:
-        totals |= COSTS_OF_PASSES
-    totals |= _declare_columns(features) if in_full else {}
-    return Aggregate(
-        features=(), keys=(TASK,), where=lambda: ~pl.col(TASK).is_null(), totals=totals
-    )
-
-
-def _declare_columns(features: Collection[Feature]) -> dict[str, pl.Expr]:
-    """Return the totals that nothing but a task's row in a file is made of."""
-    failed = pl.col(FAILED).cast(pl.Int64)
-    totals = {RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
-    for feature in _AVERAGED:
-        totals |= declare_sums(feature).totals if feature in features else {}
-    if same_input in features:
-        totals[same_input.name] = pl.col(same_input.name).min()
-    if cost_usd in features:
-        cost = pl.col(cost_usd.name)
-        totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
-    return totals
+    if sums.answers is None:
+        return tasks
+    shares = measure_agreement(sum_keys(rows, sums.answers)).select(GROUP, TASK, _AGREED)
+    return tasks.join(shares, on=[GROUP, TASK], how="left")
 
 
 def _count(feature: Feature) -> str:
@@ -121,14 +120,6 @@ def _sum(feature: Feature) -> str:
     return f"{feature.name}__sum"
 
 
-def add_answers(tasks: Frame, rows: Frame, sums: TaskSums) -> Frame:
-    """Return the totals with the share of each repeated task's runs that give its top answer."""
-    if sums.answers is None:
-        return tasks
-    shares = measure_agreement(sum_keys(rows, sums.answers)).select(GROUP, TASK, _AGREED)
-    return tasks.join(shares, on=[GROUP, TASK], how="left")
-
-
 def list_task_columns(plan: Plan) -> list[str]:
     """Return the columns of the compact table from which a row per task is made."""
     used = {*_JUDGED, *_AVERAGED, cost_of_pass, answer_key, same_input}.intersection(plan.features)
@@ -137,8 +128,7 @@ def list_task_columns(plan: Plan) -> list[str]:
 
 def count_flaky(tasks: Frame) -> Frame:
     """Return each group's tasks, those with two known runs or more, and the flaky ones."""
-    known, right = pl.col(VERDICTS), pl.col(PASSES)
-    flags = {REPEATED_TASKS: known >= _AT_LEAST, FLAKY: (right > 0) & (right < known)}
+    flags = {REPEATED_TASKS: _KNOWN >= _AT_LEAST, FLAKY: _IS_FLAKY}
     return (
         tasks.with_columns(**{name: flag.cast(pl.Int64) for name, flag in flags.items()})
         .group_by(GROUP)
@@ -155,11 +145,11 @@ def count_single(rows: pl.DataFrame) -> pl.DataFrame:
 
 def find_flakiest(tasks: Frame) -> Frame:
     """Return the few tasks whose runs pass and fail most evenly, those with more runs first."""
-    known, right = pl.col(VERDICTS), pl.col(PASSES)
-    uneven = ((2 * right - known) * (2 * right - known)).cast(pl.Float64) / (known * known)
+    apart = 2 * _RIGHT - _KNOWN
+    uneven = (apart * apart).cast(pl.Float64) / (_KNOWN * _KNOWN)
     return (
-        tasks.filter((right > 0) & (right < known))
-        .with_columns(_uneven=uneven, _fewer=-known)
+        tasks.filter(_IS_FLAKY)
+        .with_columns(_uneven=uneven, _fewer=-_KNOWN)
         .sort("_uneven", "_fewer", GROUP, ID)
         .head(FLAKIEST)
         .select(GROUP, ID, VERDICTS, PASSES)
@@ -173,27 +163,28 @@ def price_tasks(tasks: Frame) -> Frame | None:
     """
     if _count(cost_of_pass) not in tasks.collect_schema().names():
         return None
+    known = tasks.filter((pl.col(_count(cost_of_pass)) > 0) | (pl.col(_sum(passed)) > 0))
+    return known.select(ID, GROUP, _express_cost_of_pass().alias(cost_of_pass.name))
+
+
+def _express_cost_of_pass() -> pl.Expr:
+    """Return the cost per pass: infinite without a pass, null if it passed at unknown cost only."""
     spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
-    some = pl.when(passes > 0).then(passes).otherwise(1)
     solved = pl.col(_sum(passed)) > 0
-    cost = pl.when(passes > 0).then(spent / some).otherwise(pl.when(~solved).then(pl.lit(inf)))
-    known = tasks.filter((pl.col(_count(cost_of_pass)) > 0) | solved)
-    return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
+    return pl.when(passes > 0).then(spent / passes).when(~solved).then(inf)
 
 
-def list_run_columns(plan: Plan, rows: int) -> list[str] | None:
-    """Return the columns kept of each run to compare tiers by task; None with too many runs.
+def gather_runs(rows: GroupedRows, plan: Plan) -> pl.DataFrame | None:
+    """Return each run's task and composite, to compare tiers by task; None with too many runs.
 
-    Nor where tasks depend on each other: then totals tell more.
+    Nor where tasks depend on each other: then totals tell more. The order does not depend on how
+    the runs were read.
     """
-    if not plan.medians or rows > MOST_RUNS or plan.cluster is not None:
+    if not plan.medians or rows.rows > MOST_RUNS or plan.cluster is not None:
         return None
-    return [GROUP, ID, composite_score.name]
-
-
-def sort_runs(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the runs that have the value, in an order independent of how they were read."""
-    return runs.drop_nulls(composite_score.name).sort(GROUP, composite_score.name, ID)
+    value = composite_score.name
+    runs = rows.codes.decode_groups(pl.concat(rows.parts([GROUP, ID, value])))
+    return runs.drop_nulls(value).sort(GROUP, value, ID)
 
 
 def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
@@ -215,10 +206,8 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
                 yield pl.col("cost_usd__min").alias("cost_usd_min")
                 yield pl.col("cost_usd__max").alias("cost_usd_max")
     if cost_of_pass.name in present:
-        spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
-        solved = pl.col(_sum(passed)) > 0  # at unknown cost: null, and not infinite
-        ratio = pl.when(passes > 0).then(spent / passes).when(~solved).then(inf)
-        yield pl.when(pl.col(_count(cost_of_pass)) > 0).then(ratio).alias("cost_of_pass")
+        is_known = pl.col(_count(cost_of_pass)) > 0
+        yield pl.when(is_known).then(_express_cost_of_pass()).alias("cost_of_pass")
     if _AGREED in present:
         yield pl.col(_AGREED).alias("most_common_answer_share")
 
@@ -241,13 +230,59 @@ def _average(feature: Feature) -> pl.Expr:
 
 def _measure_agreement(present: Collection[str]) -> Iterator[pl.Expr]:
     """Yield how far the runs of a task agree: on passing, on being right, or on the answer."""
-    known, right = pl.col(VERDICTS), pl.col(PASSES)
-    most = pl.max_horizontal(right, known - right) / known
-    same: pl.Expr = pl.when(known >= _AT_LEAST).then(most)
+    most = pl.max_horizontal(_RIGHT, _KNOWN - _RIGHT) / _KNOWN
+    same: pl.Expr = pl.when(_KNOWN >= _AT_LEAST).then(most)
     judged = any(feature.name in present for feature in _JUDGED)
     if _AGREED in present:
-        same = pl.when(known == 0).then(_AGREED).otherwise(same)
+        same = pl.when(_KNOWN == 0).then(_AGREED).otherwise(same)
     if judged or _AGREED in present:
         yield same.alias("consistency")
     if judged:
-        yield pl.when(known > 0).then((right > 0) & (right < known)).alias("flaky")
+        yield pl.when(_KNOWN > 0).then(_IS_FLAKY).alias("flaky")
+
+
+class TaskTables:
+    """Tables over tasks that are added up part by part; their rows go to a file if it is wanted."""
+
+    def __init__(self, plan: Plan, sinks: Sinks | None) -> None:
+        self._plan = plan
+        self._sinks = sinks if sinks is not None and sinks.wants_tasks else None
+        self._sums = declare_task_sums(plan, in_full=self._sinks is not None)
+        self._wants_each = self._sinks is not None or cost_of_pass in plan.features
+        self._counts: list[pl.DataFrame] = []
+        self._flakiest: list[pl.DataFrame] = []
+        self._attempts: list[pl.DataFrame] = []
+
+    def add(self, rows: GroupedRows) -> None:
+        """Take the tasks of rows that have all runs of each in one part."""
+        sums, codes = self._sums, rows.codes
+
+        def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
+            counts = TaskCounts(part)
+            single = counts.single.clear() if self._wants_each else counts.single
+            frame = (part if self._wants_each else counts.repeated).lazy()
+            tables = _collect(sum_tasks(frame, sums)).sort(TASK), count_single(single)
+            return [codes.decode_groups(table) for table in tables]
+
+        for tasks, single in rows.map_parts(tasks_of, list_task_columns(self._plan)):
+            frame = tasks.lazy()
+            self._counts += [_collect(count_flaky(frame)), single]
+            self._flakiest.append(_collect(find_flakiest(frame)))
+            if (costs := price_tasks(frame)) is not None:
+                self._attempts.append(_collect(costs))
+            if self._sinks is not None:
+                self._sinks.take_tasks(tasks)
+
+    def complete(self, outcome: Outcome, rows: GroupedRows) -> Outcome:
+        """Return the outcome with what was found; of few rows, with the runs themselves."""
+        add_totals(outcome.groups, sum_tables(self._counts, [GROUP]))
+        return replace(
+            outcome,
+            flakiest=_collect(find_flakiest(pl.concat(self._flakiest).lazy())),
+            attempts=pl.concat(self._attempts) if self._attempts else None,
+            runs=gather_runs(rows, self._plan),
+        )
+
+
+def _collect(frame: Frame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from calipers.engines.first_pass import sum_first_pass
 from calipers.engines.outcome import Outcome, Sinks
+from calipers.engines.per_task import TaskTables
 from calipers.engines.plan import Plan
-from calipers.engines.positions import (
+from calipers.engines.ranks import (
+    CountedRanks,
+    Position,
     adjust_confidence,
     locate_clustered_ranks,
     locate_described,
     locate_ranks,
 )
-from calipers.engines.ranks import CountedRanks, Position
 from calipers.engines.reading import MeasuredRows, list_possible, read_rows
-from calipers.engines.second_pass import sum_second_pass
 from calipers.engines.sorted_groups import RANKED_ROWS, SortedGroups
-from calipers.engines.spreads import add_spreads
+from calipers.engines.spreads import add_spreads, sum_second_pass
 from calipers.engines.store import GroupedRows
-from calipers.engines.task_tables import TaskTables
-from calipers.engines.task_totals import add_task_spreads
+from calipers.engines.tasks import add_task_spreads
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals, add_totals
-from calipers.engines.value_counts import count_ranks
 from calipers.metrics.declare.declaration import Feature
 from calipers.records.sources import Source, Wanted
 
@@ -77,49 +75,37 @@ def _sum_shares(store: GroupedRows, plan: Plan) -> Iterator[tuple[GroupedRows, G
 def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> GroupTotals:
     fits = store.is_local and store.rows <= RANKED_ROWS
     held = SortedGroups(store, plan.described) if plan.sorted_features and fits else None
-    counted = count_ranks(store)
+    counted = CountedRanks(store)
     ranks = held or counted
     counts = {} if held else counted.declare_first(plan.sorted_features)
     first = sum_first_pass(store, plan, () if held else plan.find_modes, counts)
     groups = first.groups
     counted.take_first(first.counts)
     levels = {rank: of_family if rank.of_family else plan.confidence for rank in plan.ranks}
-    located = [(rank.feature, locate_ranks(groups, rank, levels[rank])) for rank in plan.ranks]
+    located = [(rank.feature, locate_ranks(groups, rank, level)) for rank, level in levels.items()]
     located += [(feature, locate_described(groups, feature)) for feature in plan.described]
-    _add_ranks(groups, ranks, located, modes=plan.described if held else ())
+    _add_ranks(groups, ranks, located)
     add_task_spreads(groups, plan)
     if first.repeated or plan.cluster is not None:
         for table in sum_second_pass(store, plan, groups, first.keyed_tables):
             add_totals(groups, table)
     add_spreads(groups, plan.influences)
-    _add_ranks(
-        groups,
-        ranks,
-        [(rank.feature, locate_clustered_ranks(groups, rank, levels[rank])) for rank in plan.ranks],
-    )
+    clustered = [
+        (rank.feature, locate_clustered_ranks(groups, rank, level))
+        for rank, level in levels.items()
+    ]
+    _add_ranks(groups, ranks, clustered)
     return groups
 
 
 def _add_ranks(
     groups: GroupTotals,
     ranks: SortedGroups | CountedRanks,
-    located: Iterable[tuple[Feature, Sequence[Position]]],
-    modes: Collection[Feature] = (),
+    located: Iterable[tuple[Feature, Iterable[Position]]],
 ) -> None:
     """Add features' values at positions within each group: sorted, or found by counting."""
-    wanted: dict[Feature, list[Position]] = {feature: [] for feature in modes}
+    wanted: dict[Feature, list[Position]] = {}
     for feature, positions in located:
         wanted.setdefault(feature, []).extend(positions)
-    found: Iterator[tuple[str, str, float]]
-    if isinstance(ranks, SortedGroups):
-        found = chain.from_iterable(
-            chain(
-                ranks.select(feature, positions),
-                ranks.find_modes(feature) if feature in modes else (),
-            )
-            for feature, positions in wanted.items()
-        )
-    else:
-        found = ranks.select(wanted)
-    for group, name, value in found:
+    for group, name, value in ranks.select(wanted):
         groups[group][name] = value

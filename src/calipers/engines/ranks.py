@@ -1,20 +1,31 @@
-"""The value at a rank of each group: exact, without sorting a group or holding it in one place.
+"""The value at a rank of each group: where it lies among the group's values, and how it is found.
 
-Rows are counted by the upper 16 bits of their value's sort key, which tells in which bucket the
-rank lies; then, within it, by the upper 32 bits; then by the value itself, at once where few rows
-are left. Every count is a plain group-by, so the same steps run on the parts of a table and on a
-cluster.
+It is exact, without sorting a group or holding it in one place: rows are counted by the upper 16
+bits of their value's sort key, which tells in which bucket the rank lies; then, within it, by the
+upper 32 bits; then by the value itself, at once where few rows are left. Every count is a plain
+group-by, so the same steps run on the parts of a table and on a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP, Feature, Frame
+from calipers.engines.codes import Codes
+from calipers.engines.steps import collect_sorted
+from calipers.engines.store import GroupedRows
+from calipers.engines.totals import GroupTotals, Sum
+from calipers.metrics.cost.tiers import TIER
+from calipers.metrics.declare.declaration import GROUP, Feature, Frame, Rank
+from calipers.metrics.declare.description import list_positions
+from calipers.metrics.declare.intervals import read_spread
+from calipers.statistics.intervals import effective_size, quantile_ranks
 
-KEY, BUCKET, COUNT = "_key", "_bucket", "_n"
+_KEY, _BUCKET, _COUNT = "_key", "_bucket", "_n"
 _NAME, _POSITION, _FOUND = "_name", "_position", "_found"
 _DIGIT = 2**16
 _FEW = 200_000  # so many rows may as well be counted value by value at once
@@ -22,40 +33,75 @@ _FEW = 200_000  # so many rows may as well be counted value by value at once
 Count = Callable[[Frame], Frame]
 """Counts rows: gives group, bucket, key and count."""
 
-Tally = Callable[[Mapping[Feature, Count]], Mapping[Feature, pl.DataFrame]]
-"""Runs a count of each feature over the whole table, all in one pass."""
-
-JoinSmall = Callable[[Frame, pl.DataFrame], Frame]
-"""Joins the table's rows with a few rows of our own, on the group."""
-
 Position = tuple[str, str, int]
 """A place, from 1, among the values of a group: asked for by group and name."""
 
 
-def sort_key(feature: Feature) -> pl.Expr:
-    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
-    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
-    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
-    return (key // 2**32).alias(_name_coarse(feature))
+def locate_ranks(groups: GroupTotals, rank: Rank, confidence: float) -> Iterator[Position]:
+    """Yield each group's position of the rank, and of its bounds if rows are independent."""
+    for group, count in _count_values(groups, rank.feature).items():
+        yield group, rank.value_name, rank.locate(count)
+        yield from _locate_bounds(group, rank, count, float(count), confidence)
 
 
-def _name_coarse(feature: Feature) -> str:
-    """Return the column with the upper half of a number's sort key."""
-    return f"_coarse_{feature.name}"
+def locate_clustered_ranks(
+    groups: GroupTotals, rank: Rank, confidence: float
+) -> Iterator[Position]:
+    """Yield the positions of the bounds in groups whose rows come in clusters."""
+    for group, count in _count_values(groups, rank.feature).items():
+        spread, clusters = read_spread(rank.influence.name, groups[group])
+        if clusters.count < count:
+            for name in (rank.low_name, rank.high_name):
+                groups[group].pop(name, None)
+            size = effective_size(rank.percent / 100, count, spread, clusters)
+            yield from _locate_bounds(group, rank, count, size, confidence)
+
+
+def locate_described(groups: GroupTotals, feature: Feature) -> Iterator[Position]:
+    """Yield where in each group the statistics of a feature are among its sorted values."""
+    for group, count in _count_values(groups, feature).items():
+        for name, position in list_positions(feature.name, count).items():
+            yield group, name, position
+
+
+def adjust_confidence(groups: Collection[str], confidence: float) -> float:
+    """Return the confidence of each interval for all tiers of a family to be covered at once.
+
+    Bonferroni's: the families are the groups that differ in nothing but their tier.
+    """
+    others = (
+        json.dumps({name: value for name, value in json.loads(text).items() if name != TIER})
+        for text in groups
+    )
+    largest = max(Counter(others).values(), default=1)
+    return 1 - (1 - confidence) / largest
+
+
+def _locate_bounds(
+    group: str, rank: Rank, count: int, size: float, confidence: float
+) -> Iterator[Position]:
+    low, high = quantile_ranks(rank.percent / 100, count, size, confidence)
+    for name, position in ((rank.low_name, low), (rank.high_name, high)):
+        if position is not None:
+            yield group, name, position
+
+
+def _count_values(groups: GroupTotals, feature: Feature) -> dict[str, int]:
+    """Return how many values of a feature each group has, if any."""
+    counts = {group: int(totals.get(f"{feature.name}__n", 0)) for group, totals in groups.items()}
+    return {group: count for group, count in counts.items() if count}
 
 
 class CountedRanks:
     """Looks values up by counting; all features together, so that few passes are made."""
 
-    def __init__(self, tally: Tally, join_small: JoinSmall, rows: int) -> None:
-        self._tally = tally
-        self._join = join_small
-        self._rows = rows  # of the whole table
+    def __init__(self, store: GroupedRows) -> None:
+        self._store = store
         self._first: Mapping[Feature, pl.DataFrame] = {}
 
     def declare_first(self, features: Iterable[Feature]) -> dict[Feature, Count]:
         """Return the first count of each feature, which serves any position."""
-        return {each: _Search(each, (), self._rows).count(self._join) for each in features}
+        return {each: _Search(each, (), self._store).count() for each in features}
 
     def take_first(self, tables: Mapping[Feature, pl.DataFrame]) -> None:
         """Take the first counts of all features, before any position is looked up."""
@@ -66,31 +112,69 @@ class CountedRanks:
     ) -> Iterator[tuple[str, str, float]]:
         """Yield each feature's values at some positions, each with its group and name."""
         searches = {
-            feature: _Search(feature, positions, self._rows)
+            feature: _Search(feature, positions, self._store)
             for feature, positions in wanted.items()
             if positions
         }
         for feature, search in searches.items():
             search.narrow(self._first[feature])
         while due := {each: search for each, search in searches.items() if search.is_open}:
-            counts = {feature: search.count(self._join) for feature, search in due.items()}
-            for feature, table in self._tally(counts).items():
+            counts = {feature: search.count() for feature, search in due.items()}
+            found = ValueCounts(counts)
+            columns = [GROUP, *(feature.name for feature in counts)]
+            for tables in self._store.map_parts(partial(count_part, counts=counts), columns):
+                found.add(tables)
+            for feature, table in found.finish(self._store.codes).items():
                 due[feature].narrow(table)
         for search in searches.values():
             yield from search.found.select(GROUP, _NAME, _FOUND).iter_rows()
 
 
+class ValueCounts:
+    """Features' counts over all parts, added up as they come."""
+
+    def __init__(self, features: Iterable[Feature]) -> None:
+        self._sums = {feature: Sum([GROUP, _BUCKET, _KEY]) for feature in features}
+
+    def add(self, tables: Iterable[pl.DataFrame]) -> None:
+        """Take the counts over one more part, of each feature."""
+        for each, table in zip(self._sums.values(), tables, strict=True):
+            each.add(table)
+
+    def finish(self, codes: Codes) -> dict[Feature, pl.DataFrame]:
+        """Return each feature's counts by the names of the groups."""
+        return {feature: codes.decode_groups(each.table) for feature, each in self._sums.items()}
+
+
+def count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
+    """Return each feature's counts over a part."""
+    keyed = ((part.lazy().with_columns(_sort_key(feature)), counts[feature]) for feature in counts)
+    return [collect_sorted(count(rows), _BUCKET, _KEY) for rows, count in keyed]
+
+
+def _sort_key(feature: Feature) -> pl.Expr:
+    """Return the upper 32 bits of a double, arranged so that they sort as the numbers do."""
+    bits = (pl.col(feature.name) + 0.0).reinterpret(dtype=pl.Int64)  # + 0.0: no minus zero
+    key = pl.when(bits < 0).then(-(2**63) - bits - 1).otherwise(bits)
+    return (key // 2**32).alias(_name_coarse(feature))
+
+
+def _name_coarse(feature: Feature) -> str:
+    return f"_coarse_{feature.name}"
+
+
 class _Search:
     """Positions of a feature on the way to their values, by steps that tell ever more apart."""
 
-    def __init__(self, feature: Feature, positions: Sequence[Position], rows: int) -> None:
+    def __init__(self, feature: Feature, positions: Sequence[Position], store: GroupedRows) -> None:
         schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
         self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
+        self._codes = store.codes
         self._value = pl.col(feature.name)
         key = pl.col(_name_coarse(feature))
         self._steps = [key // _DIGIT, key, self._value]  # those ahead
         self._before: pl.Expr | None = None
-        self._skip_to_values(rows)
+        self._skip_to_values(store.rows)
 
     def _skip_to_values(self, rows: int) -> None:
         """Count value by value at once where few rows are left to look at."""
@@ -102,58 +186,41 @@ class _Search:
         """Whether the values are not yet known."""
         return bool(self._steps)
 
-    def count(self, join: JoinSmall) -> Count:
+    def count(self) -> Count:
         """Return the next count: of rows by a step, among those where the step before was found."""
-        return _count(self._value, self._steps[0], self._before, self.found, join)
+        value, step, before = self._value, self._steps[0], self._before
+        if before is not None:
+            keys = self.found[_FOUND].unique().to_list()
+            few = self._codes.encode_groups(
+                self.found.select(GROUP, _FOUND).unique(maintain_order=True)
+            )
+
+        def count(rows: Frame) -> Frame:
+            rows, bucket = rows.filter(~value.is_null()), pl.lit(0.0)
+            if before is not None:
+                rows = rows.filter(before.cast(pl.Float64).is_in(keys))  # most, before the join
+                rows = rows.join(few.lazy(), on=GROUP)
+                rows, bucket = rows.filter(before == pl.col(_FOUND)), pl.col(_FOUND)
+            keyed = rows.with_columns(step.cast(pl.Float64).alias(_KEY), bucket.alias(_BUCKET))
+            return keyed.group_by(GROUP, _BUCKET, _KEY).agg(pl.len().cast(pl.Int64).alias(_COUNT))
+
+        return count
 
     def narrow(self, table: pl.DataFrame) -> None:
         """Take the counts: which key holds each position, and the position left within it."""
-        self.found = _narrow(table, self.found)
+        bucket = pl.lit(0.0) if self._before is None else pl.col(_FOUND)
+        asked = self.found.with_columns(bucket.alias(_BUCKET)).drop(_COUNT, strict=False)
+        reached = pl.col(_COUNT).cum_sum().over(GROUP, _BUCKET, order_by=_KEY)
+        left = pl.col(_POSITION) - pl.col("_reached") + pl.col(_COUNT)
+        self.found = (
+            table.with_columns(reached.alias("_reached"))
+            .join(asked, on=[GROUP, _BUCKET])
+            .filter(pl.col("_reached") >= pl.col(_POSITION))
+            .sort(GROUP, _NAME, _KEY)
+            .unique([GROUP, _NAME], keep="first", maintain_order=True)
+            .select(GROUP, _NAME, pl.col(_KEY).alias(_FOUND), left.alias(_POSITION), _COUNT)
+        )
         self._before = self._steps.pop(0)
         if len(self._steps) > 1:
-            left = self.found.unique([GROUP, _FOUND])[COUNT].sum()
-            self._skip_to_values(int(left))
-
-
-def _count(
-    value: pl.Expr, step: pl.Expr, before: pl.Expr | None, found: pl.DataFrame, join: JoinSmall
-) -> Count:
-    """Count rows by `step`, among those whose step before was one of those found."""
-    keys = [] if before is None else found[_FOUND].unique().to_list()
-    buckets = None if before is None else found.select(GROUP, _FOUND).unique(maintain_order=True)
-
-    def count(rows: Frame) -> Frame:
-        rows = rows.filter(~value.is_null())
-        if before is None or buckets is None:
-            keyed = rows.with_columns(step.cast(pl.Float64).alias(KEY), pl.lit(0.0).alias(BUCKET))
-        else:
-            rows = rows.filter(before.cast(pl.Float64).is_in(keys))  # most rows go before the join
-            rows = join(rows, buckets).filter(before == pl.col(_FOUND))
-            keyed = rows.with_columns(
-                step.cast(pl.Float64).alias(KEY), pl.col(_FOUND).alias(BUCKET)
-            )
-        return keyed.group_by(GROUP, BUCKET, KEY).agg(pl.len().cast(pl.Int64).alias(COUNT))
-
-    return count
-
-
-def _narrow(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Return which key holds each position, and the position left within it."""
-    bucket = pl.col(_FOUND) if _FOUND in found.columns else pl.lit(0.0)
-    reached = pl.col(COUNT).cum_sum().over(GROUP, BUCKET, order_by=KEY)
-    return (
-        table.with_columns(reached.alias("_reached"))
-        .join(
-            found.with_columns(bucket.alias(BUCKET)).drop(COUNT, strict=False), on=[GROUP, BUCKET]
-        )
-        .filter(pl.col("_reached") >= pl.col(_POSITION))
-        .sort(GROUP, _NAME, KEY)
-        .unique([GROUP, _NAME], keep="first", maintain_order=True)
-        .select(
-            GROUP,
-            _NAME,
-            pl.col(KEY).alias(_FOUND),
-            (pl.col(_POSITION) - pl.col("_reached") + pl.col(COUNT)).alias(_POSITION),
-            COUNT,
-        )
-    )
+            of_rows = self.found.unique([GROUP, _FOUND])[_COUNT].sum()
+            self._skip_to_values(int(of_rows))

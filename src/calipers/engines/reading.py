@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from calipers.engines.batches import MeasuredBatch, measure_chunk, number_rows
-from calipers.engines.codes import Codes
+from calipers.engines.codes import Codes, name_key
+from calipers.engines.measuring import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, Reading, Sinks
 from calipers.engines.plan import Plan, name_presence
 from calipers.engines.regrouped import Regrouped
-from calipers.engines.row_keys import name_key
 from calipers.engines.store import GroupedRows, Store
 from calipers.engines.threads import map_in_order
 from calipers.engines.totals import GroupTotals
@@ -72,7 +71,7 @@ class ReadRows(MeasuredRows):
         )
         counts = pl.concat(parts).group_by(GROUP, name).agg(pl.col(ROWS).sum())
         texts = self.store.texts[name].decode(counts[name]).alias(TEXT)
-        named = rows.decode_groups(counts).with_columns(texts)
+        named = rows.codes.decode_groups(counts).with_columns(texts)
         return named.select(GROUP, TEXT, ROWS).sort(GROUP, TEXT)
 
     def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
@@ -87,8 +86,8 @@ class ReadRows(MeasuredRows):
 
 
 def _gather_rows(group: str, store: GroupedRows) -> pl.DataFrame:
-    code = store.encode(group)
-    return store.decode_groups(
+    code = store.codes.number(group)
+    return store.codes.decode_groups(
         pl.concat(part.filter(pl.col(GROUP) == code) for part in store.parts())
     )
 

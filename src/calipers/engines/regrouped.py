@@ -12,8 +12,8 @@ from functools import cached_property
 
 import polars as pl
 
+from calipers.engines.codes import hash_in_group, name_key
 from calipers.engines.plan import CLUSTER_TEXT
-from calipers.engines.row_keys import hash_in_group, name_key
 from calipers.engines.store import GroupedRows, Store
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
 

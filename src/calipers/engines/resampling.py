@@ -17,7 +17,6 @@ from calipers.engines.weighted_values import (
     Floats,
     WeightedValues,
     add_codes,
-    collect_in_order,
     sum_tasks,
 )
 from calipers.metrics import Metric
@@ -125,12 +124,7 @@ def _sum_effects(
     """Return the sum of each influence's effects within each cluster, in the clusters' order."""
     frame = rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy()
     groups = {str(rows[GROUP][0]): dict(totals)}
-    beside = {
-        aggregate: collect_in_order(found, *aggregate.keys)
-        for aggregate in aggregates
-        if (found := select_key_totals(sum_keys(frame, aggregate), aggregate, influences))
-        is not None
-    }
+    beside = select_key_totals({each: sum_keys(frame, each) for each in aggregates}, influences)
     moved = add_effects(frame, influences, groups, beside, join_table)
     by_cluster = moved.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     return by_cluster.collect(engine="in-memory").sort(CLUSTER)

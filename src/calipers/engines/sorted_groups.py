@@ -5,12 +5,13 @@ For as many rows as fit in memory. Beyond that, and on a cluster, `ranks` counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from calipers.engines.group_order import order_codes
+from calipers.engines.ranks import Position
 from calipers.engines.store import GroupedRows
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.metrics.declare.description import name_mode
@@ -28,7 +29,7 @@ Floats: TypeAlias = "NDArray[np.float64]"
 class SortedGroups:
     """Each feature's values by group, and there in order as far as is asked for.
 
-    `modes` are the features whose most frequent values will be.
+    `modes` are the features whose most frequent values are told too, when first asked for.
     """
 
     def __init__(self, store: GroupedRows, modes: Iterable[Feature] = ()) -> None:
@@ -38,6 +39,7 @@ class SortedGroups:
         self._counts = [np.bincount(each, minlength=len(store.groups)) for each in codes]
         self._starts = np.concatenate(([0], np.cumsum(np.sum(self._counts, axis=0))))
         self._modes = frozenset(modes)
+        self._untold = {*self._modes}
         self._gathered: dict[Feature, Floats] = {}
 
     def _gather(self, feature: Feature) -> Floats:
@@ -63,14 +65,23 @@ class SortedGroups:
         return self._gathered[feature]
 
     def select(
-        self, feature: Feature, positions: Sequence[tuple[str, str, int]]
+        self, wanted: Mapping[Feature, Sequence[Position]]
     ) -> Iterator[tuple[str, str, float]]:
-        """Yield the values at positions, from 1, each with its group and name."""
+        """Yield features' values at some positions, and modes, each with its group and name."""
+        for feature, positions in wanted.items():
+            yield from self._select(feature, positions)
+            if feature in self._untold:
+                self._untold.remove(feature)
+                yield from self._find_modes(feature)
+
+    def _select(
+        self, feature: Feature, positions: Sequence[Position]
+    ) -> Iterator[tuple[str, str, float]]:
         if not positions:
             return
         values = self._gather(feature)
         for group, asked in groupby(sorted(positions), key=itemgetter(0)):
-            code = self._store.encode(group)
+            code = self._store.codes.number(group)
             own = values[self._starts[code] : self._starts[code + 1]]
             found = [(name, position - 1) for _, name, position in asked]
             if feature not in self._modes:
@@ -78,7 +89,7 @@ class SortedGroups:
             for name, place in found:
                 yield group, name, float(own[place])
 
-    def find_modes(self, feature: Feature) -> Iterator[tuple[str, str, float]]:
+    def _find_modes(self, feature: Feature) -> Iterator[tuple[str, str, float]]:
         """Yield each group's most frequent value, the smallest of equals."""
         values = self._gather(feature)
         fresh = np.ones(len(values), bool)  # where a run of equal values begins

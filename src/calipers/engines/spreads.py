@@ -6,17 +6,23 @@ that share a cluster move a value together: for these, a second pass adds their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from calipers.engines.group_order import mark_changes
-from calipers.engines.totals import GroupTotals
+from calipers.engines.plan import Plan
+from calipers.engines.steps import apply_steps, collect_sorted
+from calipers.engines.store import GroupedRows
+from calipers.engines.tasks import TaskCounts
+from calipers.engines.totals import GroupTotals, sum_tables
 from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
+    TASK,
     Aggregate,
     Frame,
     Influence,
@@ -70,17 +76,22 @@ def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFr
 
 
 def select_key_totals(
-    table: Frame, aggregate: Aggregate, wanted: Sequence[Influence]
-) -> Frame | None:
-    """Return the totals per key that effects read: a row per group and key; None if none does."""
-    readers = [each for each in wanted if each.keyed is aggregate]
-    if not readers:
-        return None
-    for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
-        table = step(table)
-    names = sorted({name for each in readers for name in each.keyed_reads})
-    columns = (pl.col(name).alias(total_column(name)) for name in names)
-    return table.select(GROUP, *aggregate.keys, *columns)
+    tables: Mapping[Aggregate, Frame], wanted: Sequence[Influence]
+) -> dict[Aggregate, pl.DataFrame]:
+    """Return the totals per key that effects read: a row per group and key; if any effect does."""
+    found = {}
+    for aggregate, table in tables.items():
+        readers = [each for each in wanted if each.keyed is aggregate]
+        if not readers:
+            continue
+        made = table
+        for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
+            made = step(made)
+        names = sorted({name for each in readers for name in each.keyed_reads})
+        columns = (pl.col(name).alias(total_column(name)) for name in names)
+        keys = aggregate.keys
+        found[aggregate] = collect_sorted(made.select(GROUP, *keys, *columns), *keys)
+    return found
 
 
 def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFrame:
@@ -101,10 +112,10 @@ def sum_clusters(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.DataFram
         sums[each.name] = np.add.reduceat(values, starts)
         for number in SIZES if each.powers else SIZES[:1]:
             power *= values
-            sums[_name_row_power(each.name, number)] = np.add.reduceat(power, starts)
+            sums[f"{each.name}__row_power_{number}"] = np.add.reduceat(power, starts)
         known = effects.is_not_null().to_numpy() if effects.null_count() else None
         counts = sizes if known is None else np.add.reduceat(known.astype(np.int64), starts)
-        sums[_count(each.name)] = counts
+        sums[f"{each.name}__rows_in_cluster"] = counts
     first = pl.Series(starts, dtype=pl.UInt32)
     found = pl.DataFrame({GROUP: rows[GROUP].gather(first), CLUSTER: clusters[starts], **sums})
     return found.sort(GROUP, maintain_order=True)
@@ -121,19 +132,20 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
 def _express_beyond_rows(wanted: Sequence[Influence]) -> dict[str, pl.Expr]:
     added: dict[str, pl.Expr] = {}
     for each in wanted:
-        effect, count = pl.col(each.name), pl.col(_count(each.name))
-        squares = pl.col(_name_row_power(each.name, 2))
+        name = each.name
+        effect, count = pl.col(name), pl.col(f"{name}__rows_in_cluster")
+        squares = pl.col(f"{name}__row_power_2")
         is_repeated = pl.when(count > 1)
-        added[_name_added(each.name)] = effect * effect - squares
-        added[_name_further(each.name)] = is_repeated.then(count - 1).otherwise(0)
+        added[f"{name}__added_by_clusters"] = effect * effect - squares
+        added[f"{name}__further_rows"] = is_repeated.then(count - 1).otherwise(0)
         size = effect if each.powers else count.cast(pl.Float64)
         for power in SIZES:
-            alone = pl.col(_name_row_power(each.name, power)) if each.powers else size
-            added[_name_added_size(each.name, power)] = size**power - alone
+            alone = pl.col(f"{name}__row_power_{power}") if each.powers else size
+            added[f"{name}__added_size_{power}"] = size**power - alone
         others = is_repeated.then(count - 1).otherwise(1)  # never by 0
         rest = (squares * count - effect * effect) / others
-        added[name_within_tasks(each.name)] = is_repeated.then(rest).otherwise(0.0)
-        added[name_repeated_tasks(each.name)] = is_repeated.then(1).otherwise(0)
+        added[name_within_tasks(name)] = is_repeated.then(rest).otherwise(0.0)
+        added[name_repeated_tasks(name)] = is_repeated.then(1).otherwise(0)
     return added
 
 
@@ -149,10 +161,10 @@ def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
 def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
     """Add one spread; if all rows are of one cluster, each row counts as its own."""
     name, squares = each.name, each.squares(totals)
-    clusters = n - int(totals.get(_name_further(name), 0))
+    clusters = n - int(totals.get(f"{name}__further_rows", 0))
     together = clusters > 1 or n == 1
     if together:
-        squares += totals.get(_name_added(name), 0.0)
+        squares += totals.get(f"{name}__added_by_clusters", 0.0)
     per = totals[each.per] if each.per else n
     totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
     totals[f"{name}__clusters"] = clusters if together else n
@@ -160,16 +172,8 @@ def _add_spread(totals: dict[str, float], each: Influence, n: int) -> None:
     totals[f"{name}__size"] = per if each.powers else n
     for number, power in enumerate(SIZES):
         alone = totals[each.powers[number]] if each.powers else n
-        added = totals.get(_name_added_size(name, power), 0.0) if together else 0.0
+        added = totals.get(f"{name}__added_size_{power}", 0.0) if together else 0.0
         totals[name_size_total(name, power)] = alone + added
-
-
-def _name_row_power(name: str, power: int) -> str:
-    return f"{name}__row_power_{power}"
-
-
-def _name_added_size(name: str, power: int) -> str:
-    return f"{name}__added_size_{power}"
 
 
 def name_within_tasks(name: str) -> str:
@@ -182,13 +186,39 @@ def name_repeated_tasks(name: str) -> str:
     return f"{name}__repeated_tasks"
 
 
-def _count(name: str) -> str:
-    return f"{name}__rows_in_cluster"
+def sum_second_pass(
+    store: GroupedRows,
+    plan: Plan,
+    groups: GroupTotals,
+    keyed_tables: Mapping[Aggregate, pl.DataFrame],
+) -> Iterator[pl.DataFrame]:
+    """Yield what clusters of several rows add to the spread of each value, a row per group."""
+    wanted = plan.influences
+    beside = select_key_totals({each: keyed_tables[each].lazy() for each in keyed_tables}, wanted)
+    cluster = TASK if plan.cluster is None else CLUSTER
+    features = [feature.name for feature in plan.features if feature.stored]
+    codes = store.codes
 
+    def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
+        coded = codes.encode_groups(table)
+        return look_up(rows, coded, len(codes)) if [*on] == [GROUP] else join_table(rows, coded, on)
 
-def _name_added(name: str) -> str:
-    return f"{name}__added_by_clusters"
+    def sum_part(part: pl.DataFrame) -> list[pl.DataFrame]:
+        rows = TaskCounts(part).repeated if cluster == TASK else part
+        rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
+        if not rows.height:
+            return []
+        moved = add_effects(rows.lazy(), wanted, groups, beside, join)
+        effects: pl.DataFrame = moved.collect(engine="in-memory")
+        clusters = sum_clusters(effects.sort(CLUSTER, maintain_order=True), wanted)
+        return [apply_steps(clusters, step) if cluster == TASK else clusters]
 
-
-def _name_further(name: str) -> str:
-    return f"{name}__further_rows"
+    if not wanted:
+        return
+    step = partial(sum_beyond_rows, wanted=wanted)
+    of_parts = store.map_parts(sum_part, [GROUP, cluster, *features])
+    tables = [table for found in of_parts for table in found]
+    if tables and cluster == TASK:
+        yield store.codes.decode_groups(sum_tables(tables, [GROUP]))
+    elif tables:
+        yield store.codes.decode_groups(apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 import polars as pl
 
 from calipers.engines import spilling
 from calipers.engines.codes import Codes
-from calipers.engines.group_files import GroupFiles
 from calipers.engines.group_order import (
     FEW_GROUPS,
     FEW_ROWS,
@@ -27,7 +25,7 @@ from calipers.engines.group_order import (
     sort_groups,
 )
 from calipers.engines.plan import SAME_ID
-from calipers.engines.spilling import SpilledRows, split_finished
+from calipers.engines.spilling import GroupFiles, SpilledRows, split_finished
 from calipers.engines.tasks import has_repeated
 from calipers.engines.threads import map_in_order
 from calipers.metrics.declare.declaration import GROUP, TASK
@@ -53,18 +51,6 @@ class GroupedRows(ABC):
     def groups(self) -> list[str]:
         """The groups by their numbers."""
         return self.codes.texts
-
-    def encode(self, group: str) -> int:
-        """Return the number that stands for a group in the parts."""
-        return self.codes.number(group)
-
-    def encode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return the table with numbers in the place of groups."""
-        return encode_groups(table, self.codes)
-
-    def decode_groups(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return the table with groups in the place of their numbers."""
-        return decode_groups(table, self.codes)
 
     @abstractmethod
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -106,16 +92,6 @@ class GroupedRows(ABC):
         return map_in_order(work, self.parts(columns), threads=2)
 
 
-def encode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
-    """Return the table with numbers in the place of groups."""
-    return table.with_columns(codes.encode(table[GROUP]))
-
-
-def decode_groups(table: pl.DataFrame, codes: Codes) -> pl.DataFrame:
-    """Return the table with groups in the place of their numbers."""
-    return table.with_columns(codes.decode(table[GROUP]))
-
-
 def drop_empty_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the columns in which none has a value; group and task stay."""
     nulls = zip(rows.columns, rows.null_count().row(0), strict=True)
@@ -154,12 +130,7 @@ class Store(GroupedRows):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for spilled in (self._spilled, self._by_group):
             if spilled is not None:
                 spilled.remove()
@@ -182,7 +153,7 @@ class Store(GroupedRows):
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""
-        rows = self.encode_groups(rows).with_columns(
+        rows = self.codes.encode_groups(rows).with_columns(
             codes.encode(rows[name]) for name, codes in self.texts.items()
         )
         rows = drop_empty_columns(rows)

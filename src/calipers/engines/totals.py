@@ -24,7 +24,6 @@ TRUNCATED_REPLIES = "truncated"
 FAILURES = "failures"  # failed calls that count as such
 REPEATED = "repeated_identity"
 
-_TASKS, _ALIKE = "_tasks", "_alike"
 _FEW = 500_000  # so many rows more may wait to be added up
 
 GroupTotals = dict[str, dict[str, float]]
@@ -32,17 +31,14 @@ GroupTotals = dict[str, dict[str, float]]
 
 def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
     """Return what every run counts: records, failed calls, repeated ids."""
+    flags = {ERRORS: FAILED, TRUNCATED_REPLIES: TRUNCATED}
+    flags |= {FAILURES: FAILURE} if plan.counts_failures else {}
     counted = Aggregate(
         features=(),
         totals={
             RECORDS: pl.len().cast(pl.Int64),
-            ERRORS: pl.col(FAILED).cast(pl.Int64).sum(),
-            TRUNCATED_REPLIES: pl.col(TRUNCATED).cast(pl.Int64).sum(),
-            **({FAILURES: pl.col(FAILURE).cast(pl.Int64).sum()} if plan.counts_failures else {}),
-            **{
-                rank.count_name: pl.col(rank.feature.name).count().cast(pl.Int64)
-                for rank in plan.ranks
-            },
+            **{name: pl.col(flag).cast(pl.Int64).sum() for name, flag in flags.items()},
+            **{each.count_name: pl.count(each.feature.name).cast(pl.Int64) for each in plan.ranks},
         },
     )
     identities = Aggregate(
@@ -64,23 +60,16 @@ def _count_repeated(identities: Frame) -> Frame:
 
 
 def sum_keys(rows: Frame, aggregate: Aggregate, by: Sequence[str] | None = None) -> Frame:
-    """Return the first step of an aggregate: totals per group and key, or by some of these."""
-    if aggregate.where is not None:
-        rows = rows.filter(aggregate.where())
-    named = [total.alias(name) for name, total in aggregate.totals.items()]
-    if by is not None:
-        return rows.group_by(*by).agg(*named)
-    return sum_within_groups(rows, *aggregate.keys, totals=named)
-
-
-def sum_within_groups(rows: Frame, *keys: str, totals: Sequence[pl.Expr]) -> Frame:
-    """Return totals per group and key; a task or a cluster belongs to one group.
+    """Return the first step of an aggregate: totals per group and key, or by some of these.
 
     Quickest where the rows are in the order of their groups, or of their tasks.
     """
-    if TASK in keys or CLUSTER in keys:
-        return rows.group_by(*keys).agg(pl.col(GROUP).min(), *totals)
-    return rows.group_by(GROUP, *keys).agg(*totals)
+    if aggregate.where is not None:
+        rows = rows.filter(aggregate.where())
+    named = [total.alias(name) for name, total in aggregate.totals.items()]
+    if by is None and (TASK in aggregate.keys or CLUSTER in aggregate.keys):  # of one group each
+        return rows.group_by(aggregate.keys).agg(pl.col(GROUP).min(), *named)
+    return rows.group_by(by or (GROUP, *aggregate.keys)).agg(named)
 
 
 def merge_aggregates(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggregate]:
@@ -91,7 +80,7 @@ def merge_aggregates(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggreg
     aggregates = list(aggregates)
     plain = dict(merge_plain(aggregates).totals)
     for name in _list_averaged(plan):
-        plain[_name_variance(name)] = pl.col(name).cast(pl.Float64).var(ddof=0)
+        plain[f"{name}__variance"] = pl.col(name).cast(pl.Float64).var(ddof=0)
     alike: dict[Any, Aggregate] = {}
     for each in aggregates:
         if each.keys:
@@ -113,25 +102,14 @@ def pool_parts(parts: Iterable[pl.DataFrame], plan: Plan) -> pl.DataFrame:
     """Return the sum of the parts' totals, and Σ (x − mean)² of each averaged feature."""
     rows = pl.concat(parts)
     names = _list_averaged(plan)
-    sums = sum_tables([rows.drop(_name_variance(name) for name in names)], [GROUP])
-    means = sums.select(
-        GROUP,
-        *(
-            (pl.col(f"{name}__sum") / pl.col(f"{name}__n")).alias(_name_mean(name))
-            for name in names
-        ),
-    )
-    squares = [
-        (
-            pl.col(f"{name}__n")
-            * (
-                pl.col(_name_variance(name))
-                + (pl.col(f"{name}__sum") / pl.col(f"{name}__n") - pl.col(_name_mean(name))) ** 2
-            )
-        ).alias(f"{name}__squares")
-        for name in names
-    ]
-    around = rows.join(means, on=GROUP, maintain_order="left").select(GROUP, *squares)
+    sums = sum_tables([rows.drop(f"{name}__variance" for name in names)], [GROUP])
+    means = {name: pl.col(f"{name}__sum") / pl.col(f"{name}__n") for name in names}
+    of_groups = sums.select(GROUP, **{f"{name}__mean": mean for name, mean in means.items()})
+    squares = {}
+    for name, mean in means.items():
+        between = (mean - pl.col(f"{name}__mean")) ** 2
+        squares[f"{name}__squares"] = pl.col(f"{name}__n") * (pl.col(f"{name}__variance") + between)
+    around = rows.join(of_groups, on=GROUP, maintain_order="left").select(GROUP, **squares)
     around = around.with_columns(pl.exclude(GROUP).fill_nan(None))
     return sums.join(sum_tables([around], [GROUP]), on=GROUP, maintain_order="left")
 
@@ -140,14 +118,6 @@ def _list_averaged(plan: Plan) -> list[str]:
     of_means = (influence.feature for influence in plan.influences)
     features = (*(feature for feature in of_means if feature is not None), *plan.described)
     return list(dict.fromkeys(feature.name for feature in features))
-
-
-def _name_variance(name: str) -> str:
-    return f"{name}__variance"
-
-
-def _name_mean(name: str) -> str:
-    return f"{name}__mean"
 
 
 def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> None:

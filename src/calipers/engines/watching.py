@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from calipers.engines.codes import group_text
 from calipers.engines.plan import name_kept
-from calipers.engines.row_keys import group_text
 from calipers.metrics.declare.declaration import CLUSTER, GROUP
 from calipers.records.sinks import Watch
 

@@ -8,10 +8,10 @@ group. Only ranks are looked up in sorted rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 import polars as pl
@@ -51,6 +51,15 @@ class Linear:
     names: Sequence[str]
     per_cluster: Floats
 
+    @classmethod
+    def of(cls, table: pl.DataFrame, names: Collection[str], clusters: int) -> Self:
+        """Take totals of a table in which the code of a cluster stands in the place of a group."""
+        per_cluster = np.zeros((clusters, len(names)))
+        if names:
+            values = table.select(pl.col(*names).cast(pl.Float64).fill_null(0)).to_numpy()
+            per_cluster[table[GROUP].to_numpy()] = values
+        return cls(list(names), per_cluster)
+
     def __call__(self, weighted: Floats) -> Columns:
         """Return the totals in each resample."""
         sums = weighted @ self.per_cluster
@@ -88,7 +97,7 @@ class _Keyed:
         every = pl.DataFrame({GROUP: np.arange(rows)})
         finished_columns: dict[str, Floats] = {}
         for step in self.aggregate.finish:
-            finished = collect_in_order(step(frame.lazy()))
+            finished = _collect_in_order(step(frame.lazy()))
             table = every.join(finished, on=GROUP, how="left", maintain_order="left")
             finished_columns |= {
                 name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
@@ -155,7 +164,8 @@ class WeightedValues:
         used = rows.filter(~pl.col(FAILED))
         aggregates = dict.fromkeys(each for metric in metrics for each in metric.measures)
         plain = merge_plain(each for each in aggregates if isinstance(each, Aggregate))
-        self._parts: list[Callable[[Floats], Columns]] = [_make_linear(used, plain, clusters)]
+        linear = Linear.of(_sum_clusters(used, plain), plain.totals.keys(), clusters)
+        self._parts: list[Callable[[Floats], Columns]] = [linear]
         for each in aggregates:
             if isinstance(each, Rank):
                 self._parts.append(_make_ranked(used, each))
@@ -196,31 +206,16 @@ class WeightedValues:
         }
 
 
-def _make_linear(rows: pl.DataFrame, aggregate: Aggregate, clusters: int) -> Linear:
-    if not aggregate.totals:
-        return Linear((), np.zeros((clusters, 0)))
-    table = _sum_clusters(rows, aggregate)
-    return Linear(list(aggregate.totals), _make_dense(table, list(aggregate.totals), clusters))
-
-
-def _make_dense(table: pl.DataFrame, names: Sequence[str], clusters: int) -> Floats:
-    matrix = np.zeros((clusters, len(names)))
-    if names:
-        values = table.select(pl.col(names).cast(pl.Float64).fill_null(0)).to_numpy()
-        matrix[table[GROUP].to_numpy()] = values
-    return matrix
-
-
 def _sum_clusters(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return the aggregate's totals with a cluster in the place of a group."""
     coded = rows.with_columns(pl.col(CODE).alias(GROUP))
-    if not aggregate.keys or TASK in aggregate.keys or coded[GROUP].n_unique() < coded.height:
-        return collect_in_order(sum_keys(coded.lazy(), aggregate), *aggregate.keys)
+    if not aggregate.keys or coded[GROUP].n_unique() < coded.height:
+        return _collect_in_order(sum_keys(coded.lazy(), aggregate), *aggregate.keys)
     if aggregate.where is not None:
         coded = coded.filter(aggregate.where())
     coded = coded.sort(GROUP)  # a row each, of one key: to group by clusters alone is quicker
     alone = replace(aggregate, keys=(), where=None)
-    sums = collect_in_order(sum_keys(coded.lazy(), alone))
+    sums = _collect_in_order(sum_keys(coded.lazy(), alone))
     return sums.with_columns(coded.select(aggregate.keys))
 
 
@@ -237,8 +232,8 @@ def sum_tasks(
     rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
 ) -> Linear:
     """Return the number of tasks in each cluster, their rows, and the sum of each value."""
-    table = collect_in_order(sum_keys(rows.lazy(), aggregate), *aggregate.keys)
-    tasks = collect_in_order(values.step(table.lazy()), TASK)
+    table = _collect_in_order(sum_keys(rows.lazy(), aggregate), *aggregate.keys)
+    tasks = _collect_in_order(values.step(table.lazy()), TASK)
     codes = rows.group_by(TASK).agg(pl.col(CODE).min())
     per_task = tasks.join(codes, on=TASK, maintain_order="left")
     names = {
@@ -247,7 +242,7 @@ def sum_tasks(
         **{f"{name}__sum": pl.col(name).sum() for name in values.values},
     }
     sums = per_task.group_by(pl.col(CODE).alias(GROUP), maintain_order=True).agg(**names)
-    return Linear(list(names), _make_dense(sums, list(names), clusters))
+    return Linear.of(sums, names, clusters)
 
 
 def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
@@ -271,6 +266,6 @@ def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
     )
 
 
-def collect_in_order(frame: Frame, *keys: str) -> pl.DataFrame:
+def _collect_in_order(frame: Frame, *keys: str) -> pl.DataFrame:
     """Return the table in order; sorted any earlier, Polars would add numbers in no order."""
     return frame.collect(engine="in-memory").sort(GROUP, *keys)

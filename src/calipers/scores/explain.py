@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.engines.batches import number_rows
+from calipers.engines.measuring import number_rows
 from calipers.engines.plan import FAILED, Plan, name_presence
 from calipers.engines.polars import sum_store
 from calipers.engines.reading import measure_source, pick_engine
@@ -179,7 +179,7 @@ def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
     if not isinstance(aggregate, Aggregate) or not aggregate.keys:
         return None
     parts = (sum_keys(part.lazy(), aggregate).collect() for part in store.parts())
-    return store.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
+    return store.codes.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 
 def _explain_group(
@@ -193,7 +193,7 @@ def _explain_group(
     rows: int,
 ) -> GroupExplanation:
     metric = plan.metrics[0]
-    own = (pl.col(GROUP) == store.encode(text)) & ~pl.col(FAILED)
+    own = (pl.col(GROUP) == store.codes.number(text)) & ~pl.col(FAILED)
     n = int(group.get(metric.used or metric.rows, 0))
     refused = metric.refused(group) if metric.refused else None
     counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)

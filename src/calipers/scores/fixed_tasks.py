@@ -11,8 +11,8 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import Totals
 from calipers.metrics.declare.intervals import name_one_cluster
 from calipers.scores.results import Group, Measured
-from calipers.statistics.fixed_tasks import fixed_interval
 from calipers.statistics.intervals import UNKNOWN, Interval
+from calipers.statistics.task_means import fixed_interval
 
 FIXED = "fixed tasks"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from calipers.engines.codes import hash_in_all
 from calipers.engines.plan import CLUSTER_TEXT, IDENTITY, SAME_ID, TRUNCATED, Plan
-from calipers.engines.row_keys import hash_in_all
 from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
@@ -132,7 +132,7 @@ class ReadRecords:
             part.with_columns(**own).select(columns).with_columns(groups) for part, groups in parts
         )
         systems = rows.partition_by(GROUP, as_dict=True, include_key=False)
-        by_text = {text: systems[grouped.encode(text),] for text in sorted(grouped.groups)}
+        by_text = {text: systems[grouped.codes.number(text),] for text in sorted(grouped.groups)}
         return TaskRows(name="the records", plan=plan, rows=_sort_tasks(by_text))
 
     @cached_property

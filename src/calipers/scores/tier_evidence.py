@@ -12,7 +12,7 @@ import polars as pl
 from calipers.engines.outcome import Outcome
 from calipers.engines.per_task import ID, MOST_RUNS
 from calipers.engines.plan import Plan
-from calipers.engines.positions import adjust_confidence
+from calipers.engines.ranks import adjust_confidence
 from calipers.metrics import metric_named
 from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.cost.tiers import MEDIANS, TIER, composite_score

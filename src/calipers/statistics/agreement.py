@@ -60,35 +60,13 @@ def percent_agreement(ratings: Floats, sampling: Sampling) -> Estimate:
     return estimate_share(agreed, sampling.keep(used), none, rows=int(pairs.sum()) // 2)
 
 
-def cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Cohen's kappa (1960) of two raters; errors by Fleiss, Cohen and Everitt (1969)."""
-    return estimate(ratings, sampling, _measure_cohen, every_rater=True)
-
-
-def weighted_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Cohen's weighted kappa (1968) of two raters' numbers, with quadratic weights.
-
-    It is Lin's concordance (1989) as well, and so needs no scale of labels.
-    """
-    return estimate(ratings, sampling, _measure_weighted, every_rater=True)
-
-
-def mean_cohen_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return the mean of Cohen's kappa over the pairs of raters (Light 1971)."""
-    return estimate(ratings, sampling, _measure_mean_cohen)
-
-
-def fleiss_kappa(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Fleiss' kappa (1971) over the units that every rater rated."""
-    return estimate(ratings, sampling, _measure_fleiss, every_rater=True)
-
-
 def krippendorff_alpha(ratings: Floats, sampling: Sampling, *, level: Level) -> Estimate:
     """Return Krippendorff's alpha (2011); units may lack ratings."""
-    return estimate(ratings, sampling, partial(_measure_alpha, level=level))
+    return estimate(ratings, sampling, formula=partial(_measure_alpha, level=level))
 
 
 def _measure_cohen(ratings: Floats) -> PointEstimate | str:
+    """Return Cohen's kappa (1960) of two raters; errors by Fleiss, Cohen and Everitt (1969)."""
     codes = code_ratings(ratings)
     (first, second), (n, labels) = codes.T, (len(codes), int(codes.max()) + 1)
     if labels == 1:
@@ -109,6 +87,10 @@ def _measure_cohen(ratings: Floats) -> PointEstimate | str:
 
 
 def _measure_weighted(ratings: Floats) -> PointEstimate | str:
+    """Return Cohen's weighted kappa (1968) of two raters' numbers, with quadratic weights.
+
+    It is Lin's concordance (1989) as well, and so needs no scale of labels.
+    """
     codes, n = code_ratings(ratings), len(ratings)
     if (labels := int(codes.max()) + 1) == 1:
         return _ONE_RATING
@@ -130,6 +112,7 @@ def _measure_weighted(ratings: Floats) -> PointEstimate | str:
 
 
 def _measure_mean_cohen(ratings: Floats) -> PointEstimate | str:
+    """Return the mean of Cohen's kappa over the pairs of raters (Light 1971)."""
     pairs = [ratings[:, columns] for columns in combinations(range(ratings.shape[1]), 2)]
     points, influence = [], np.zeros(len(ratings))
     for pair in pairs:
@@ -149,6 +132,7 @@ def _measure_mean_cohen(ratings: Floats) -> PointEstimate | str:
 
 
 def _measure_fleiss(ratings: Floats) -> PointEstimate | str:
+    """Return Fleiss' kappa (1971) over the units that every rater rated."""
     codes = code_ratings(ratings)
     n, raters = codes.shape
     share = np.bincount(codes.ravel()) / codes.size
@@ -247,3 +231,9 @@ def _count_equal_pairs(ratings: Floats) -> Floats:
     labels = codes.max() + 1
     cells, counts = np.unique(units * labels + codes, return_counts=True)
     return _sum_by_unit(cells // labels, np.square(counts, dtype=np.float64))
+
+
+cohen_kappa = partial(estimate, formula=_measure_cohen, every_rater=True)
+weighted_kappa = partial(estimate, formula=_measure_weighted, every_rater=True)
+mean_cohen_kappa = partial(estimate, formula=_measure_mean_cohen)
+fleiss_kappa = partial(estimate, formula=_measure_fleiss, every_rater=True)

@@ -1,5 +1,6 @@
 """How two raters' numbers go together: Pearson, Spearman, Kendall's tau-b.
 
+>>> from calipers.statistics.influence import Sampling
 >>> ratings = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 4.0], [4.0, 3.0]])
 >>> round(kendall(ratings, Sampling(clusters=np.arange(4))).value, 4)
 0.3333
@@ -7,15 +8,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import copysign, sqrt
 
 import numpy as np
 
 from calipers.statistics.arrays import Floats, Whole
-from calipers.statistics.estimates import Estimate
 from calipers.statistics.influence import (
     PointEstimate,
-    Sampling,
     code_ratings,
     estimate,
     midranks,
@@ -27,22 +27,8 @@ _ROUNDING = 1e-12  # of a correlation that is 1
 _NO_VARIANCE = "a rater gives all units the same rating"
 
 
-def pearson(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Pearson's correlation of two raters; interval by Fisher (1921)."""
-    return estimate(ratings, sampling, _measure_pearson, every_rater=True)
-
-
-def spearman(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Spearman's rank correlation of two raters; interval by Bonett and Wright (2000)."""
-    return estimate(ratings, sampling, _measure_spearman, every_rater=True)
-
-
-def kendall(ratings: Floats, sampling: Sampling) -> Estimate:
-    """Return Kendall's tau-b of two raters; interval by Bonett and Wright (2000)."""
-    return estimate(ratings, sampling, _measure_kendall, every_rater=True)
-
-
 def _measure_pearson(ratings: Floats) -> PointEstimate | str:
+    """Return Pearson's correlation of two raters; interval by Fisher (1921)."""
     n = len(ratings)
     if (ratings.min(axis=0) == ratings.max(axis=0)).any():
         return _NO_VARIANCE
@@ -57,6 +43,7 @@ def _measure_pearson(ratings: Floats) -> PointEstimate | str:
 
 
 def _measure_spearman(ratings: Floats) -> PointEstimate | str:
+    """Return Spearman's rank correlation of two raters; interval by Bonett and Wright (2000)."""
     codes = [code_ratings(column) for column in ratings.T]
     ranks = [midranks(column) for column in codes]
     point = _measure_pearson(np.column_stack(ranks))
@@ -75,6 +62,7 @@ def _measure_spearman(ratings: Floats) -> PointEstimate | str:
 
 
 def _measure_kendall(ratings: Floats) -> PointEstimate | str:
+    """Return Kendall's tau-b of two raters; interval by Bonett and Wright (2000)."""
     n = len(ratings)
     first, second = (code_ratings(column) for column in ratings.T)
     free, free_too = (n - np.bincount(codes)[codes] for codes in (first, second))  # not tied
@@ -114,3 +102,8 @@ def _count_below(first: Whole, second: Whole) -> Whole:
         below[order] += ones * (zeros[1:] - zeros[np.searchsorted(alike, alike)])
         order = order[np.argsort(second[order] >> bit, kind="stable")]
     return below
+
+
+pearson = partial(estimate, formula=_measure_pearson, every_rater=True)
+spearman = partial(estimate, formula=_measure_spearman, every_rater=True)
+kendall = partial(estimate, formula=_measure_kendall, every_rater=True)

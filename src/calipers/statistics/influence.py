@@ -51,8 +51,8 @@ class PointEstimate:
 def estimate(
     ratings: Floats,
     sampling: Sampling,
-    formula: Callable[[Floats], PointEstimate | str],
     *,
+    formula: Callable[[Floats], PointEstimate | str],
     every_rater: bool = False,
 ) -> Estimate:
     """Return the formula's estimate on the units it can use; a text in its place is the reason."""

@@ -45,12 +45,9 @@ def mcnemar(higher: int, lower: int) -> float:
     >>> round(mcnemar(6, 16), 4)
     0.0347
     """
-    changed, fewer = higher + lower, min(higher, lower)
     if higher == lower:
         return 1.0
-    up_to = special.bdtr(fewer, changed, 0.5)
-    below = special.bdtr(fewer - 1, changed, 0.5) if fewer else 0.0
-    return min(1.0, up_to + below)
+    return min(1.0, _compute_mid_p(min(higher, lower), higher + lower, 0.5))
 
 
 def bonett_price(higher: int, lower: int, n: int, *, confidence: float) -> tuple[float, float]:
@@ -78,12 +75,15 @@ def _find_mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> flo
     changed = higher + lower
 
     def is_rejected(share: float) -> bool:
-        down = 1 - share
-        up_to = special.bdtr(lower, changed, down)
-        below = special.bdtr(lower - 1, changed, down) if lower else 0.0
-        return up_to + below < 1 - confidence
+        return _compute_mid_p(lower, changed, 1 - share) < 1 - confidence
 
     return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n
+
+
+def _compute_mid_p(fewer: int, changed: int, share: float) -> float:
+    """Return the two-sided mid-p of so few among the changed pairs, if `share` are expected."""
+    up_to = special.bdtr(fewer, changed, share)
+    return up_to + (special.bdtr(fewer - 1, changed, share) if fewer else 0.0)
 
 
 def find_boundary(holds: Callable[[float], bool], inside: float, outside: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.arrays import Floats, Labels, Whole
 from calipers.statistics.intervals import normal_quantile, score_bounds
 from calipers.statistics.paired import Difference, as_finite, estimate_mean, require_binary, student
 from calipers.statistics.rank_tests import (
@@ -151,17 +151,11 @@ def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
     ties = np.unique(np.concatenate([base, candidate]), return_counts=True)[1].astype(np.float64)
     if ties.size == 1:
         return 1.0, "Mann–Whitney (all values equal)"
-    u = _count_larger(candidate, base)
+    below, above = _count_sides(candidate, base)
+    u = float((below + m - above).sum()) / 2  # pairs in which the candidate is larger, or half
     if ties.size == n + m and max(n, m) <= _EXACT:
         return mann_whitney_exact(int(u), n, m), "Mann–Whitney (exact)"
     return mann_whitney_normal(u, n, m, ties), "Mann–Whitney (asymptotic)"
-
-
-def _count_larger(values: Floats, others: Floats) -> float:
-    """Return in how many pairs the value is larger than the other; equal ones count one half."""
-    ordered = np.sort(others)
-    both = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
-    return float(both.sum()) / 2
 
 
 def cliff_delta(
@@ -174,7 +168,8 @@ def cliff_delta(
     sample. The interval needs two values in each sample.
     """
     n, m = candidate.size, base.size
-    rows, decided = _measure_dominance(candidate, base)
+    below, above = _count_sides(candidate, base)
+    rows, decided = (below - above) / m, int((below + above).sum())
     delta = float(rows.mean())
     if min(n, m) <= 1:
         return delta, None, None
@@ -182,8 +177,8 @@ def cliff_delta(
     if abs(delta) == 1:
         bound = (min(n, m) - t * t) / (min(n, m) + t * t)
         return (delta, bound, 1.0) if delta > 0 else (delta, -1.0, -bound)
-    columns, _ = _measure_dominance(base, candidate)
-    by_row, by_column = rows.var(ddof=1), columns.var(ddof=1)
+    below, above = _count_sides(base, candidate)
+    by_row, by_column = rows.var(ddof=1), ((below - above) / n).var(ddof=1)
     by_cell = (decided - n * m * delta**2) / ((n - 1) * (m - 1))
     variance = float((m - 1) * by_row + (n - 1) * by_column + by_cell) / (n * m)
     squared = t * t * max(variance, (1 - delta**2) / (n * m - 1))
@@ -192,12 +187,11 @@ def cliff_delta(
     return delta, (centre - reach) / whole, (centre + reach) / whole
 
 
-def _measure_dominance(values: Floats, others: Floats) -> tuple[Floats, int]:
-    """Return each value's share of others below less that above, and how many pairs differ."""
+def _count_sides(values: Floats, others: Floats) -> tuple[Whole, Whole]:
+    """Return how many of the others lie below each value, and how many above."""
     ordered = np.sort(others)
     below = np.searchsorted(ordered, values, side="left")
-    above = others.size - np.searchsorted(ordered, values, side="right")
-    return (below - above) / others.size, int((below + above).sum())
+    return below, others.size - np.searchsorted(ordered, values, side="right")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

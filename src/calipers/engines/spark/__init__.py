@@ -5,7 +5,6 @@ Spark moves each cell once, so that all runs of a task are in one partition, and
 then on a pass over the parts is a job of Spark's, and only totals reach the driver.
 """
 
-from calipers.engines.spark.batches import measure_source
-from calipers.engines.spark.engine import run
+from calipers.engines.spark.engine import measure_source, run
 
 __all__ = ["measure_source", "run"]

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from itertools import count
 from typing import Any
 
 import polars as pl
 from pyspark import TaskContext
 
-from calipers.engines.batches import MeasuredBatch, measure_chunk
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.plan import Plan, name_presence
 from calipers.engines.spilling import SPILL_BYTES, split_by_task
 from calipers.engines.store import drop_empty_columns
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.sources import BadRow
-from calipers.records.spark.session import pack, to_batches, unpack
+from calipers.records.spark.session import pack, to_batches
 from calipers.records.spark.table import MakeChunk
 from calipers.records.tables import CHUNK_ROWS
 from calipers.support.quick_dataclasses import dataclass
@@ -29,12 +29,6 @@ from calipers.support.quick_dataclasses import dataclass
 CELLS = "kind string, part int, place bigint, piece binary"
 ROWS, SUMMARY, SAMPLES, SCHEMA, BAD = "rows", "summary", "samples", "schema", "bad"
 
-_BAD_ROW = {
-    "source": pl.String(),
-    "row": pl.Int64(),
-    "problem": pl.String(),
-    "content": pl.String(),
-}
 _OF_SOURCE, _OF_PARTITION = 48, 24  # bits: cells are in order by source, partition and number
 
 
@@ -137,10 +131,9 @@ def gather(batches: Iterable[Any]) -> Iterator[pl.DataFrame]:
 
 def pack_bad(rows: Iterable[BadRow]) -> bytes:
     """Return bad rows as a piece."""
-    found = [(row.source, row.row, row.problem, row.content) for row in rows]
-    return pack(pl.DataFrame(found, schema=_BAD_ROW, orient="row"))
+    return json.dumps([asdict(row) for row in rows]).encode()
 
 
 def unpack_bad(piece: Any) -> list[BadRow]:
     """Return the bad rows in a piece."""
-    return [BadRow(**row) for row in unpack(piece).iter_rows(named=True)]
+    return [BadRow(**row) for row in json.loads(bytes(piece))]

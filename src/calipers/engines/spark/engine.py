@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from functools import reduce
 from typing import Any
 
 import polars as pl
 from pyspark.sql import DataFrame
 
+from calipers.engines.measuring import MeasuredBatch, measure_chunk
 from calipers.engines.outcome import ROWS as COUNT
 from calipers.engines.outcome import TEXT, Outcome, Reading, Sinks, TextTally
 from calipers.engines.plan import Plan
 from calipers.engines.polars import measure
 from calipers.engines.reading import MeasuredRows
-from calipers.engines.resampling import Resampled
+from calipers.engines.resampling import Resampled, bootstrap, seed_of
 from calipers.engines.spark.cells import (
     BAD,
     CELLS,
@@ -25,10 +27,11 @@ from calipers.engines.spark.cells import (
     SUMMARY,
     CellWork,
     PartitionSummary,
+    gather,
+    pack_bad,
     unpack_bad,
 )
 from calipers.engines.spark.parts import ClusterRows
-from calipers.engines.spark.resampling import resample_groups
 from calipers.engines.spark.samples import save_samples, stream_samples
 from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys
 from calipers.engines.store import GroupedRows
@@ -36,9 +39,10 @@ from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.sources import BadRow, Source, Wanted
 from calipers.records.spark.failures import SPARK_ERRORS, explain_executors, find_last_line
-from calipers.records.spark.session import send_loaded_files
-from calipers.records.spark.table import SparkSource, move_to_spark
+from calipers.records.spark.session import pack, send_loaded_files, to_batches, unpack
+from calipers.records.spark.table import MakeChunk, SparkSource, move_to_spark
 from calipers.records.tables import Rows
+from calipers.statistics.intervals import Interval
 from calipers.support.errors import DataError
 from calipers.support.quick_dataclasses import dataclass
 
@@ -47,12 +51,12 @@ def run(sources: Sequence[Source], wanted: Wanted, plan: Plan, sinks: Sinks) -> 
     """Measure every source in the workers and add up in the cluster."""
     moved = [move_to_spark(source) for source in sources]
     send_loaded_files()
-    with explain_failures(), _measure_in_cluster(moved, wanted, plan, sinks) as read:
+    with _explain_failures(), _measure_in_cluster(moved, wanted, plan, sinks) as read:
         return measure(read, plan, sinks)
 
 
 @contextmanager
-def explain_failures() -> Iterator[None]:
+def _explain_failures() -> Iterator[None]:
     """Raise DataError, with the line that matters, where Spark gives up inside the block.
 
     UsageError where the executors lack what the work needs.
@@ -91,9 +95,22 @@ class ClusterRead(MeasuredRows):
         return found.table
 
     def resample(self, rows: GroupedRows, plan: Plan, groups: GroupTotals) -> dict[str, Resampled]:
-        """Return each group's intervals by resampling where its rows are gathered."""
+        """Return each group's intervals by resampling in a worker, where its rows are gathered.
+
+        As on one machine, a group has to fit in memory, here in that of one worker.
+        """
         del rows  # these are its own
-        return resample_groups(self.store, plan, groups)
+
+        def resample(group: str, own: pl.DataFrame) -> dict[str, Any]:
+            return asdict(bootstrap(own, plan, groups[group], seed_of(plan, group)))
+
+        return {
+            group: Resampled(
+                {name: Interval(**each) for name, each in found["intervals"].items()},
+                found["refused"],
+            )
+            for group, found in sorted(self.store.map_groups(resample))
+        }
 
 
 @contextmanager
@@ -114,7 +131,7 @@ def _measure_in_cluster(
         readings = _count_readings(found, len(sources))
         for number, source in enumerate(sources):
             if readings[number].skipped:
-                sinks.take_bad_rows(locate_bad(source, wanted) or _collect_bad(cells, source))
+                sinks.take_bad_rows(_locate_bad(source, wanted) or _collect_bad(cells, source))
         sinks.report_progress(1.0)
         rows = sum(each.rows for each in readings)
         if samples and sinks.samples_table is not None:
@@ -187,7 +204,7 @@ def _count_readings(found: Sequence[PartitionSummary], sources: int) -> tuple[Re
     return readings
 
 
-def locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
+def _locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
     """Return the bad rows of files with their line numbers, which only a reader in order knows."""
     origin = source.origin
     if origin is None or (origin.path is None and not isinstance(origin, Rows)):
@@ -198,3 +215,36 @@ def locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
 def _collect_bad(cells: DataFrame, source: SparkSource) -> list[BadRow]:
     every = (bad for piece in _collect(cells, BAD) for bad in unpack_bad(piece))
     return [bad for bad in every if bad.source == source.name]
+
+
+def measure_source(
+    source: Source, wanted: Wanted, plan: Plan, *, columns: Sequence[str]
+) -> Iterator[MeasuredBatch]:
+    """Yield the source's rows with the columns asked for, measured by workers, in order."""
+    moved = move_to_spark(source)
+    send_loaded_files()
+    work = _MeasureInOrder(moved.make_chunks(wanted), plan, tuple(columns))
+    told = False
+    with _explain_failures():
+        cells = moved.select(wanted).mapInArrow(work, "piece binary, bad binary")
+        for row in cells.toLocalIterator(prefetchPartitions=True):
+            bad = unpack_bad(row["bad"])
+            if bad and (located := _locate_bad(moved, wanted)):
+                bad = [] if told else located  # all of them at once: they are read in order
+                told = True
+            yield MeasuredBatch(unpack(row["piece"]), tuple(bad), 0.0)
+
+
+@dataclass(frozen=True)
+class _MeasureInOrder:
+    """What a worker does with raw rows."""
+
+    make_chunk: MakeChunk
+    plan: Plan
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for rows in gather(batches):
+            measured = measure_chunk(self.make_chunk(rows), self.plan, self.columns)
+            cell = {"piece": [pack(measured.rows)], "bad": [pack_bad(measured.bad)]}
+            yield from to_batches(pl.DataFrame(cell))

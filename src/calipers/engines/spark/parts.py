@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,13 +13,7 @@ from pyspark.sql import DataFrame
 
 from calipers.engines.codes import Codes
 from calipers.engines.spark.cells import ROWS
-from calipers.engines.store import (
-    GroupedRows,
-    MakeTables,
-    complete_columns,
-    decode_groups,
-    encode_groups,
-)
+from calipers.engines.store import GroupedRows, MakeTables, complete_columns
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.spark.session import pack, to_batches, unpack
 
@@ -60,23 +55,22 @@ class ClusterRows(GroupedRows):
         elif not self.rows:
             yield work(load([]))
 
-    def map_groups(
-        self, work: Callable[[str, pl.DataFrame], pl.DataFrame]
-    ) -> Iterator[pl.DataFrame]:
-        """Yield the table that a worker makes of each group's rows, gathered from all parts."""
+    def map_groups(self, work: Callable[[str, pl.DataFrame], Any]) -> Iterator[tuple[str, Any]]:
+        """Yield what a worker makes of each group's rows, gathered from all parts; it is JSON."""
         load, codes = self._load(list(self._schema)), self.codes
 
         def on_group(cells: pa.Table) -> pa.Table:
-            rows = decode_groups(_concat(_sort(cells)), codes)
-            made = pack(work(str(rows[GROUP][0]), rows))
-            return pa.table({"piece": pa.array([made], pa.binary())})
+            pieces = pl.DataFrame(cells).sort("place")["piece"]
+            rows = codes.decode_groups(pl.concat(map(unpack, pieces)).rechunk())
+            group = str(rows[GROUP][0])
+            return pa.table({"group": [group], "made": [json.dumps(work(group, rows))]})
 
         split = self._cells.mapInArrow(
             partial(_split_groups, load=load), "code int, place bigint, piece binary"
         )
-        found = split.groupBy("code").applyInArrow(on_group, "piece binary").toArrow()
-        for piece in found.column("piece").to_pylist():
-            yield unpack(piece)
+        found = split.groupBy("code").applyInArrow(on_group, "group string, made string").toArrow()
+        for row in found.to_pylist():
+            yield row["group"], json.loads(row["made"])
 
     def _load(self, names: list[str]) -> Callable[[Iterable[Any]], pl.DataFrame]:
         return partial(_load_part, names=names, schema=self._schema, codes=self.codes)
@@ -119,12 +113,4 @@ def _load_part(
     pieces = pl.concat(found).sort("place")["piece"] if found else ()
     known = pl.DataFrame(schema={GROUP: schema[GROUP]})
     rows = pl.concat([known, *(unpack(piece, wanted) for piece in pieces)], how="diagonal")
-    return encode_groups(complete_columns(rows, wanted, schema), codes).select(names).rechunk()
-
-
-def _sort(cells: pa.Table) -> list[Any]:
-    return pl.DataFrame(cells).sort("place")["piece"].to_list()
-
-
-def _concat(pieces: list[Any]) -> pl.DataFrame:
-    return pl.concat([unpack(piece) for piece in pieces]).rechunk()
+    return codes.encode_groups(complete_columns(rows, wanted, schema)).select(names).rechunk()

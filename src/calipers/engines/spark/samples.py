@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from pyspark.sql import DataFrame
 
-from calipers.engines.batches import number_rows
+from calipers.engines.measuring import number_rows
 from calipers.engines.outcome import Sinks
 from calipers.engines.spark.cells import SAMPLES, PartitionSummary, name_partition
 from calipers.records.spark.saving import conform_schema, make_frame, save_rows
