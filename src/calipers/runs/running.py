@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.gates.early import Early
+from calipers.gates.result import Early
 from calipers.records.result_folder import find_newest, make_stamp
 from calipers.runs.changes import list_changes
 from calipers.runs.code_under_test import hash_code
