@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calipers.engines.plan import Plan
 from calipers.metrics import Metric
-from calipers.metrics.declare.by_task import weigh_tasks
+from calipers.metrics.declare.means import weigh_tasks
 
 
 def weigh_all(metrics: Sequence[Metric]) -> tuple[Metric, ...]:

@@ -32,17 +32,15 @@ RECOMMENDATIONS = (  # the lowest score of each, its text, and its weight
 DECIMALS = 14  # of a score: weights that sum to .8 on paper give .8, not .7999999999999999
 
 tool_efficiency = Feature(
-    name="tool_efficiency",
-    reads=(path_convergence, tool_selection_accuracy),
-    dtype=pl.Float64(),
-    expression=lambda _: (pl.col("path_convergence") + pl.col("tool_selection_accuracy")) / 2,
+    "tool_efficiency",
+    (path_convergence, tool_selection_accuracy),
+    lambda _: (pl.col("path_convergence") + pl.col("tool_selection_accuracy")) / 2,
 )
 
 coordination_quality = Feature(
-    name="coordination_quality",
-    reads=(communication_overhead, coordination_centrality, task_distribution_balance),
-    dtype=pl.Float64(),
-    expression=lambda _: (
+    "coordination_quality",
+    (communication_overhead, coordination_centrality, task_distribution_balance),
+    lambda _: (
         (
             (1 - pl.col("communication_overhead"))
             + pl.col("coordination_centrality").clip(upper_bound=1.0)
@@ -74,27 +72,17 @@ def _read_part(part: str) -> pl.Expr:
 
 def _weigh_parts(settings: Settings) -> pl.Expr:
     weights = _list_weights(settings)
-    score = reduce(
-        add, (_read_part(name).fill_null(0.0) * weight for name, weight in weights.items())
-    )
+    parts = [(_read_part(name), weight) for name, weight in weights.items()]
+    score = reduce(add, (part.fill_null(0.0) * weight for part, weight in parts))
     present = reduce(
-        add,
-        (
-            pl.when(_read_part(name).is_not_null()).then(weight).otherwise(0.0)
-            for name, weight in weights.items()
-        ),
+        add, (pl.when(part.is_not_null()).then(weight).otherwise(0.0) for part, weight in parts)
     )
     if settings.missing == "renormalize":
         score = score * (reduce(add, weights.values()) / present)
     return pl.when(present > 0).then(score.clip(0.0, 1.0).round(DECIMALS))
 
 
-agent_composite = Feature(
-    name="agent_composite",
-    reads=tuple(FEATURES.values()),
-    dtype=pl.Float64(),
-    expression=_weigh_parts,
-)
+agent_composite = Feature("agent_composite", tuple(FEATURES.values()), _weigh_parts)
 
 
 def _list_missing(settings: Settings) -> pl.Expr:
@@ -105,11 +93,7 @@ def _list_missing(settings: Settings) -> pl.Expr:
 
 
 agent_composite_missing = Feature(
-    name="agent_composite_missing",
-    reads=tuple(FEATURES.values()),
-    dtype=pl.String(),
-    expression=_list_missing,
-    stored=False,
+    "agent_composite_missing", agent_composite.reads, _list_missing, pl.String(), stored=False
 )
 
 
@@ -132,18 +116,17 @@ def recommend(score: float) -> str:
 
 
 recommendation = Feature(
-    name="recommendation",
-    reads=(agent_composite,),
-    dtype=pl.String(),
-    expression=lambda _: _pick_by_range({name: name for name, _, _ in RECOMMENDATIONS}),
+    "recommendation",
+    (agent_composite,),
+    lambda _: _pick_by_range({name: name for name, _, _ in RECOMMENDATIONS}),
+    pl.String(),
     stored=False,
 )
 
 recommendation_weight = Feature(
-    name="recommendation_weight",
-    reads=(agent_composite,),
-    dtype=pl.Float64(),
-    expression=lambda _: _pick_by_range({name: weight for name, _, weight in RECOMMENDATIONS}),
+    "recommendation_weight",
+    (agent_composite,),
+    lambda _: _pick_by_range({name: weight for name, _, weight in RECOMMENDATIONS}),
 )
 
 
@@ -158,7 +141,6 @@ def _count_scored(condition: nw.Expr) -> nw.Expr:
 
 composite_mean = mean(
     agent_composite,
-    name="agent_composite",
     says="How good runs are in all: speed, success, teamwork, tools, plan and output.",
     formula="mean(Σ weight · part, within [0, 1]), the parts being time_taken = time_score; "
     "task_success; coordination_quality = mean(1 − communication_overhead, "

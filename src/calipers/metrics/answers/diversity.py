@@ -12,7 +12,6 @@ import polars as pl
 from calipers.metrics.answers.normalize import answer_key
 from calipers.metrics.declare.declaration import (
     GROUP,
-    Aggregate,
     Frame,
     Influence,
     Metric,
@@ -22,6 +21,7 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.metrics.declare.elementwise import at_least, at_most, log
 from calipers.metrics.declare.intervals import read_spread
+from calipers.metrics.declare.means import COUNT, count_values
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,
@@ -46,20 +46,14 @@ def _sum_entropy(answers: Frame) -> Frame:
         .agg(
             count.sum().alias("answers__n"),
             count.max().alias("answers__most"),
-            nw.len().cast(nw.Int64).alias("answers__distinct"),
+            COUNT.alias("answers__distinct"),
             nw.col("n_log_n").sum().alias("answers__n_log_n"),
             nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
         )
     )
 
 
-_answers = Aggregate(
-    features=(answer_key,),
-    keys=("answer_key",),
-    where=lambda: ~nw.col("answer_key").is_null(),
-    totals={"answer_n": nw.len().cast(nw.Int64)},
-    finish=(_sum_entropy,),
-)
+_answers = count_values(answer_key, "answer_n", finish=(_sum_entropy,))
 
 
 def _compute_sce(totals: Totals) -> Any:

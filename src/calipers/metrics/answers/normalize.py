@@ -58,15 +58,12 @@ def _replace_at(
 
 
 def _declare_normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:
-    return Feature(
-        name=f"_normalized_{field}",
-        reads=(field,),
-        dtype=pl.String(),
-        expression=lambda settings: pl.col(field).map_batches(
+    def express(settings: Settings) -> pl.Expr:
+        return pl.col(field).map_batches(
             lambda texts: normalize(find(texts, settings), settings), return_dtype=pl.String
-        ),
-        stored=False,
-    )
+        )
+
+    return Feature(f"_normalized_{field}", (field,), express, pl.String(), stored=False)
 
 
 normalized_answer = _declare_normalized("answer", extract_answers)
@@ -80,10 +77,4 @@ def _shorten_answer(_: Settings) -> pl.Expr:
     return pl.when(text.str.len_bytes() > _KEY_CHARS).then(short).otherwise(text)
 
 
-answer_key = Feature(
-    name="answer_key",
-    reads=(normalized_answer,),
-    dtype=pl.String(),
-    expression=_shorten_answer,
-    listed=False,
-)
+answer_key = Feature("answer_key", (normalized_answer,), _shorten_answer, pl.String(), listed=False)

@@ -25,12 +25,11 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean, Wilson
-from calipers.metrics.declare.means import count_true
+from calipers.metrics.declare.means import COUNT, count_true, total_tasks
 from calipers.statistics.intervals import Interval
 from calipers.support.quick_dataclasses import dataclass
 
 _AT_LEAST = 2
-_COUNT = nw.len().cast(nw.Int64)
 
 
 def measure_agreement(answers: Frame) -> Frame:
@@ -75,7 +74,7 @@ ANSWERS = Aggregate(
     keys=(TASK, "answer_key"),
     where=lambda: ~nw.col(TASK).is_null() & ~nw.col("answer_key").is_null(),
     totals={
-        "n": _COUNT,
+        "n": COUNT,
         "checked": nw.col("correct").count().cast(nw.Int64),
         "right": count_true(correct),
     },
@@ -87,8 +86,11 @@ ANSWERS = Aggregate(
     ),
 )
 
-_NO_REPEATS = "no task has two runs with an answer"
-_ANSWER_NULLS = "a row without an answer is left out, and a task with fewer than two runs left"
+_OF_ANSWERS: dict[str, Any] = {
+    "needs": ("id", "answer"),
+    "nulls": "a row without an answer is left out, and a task with fewer than two runs left",
+    "empty": "no task has two runs with an answer",
+}
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,9 @@ class _WithinRuns:
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Return the interval of a mean between two bounds."""
         runs = totals["repeats__rows"] / totals["repeats__tasks"]
-        most = max(value, log(runs))
-        return OfMean("answer_entropy", (0.0, most), unit="task").interval(
-            value, totals, confidence
-        )
+        within = OfMean("answer_entropy", (0.0, max(value, log(runs))), unit="task")
+        return within.interval(value, totals, confidence)
 
 
 def _declare(
@@ -129,12 +128,10 @@ answer_entropy = _declare(
     name="answer_entropy",
     says="How much the answers to one task vary over its runs, in nats; 0 when all agree.",
     formula="mean over tasks of −Σ p ln p over the task's distinct normalised answers",
-    needs=("id", "answer"),
-    nulls=_ANSWER_NULLS,
+    **_OF_ANSWERS,
     unit="nats",
     range=(0, inf),
     better="lower",
-    empty=_NO_REPEATS,
     work="the sum of the tasks' entropies over the tasks",
     interval=_WithinRuns(),
     weight=lambda _: 1 / pl.col("n"),
@@ -146,11 +143,9 @@ determinism_index = _declare(
     name="determinism_index",
     says="The share of a task's runs that give its most common answer; 1 when all agree.",
     formula="mean over tasks of (runs with the most common answer / runs)",
-    needs=("id", "answer"),
-    nulls=_ANSWER_NULLS,
+    **_OF_ANSWERS,
     range=(0, 1),
     better="higher",
-    empty=_NO_REPEATS,
     work="the sum of the tasks' shares over the tasks",
     interval=OfMean("most_common_share", unit="task"),
     weight=answer_entropy.weight,
@@ -192,11 +187,9 @@ stability = _declare(
     "and a task with fewer than two runs left",
     range=(0, 1),
     better="higher",
-    aggregate=Aggregate(
-        features=(correct,),
-        keys=(TASK,),
-        where=lambda: ~nw.col(TASK).is_null() & ~nw.col("correct").is_null(),
-        totals={RUNS: _COUNT, "right": count_true(correct)},
+    aggregate=total_tasks(
+        correct,
+        {"right": count_true(correct)},
         tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),
     ),
     empty="no task has two runs whose answers can be checked",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, hypot, inf, log
 from typing import Any
 
@@ -10,6 +9,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
+from calipers.metrics.declare.columns import declare_recorded
 from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
@@ -34,18 +34,12 @@ TIER = "tier"
 RATED = OneOf((("impl_rate",), ("judgments",)))
 
 impl_rate = Feature(
-    name="impl_rate",
-    reads=("impl_rate", judged_impl_rate),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
+    "impl_rate",
+    ("impl_rate", judged_impl_rate),
+    lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
 )
 
-duration_seconds = Feature(
-    name="duration_seconds",
-    reads=("duration_seconds",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("duration_seconds"),
-)
+duration_seconds = declare_recorded("duration_seconds")
 
 
 def _express_composite(settings: Settings) -> pl.Expr:
@@ -54,28 +48,16 @@ def _express_composite(settings: Settings) -> pl.Expr:
     return rated / (of_pass + of_rate)
 
 
-composite_score = Feature(
-    name="composite_score",
-    reads=(passed, impl_rate),
-    dtype=pl.Float64(),
-    expression=_express_composite,
-)
-
+composite_score = Feature("composite_score", (passed, impl_rate), _express_composite)
 pass_rate_of_run = Feature(
-    name="pass_rate",
-    reads=(passed,),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("passed").cast(pl.Float64),
-    listed=False,
+    "pass_rate", (passed,), lambda _: pl.col("passed").cast(pl.Float64), listed=False
 )
-
 cost_of_pass = Feature(
-    name="cost_of_pass",
-    reads=(passed, cost_usd),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(
-        pl.col("passed").is_not_null() & pl.col("cost_usd").is_not_null()
-    ).then(pl.when("passed").then("cost_usd").otherwise(inf)),
+    "cost_of_pass",
+    (passed, cost_usd),
+    lambda _: pl.when(pl.col("passed").is_not_null() & pl.col("cost_usd").is_not_null()).then(
+        pl.when("passed").then("cost_usd").otherwise(inf)
+    ),
 )
 
 DESCRIBED = (  # features that `statistics` describe
@@ -87,17 +69,14 @@ DESCRIBED = (  # features that `statistics` describe
     composite_score,
 )
 
-MEDIANS = (  # features whose medians grade, uplift and variances between tiers use
-    *(
-        Rank(feature=feature, percent=50, of_family=of_family)
-        for feature in (composite_score, cost_usd)
-        for of_family in (False, True)
-    ),
+MEDIANS = tuple(  # of features whose medians grade, uplift and variances between tiers use
+    Rank(feature=feature, percent=50, of_family=of_family)
+    for feature in (composite_score, cost_usd)
+    for of_family in (False, True)
 )
 
 impl_rate_mean = mean(
     impl_rate,
-    name="impl_rate",
     says="How far runs meet their requirements, by the judges' weighted scores.",
     formula="mean(impl_rate), impl_rate = recorded, else the median of the judges' weighted scores",
     spec="T 2",
@@ -111,7 +90,6 @@ impl_rate_mean = mean(
 
 duration_mean = mean(
     duration_seconds,
-    name="duration_seconds",
     says="How long a run takes.",
     formula="mean(duration_seconds)",
     spec="T 4",
@@ -122,20 +100,16 @@ duration_mean = mean(
     better="lower",
 )
 
-composite_mean = replace(
-    mean(
-        composite_score,
-        name="composite_score",
-        says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
-        formula="mean((passed · pass_weight + impl_rate · impl_weight) / "
-        "(pass_weight + impl_weight))",
-        spec="T 6",
-        profiles=PROFILES,
-        needs=(PASSED, RATED),
-        nulls="a run without both parts is left out",
-        range=(0, 1),
-        better="higher",
-    ),
+composite_mean = mean(
+    composite_score,
+    says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
+    formula="mean((passed · pass_weight + impl_rate · impl_weight) / (pass_weight + impl_weight))",
+    spec="T 6",
+    profiles=PROFILES,
+    needs=(PASSED, RATED),
+    nulls="a run without both parts is left out",
+    range=(0, 1),
+    better="higher",
     version=VERSION,
 )
 

@@ -15,16 +15,10 @@ def _express_time_score(_: Settings) -> pl.Expr:
     return pl.when(seconds < 1).then(1.0).otherwise(1 / (1 + seconds.log()))
 
 
-time_score = Feature(
-    name="time_score",
-    reads=("duration_seconds", "latency_ms"),
-    dtype=pl.Float64(),
-    expression=_express_time_score,
-)
+time_score = Feature("time_score", ("duration_seconds", "latency_ms"), _express_time_score)
 
 time_score_mean = mean(
     time_score,
-    name="time_score",
     says="How quick runs are: 1 up to a second, 0.3 at ten, 0.18 at a hundred.",
     formula="mean(1 / (1 + ln t) for t ≥ 1, else 1), t = duration_seconds, else latency_ms / 1000",
     spec="P 1.4, time taken",

@@ -29,6 +29,7 @@ from calipers.metrics.declare.declaration import (
     total,
 )
 from calipers.metrics.declare.intervals import read_spread
+from calipers.metrics.declare.means import COUNT
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
 from calipers.support.late import np
@@ -44,13 +45,12 @@ _SQUARES, _CROSS, _TOKEN_SQUARES = (
 )
 
 kinds_known = Feature(
-    name="_quality_kinds",
-    reads=KINDS,
-    dtype=pl.Int64(),
-    expression=lambda _: pl.sum_horizontal(
+    "_quality_kinds",
+    KINDS,
+    lambda _: pl.sum_horizontal(
         pl.col(kind.name).is_not_null().cast(pl.Int64) * 2**bit for bit, kind in enumerate(KINDS)
     ),
-    listed=False,
+    pl.Int64(),
 )
 """The kinds of quality that a row has, a bit for each."""
 
@@ -93,7 +93,7 @@ def _sum_rows(table: Frame) -> Frame:
 
 def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
     tokens = nw.col(total_tokens.name)
-    yield "rows", nw.len().cast(nw.Int64)
+    yield "rows", COUNT
     yield "with_tokens", tokens.count().cast(nw.Int64)
     yield "tokens", tokens.sum()
     yield "_token_squares", (tokens * tokens).sum()

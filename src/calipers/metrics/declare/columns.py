@@ -1,4 +1,4 @@
-"""Columns of frames, computed by a function or by an expression of Polars or narwhals.
+"""Columns: features of records, and sums of groups, by a function or by an expression.
 
 Polars and narwhals spell expressions alike, but narwhals takes twenty times as long to translate
 one as Polars takes to build it, which is most of the work where rows are few. So a frame of Polars
@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP, Frame
+from calipers.metrics.declare.declaration import GROUP, Feature, Frame
 
 Express = Callable[[Any], Mapping[str, Any]]
 """Returns expressions by the names of their columns, in terms of `polars` or of `narwhals`."""
@@ -38,6 +38,19 @@ def sum_by_group(frame: Frame, express: Express) -> Frame:
 def _open(frame: Frame) -> tuple[Any, Any]:
     """Return the frame of Polars and Polars, or the frame as it is and narwhals."""
     return (frame.to_native(), pl) if frame.implementation.is_polars() else (frame, nw)
+
+
+def declare_recorded(name: str) -> Feature:
+    """Return the feature that is the record's own number."""
+    return Feature(name, (name,), lambda _: pl.col(name))
+
+
+def declare_part(name: str, of: Feature, part: str) -> Feature:
+    """Return the feature that is one part of another, whose values are structs."""
+    assert isinstance(of.dtype, pl.Struct)
+    dtype = of.dtype.to_schema()[part]
+    assert isinstance(dtype, pl.DataType)
+    return Feature(name, (of,), lambda _: pl.col(of.name).struct.field(part), dtype)
 
 
 def map_known(

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, Protocol
@@ -32,11 +32,17 @@ RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 Frame = nw.LazyFrame[Any]
 Totals = Mapping[str, float]
 Step = Callable[[Frame], Frame]
+_NUMBER = pl.Float64()
 
 
 def add_up(groups: Iterable[Totals], name: str) -> int:
     """Return a count over all groups; some may lack it."""
     return int(sum(totals.get(name, 0) or 0 for totals in groups))
+
+
+def count_records(count: int) -> str:
+    """Return the number of records in words, for a notice."""
+    return f"{count} record{'' if count == 1 else 's'}"
 
 
 def total(name: str) -> nw.Expr:
@@ -69,14 +75,15 @@ def is_met(need: Need, present: Callable[[str], bool]) -> bool:
     return any(all(map(present, choice)) for choice in need.choices)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Feature:
     """A value per row."""
 
     name: str
     reads: tuple[str | Feature, ...]  # record fields, and features that come first
-    dtype: pl.DataType
     expression: Callable[[Settings], pl.Expr]
+    dtype: pl.DataType = _NUMBER
+    _: KW_ONLY
     stored: bool = True  # whether aggregates need it, or only other features
     listed: bool = True  # whether `--per-sample` writes it; not if its name begins with _
     shown: str | None = None  # under which name, if not its own
@@ -105,24 +112,6 @@ class Feature:
             source.fields if isinstance(source, Feature) else (source,) for source in self.reads
         )
         return tuple(dict.fromkeys(chain.from_iterable(read)))
-
-
-def declare_recorded(name: str) -> Feature:
-    """Return the feature that is the record's own number."""
-    return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
-
-
-def declare_part(name: str, of: Feature, part: str) -> Feature:
-    """Return the feature that is one part of another, whose values are structs."""
-    assert isinstance(of.dtype, pl.Struct)
-    dtype = of.dtype.to_schema()[part]
-    assert isinstance(dtype, pl.DataType)
-    return Feature(
-        name=name,
-        reads=(of,),
-        dtype=dtype,
-        expression=lambda _: pl.col(of.name).struct.field(part),
-    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

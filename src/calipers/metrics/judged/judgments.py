@@ -43,10 +43,10 @@ def _declare_combined(
         return pl.Series(texts.name, found, dtype=dtype)
 
     return Feature(
-        name=name,
-        reads=("judgments",),
-        dtype=dtype,
-        expression=lambda _: pl.col("judgments").map_batches(combine_rows, return_dtype=dtype),
+        name,
+        ("judgments",),
+        lambda _: pl.col("judgments").map_batches(combine_rows, return_dtype=dtype),
+        dtype,
         stored=False,
     )
 
@@ -55,10 +55,7 @@ judged_passed = _declare_combined("_judged_passed", _take_majority, pl.Boolean()
 judged_impl_rate = _declare_combined("_judged_impl_rate", _take_median, pl.Float64())
 
 flagged = Feature(
-    name="_flagged",
-    reads=("judgments",),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col("judgments").str.contains(_FLAGS),
+    "_flagged", ("judgments",), lambda _: pl.col("judgments").str.contains(_FLAGS), pl.Boolean()
 )
 
 flag_counts = Aggregate(

@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up, declare_part
+from calipers.metrics.declare.columns import declare_part
+from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up
 from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.records.judgment_shape import read_list
 from calipers.support.quick_dataclasses import dataclass
@@ -129,10 +130,10 @@ def _is_score(score: Any) -> bool:
 
 
 _by_judges = Feature(
-    name="_judged",
-    reads=("judgments",),
-    dtype=_JUDGED,
-    expression=lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
+    "_judged",
+    ("judgments",),
+    lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
+    _JUDGED,
     stored=False,
 )
 
@@ -146,7 +147,6 @@ def _declare_metric(rubric: JudgedRubric) -> Metric:
     *first, last = rubric.weights
     return mean(
         score,
-        name=rubric.name,
         says=rubric.says,
         formula=rubric.formula,
         spec=rubric.spec,

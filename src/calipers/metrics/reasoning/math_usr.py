@@ -5,8 +5,8 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.columns import map_known
-from calipers.metrics.declare.declaration import Feature, Totals, declare_part
+from calipers.metrics.declare.columns import declare_part, map_known
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
@@ -15,14 +15,13 @@ _QUOTED = 3  # wrong equations of a row
 _LONGEST = 80  # characters of one
 
 _counts = Feature(
-    name="equation_counts",
-    reads=("cot",),
-    dtype=COUNTS,
-    expression=lambda _: map_known(pl.col("cot"), count_equations_of, COUNTS),
+    "equation_counts",
+    ("cot",),
+    lambda _: map_known(pl.col("cot"), count_equations_of, COUNTS),
+    COUNTS,
     stored=False,
     listed=False,
 )
-
 
 equations = declare_part("equations", _counts, "equations")
 wrong_equations = declare_part("wrong_equations", _counts, "wrong")
@@ -30,22 +29,10 @@ rounded_equations = declare_part("rounded_equations", _counts, "rounded")
 equals_signs = declare_part("equals_signs", _counts, "equals_signs")
 
 wrong_share = Feature(
-    name="math_usr",
-    reads=(equations, wrong_equations),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(pl.col(equations.name) > 0).then(
+    "math_usr",
+    (equations, wrong_equations),
+    lambda _: pl.when(pl.col(equations.name) > 0).then(
         pl.col(wrong_equations.name) / pl.col(equations.name)
-    ),
-)
-
-_quoted = Feature(
-    name="wrong",
-    reads=("cot", wrong_equations),
-    dtype=pl.String(),
-    expression=lambda _: (
-        pl.when(pl.col(wrong_equations.name) > 0)
-        .then("cot")
-        .map_elements(_quote, return_dtype=pl.String())
     ),
 )
 
@@ -57,6 +44,18 @@ def _quote(cot: str) -> str:
     return "; ".join((*shown, *rest))
 
 
+_quoted = Feature(
+    "wrong",
+    ("cot", wrong_equations),
+    lambda _: (
+        pl.when(pl.col(wrong_equations.name) > 0)
+        .then("cot")
+        .map_elements(_quote, return_dtype=pl.String())
+    ),
+    pl.String(),
+)
+
+
 def _compute_coverage(totals: Totals) -> float | None:
     signs = totals["equals_signs__sum"]
     return totals["equations__sum"] / signs if signs else None
@@ -66,7 +65,6 @@ _counted = (equations, wrong_equations, rounded_equations, equals_signs)
 
 math_usr = mean(
     wrong_share,
-    name="math_usr",
     says="The share of wrong equations in a chain of thought.",
     formula="mean over chains with equations of (wrong equations / equations)",
     spec="Z 8",

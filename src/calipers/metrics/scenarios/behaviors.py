@@ -16,9 +16,8 @@ from calipers.metrics.declare.declaration import (
     Totals,
     centre,
 )
-from calipers.metrics.declare.intervals import SIZES
+from calipers.metrics.declare.intervals import SIZES, PartialWilson, declare_weights
 from calipers.metrics.declare.means import mean
-from calipers.metrics.declare.shares import PartialWilson, declare_weights
 
 _LIST = pl.List(pl.String())
 _FEW = 4  # rows for each distinct list
@@ -42,57 +41,51 @@ def _decode(texts: pl.Series) -> pl.Series:
 def _declare_names(field: str) -> Feature:
     """Return the feature of the list in a field."""
     return Feature(
-        name=f"_names_{field}",
-        reads=(field,),
-        dtype=_LIST,
-        expression=lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
+        f"_names_{field}",
+        (field,),
+        lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
+        _LIST,
         stored=False,
     )
 
 
-_expected = _declare_names("expected_behaviors")
-_observed = _declare_names("observed_behaviors")
-_violated = _declare_names("violations")
+_expected, _observed, _violated = map(_declare_names, (*BEHAVIORS, "violations"))
 
 behaviors_expected = Feature(
-    name="behaviors_expected",
-    reads=(_expected,),
-    dtype=pl.Int64(),
-    expression=lambda _: pl.col(_expected.name).list.n_unique(),
+    "behaviors_expected", (_expected,), lambda _: pl.col(_expected.name).list.n_unique(), pl.Int64()
 )
 
 behaviors_observed = Feature(
-    name="behaviors_observed",
-    reads=(_expected, _observed),
-    dtype=pl.Int64(),
-    expression=lambda _: pl.col(_expected.name).list.set_intersection(_observed.name).list.len(),
+    "behaviors_observed",
+    (_expected, _observed),
+    lambda _: pl.col(_expected.name).list.set_intersection(_observed.name).list.len(),
+    pl.Int64(),
 )
 
 has_violation = Feature(
-    name="_has_violation",
-    reads=(_violated,),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
+    "_has_violation",
+    (_violated,),
+    lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
+    pl.Boolean(),
     stored=False,
 )
 
 is_unchecked = Feature(
-    name="_is_unchecked",
-    reads=("checks", has_violation),
-    dtype=pl.Boolean(),
-    expression=lambda _: (
+    "_is_unchecked",
+    ("checks", has_violation),
+    lambda _: (
         pl.col("checks").str.contains(_UNDECIDED).fill_null(value=False)
         & ~pl.col(has_violation.name)
     ),
+    pl.Boolean(),
     stored=False,
 )
 """Whether a check of something forbidden could not be decided: it may be a violation."""
 
 _listed_score = Feature(
-    name="_listed_score",
-    reads=(behaviors_expected, behaviors_observed, has_violation),
-    dtype=pl.Float64(),
-    expression=lambda _: (
+    "_listed_score",
+    (behaviors_expected, behaviors_observed, has_violation),
+    lambda _: (
         pl.when(has_violation.name)
         .then(0.0)
         .when(pl.col("behaviors_expected") > 0)
@@ -102,23 +95,22 @@ _listed_score = Feature(
 )
 
 scenario_score = Feature(
-    name="scenario_score",
-    reads=(_listed_score, is_unchecked),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
+    "scenario_score",
+    (_listed_score, is_unchecked),
+    lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
 )
 
 ruled_passed = Feature(
-    name="_ruled_passed",
-    reads=(behaviors_expected, has_violation, _listed_score),
-    dtype=pl.Boolean(),
-    expression=lambda settings: (
+    "_ruled_passed",
+    (behaviors_expected, has_violation, _listed_score),
+    lambda settings: (
         pl.when(has_violation.name)
         .then(statement=False)
         .when(pl.col("behaviors_expected") == 0)
         .then(statement=True)
         .otherwise(pl.col(_listed_score.name) >= settings.pass_score)
     ),
+    pl.Boolean(),
     stored=False,
 )
 """Whether a scenario passed by its lists alone; null where these decide nothing."""
@@ -141,8 +133,7 @@ behavior_coverage = mean(
 
 def _pool(value: nw.Expr) -> nw.Expr:
     """Return the value of rows that count: something was expected, and the observed is known."""
-    found, wanted = nw.col("behaviors_observed"), nw.col("behaviors_expected")
-    return nw.when(~found.is_null() & (wanted > 0)).then(value)
+    return nw.when(~_found.is_null() & (_wanted > 0)).then(value)
 
 
 def _compute_pooled(totals: Totals) -> float:

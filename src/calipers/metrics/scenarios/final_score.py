@@ -34,12 +34,9 @@ _OF_LATENCY = 0.1
 _ROUNDING = 1e-15  # a smaller variance is 0
 
 normalized_latency = Feature(
-    name="_normalized_latency",
-    reads=("latency_ms",),
-    dtype=pl.Float64(),
-    expression=lambda settings: (pl.col("latency_ms") / settings.latency_budget_ms).clip(
-        upper_bound=1.0
-    ),
+    "_normalized_latency",
+    ("latency_ms",),
+    lambda settings: (pl.col("latency_ms") / settings.latency_budget_ms).clip(upper_bound=1.0),
 )
 
 _p95 = Rank(feature=normalized_latency, percent=95)

@@ -11,7 +11,6 @@ from functools import cache, partial, reduce
 from operator import mul
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -19,7 +18,6 @@ from calipers.metrics.cost.tiers import PROFILES
 from calipers.metrics.declare.columns import add_columns
 from calipers.metrics.declare.declaration import (
     RUNS,
-    TASK,
     Aggregate,
     Feature,
     Frame,
@@ -29,7 +27,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean
-from calipers.metrics.declare.means import count_true
+from calipers.metrics.declare.means import count_true, total_tasks
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 
 SHOWN = (1, 2, 3, 4, 5, 10)
@@ -56,20 +54,11 @@ def _compute_chances(tasks: Frame, k: int) -> Frame:
 _DECIDED = OneOf((*PASSED.choices, *DECIDABLE.choices))  # with one run, it equals accuracy
 
 succeeded = Feature(
-    name="_succeeded",
-    reads=(passed, correct),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.coalesce(passed.name, correct.name),
+    "_succeeded", (passed, correct), lambda _: pl.coalesce(passed.name, correct.name), pl.Boolean()
 )
 """Whether a run passed; of one that nothing says this of, whether its answer is right."""
 
-_tries = Aggregate(
-    features=(succeeded,),
-    keys=(TASK,),
-    where=lambda: ~nw.col(TASK).is_null() & ~nw.col(succeeded.name).is_null(),
-    totals={RUNS: nw.len().cast(nw.Int64), "passes": count_true(succeeded)},
-    every_task=True,
-)
+_tries = total_tasks(succeeded, {"passes": count_true(succeeded)}, every_task=True)
 
 
 @cache

@@ -8,17 +8,17 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics.declare.columns import declare_part
 from calipers.metrics.declare.declaration import (
     GROUP,
-    Aggregate,
     Feature,
     Frame,
     Metric,
     Totals,
     add_up,
-    declare_part,
+    count_records,
 )
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.means import count_values, declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.text.references import (
     CHOSEN,
@@ -51,12 +51,7 @@ def _choose(settings: Settings) -> pl.Expr:
 
 
 chosen_reference = Feature(
-    name="_chosen_reference",
-    reads=TEXTS,
-    dtype=_CHOSEN,
-    expression=_choose,
-    null_without=("reference",),
-    stored=False,
+    "_chosen_reference", TEXTS, _choose, _CHOSEN, null_without=("reference",), stored=False
 )
 
 
@@ -78,10 +73,10 @@ def _score(settings: Settings) -> pl.Expr:
 
 
 scored = Feature(
-    name="_semantic",
-    reads=("answer", chosen_reference),
-    dtype=_SEMANTIC,
-    expression=_score,
+    "_semantic",
+    ("answer", chosen_reference),
+    _score,
+    _SEMANTIC,
     null_without=("reference",),
     stored=False,
 )
@@ -97,10 +92,9 @@ def _declare_similarity(
         return similarity(rows.struct.field("answer"), against)
 
     return Feature(
-        name=name,
-        reads=("answer", chosen_reference),
-        dtype=pl.Float64(),
-        expression=lambda _: pl.struct("answer", chosen_reference.name).map_batches(
+        name,
+        ("answer", chosen_reference),
+        lambda _: pl.struct("answer", chosen_reference.name).map_batches(
             of_batch, return_dtype=pl.Float64
         ),
         null_without=("reference",),
@@ -124,17 +118,13 @@ def _weigh_parts(settings: Settings) -> pl.Expr:
 
 
 output_similarity = Feature(
-    name="output_similarity",
-    reads=(semantic_similarity, cosine_similarity, jaccard_similarity),
-    dtype=pl.Float64(),
-    expression=_weigh_parts,
+    "output_similarity", (semantic_similarity, cosine_similarity, jaccard_similarity), _weigh_parts
 )
-
 task_success = Feature(
-    name="task_success",
-    reads=(output_similarity,),
-    dtype=pl.Boolean(),
-    expression=lambda settings: pl.col("output_similarity") >= settings.success_threshold,
+    "task_success",
+    (output_similarity,),
+    lambda settings: pl.col("output_similarity") >= settings.success_threshold,
+    pl.Boolean(),
 )
 
 
@@ -145,13 +135,7 @@ def _sum_by_group(reasons: Frame) -> Frame:
     )
 
 
-WITHOUT_MODEL = Aggregate(
-    features=(semantic_reason,),
-    keys=(semantic_reason.name,),
-    where=lambda: ~nw.col(semantic_reason.name).is_null(),
-    totals={"lacking_n": nw.len().cast(nw.Int64)},
-    finish=(_sum_by_group,),
-)
+WITHOUT_MODEL = count_values(semantic_reason, "lacking_n", finish=(_sum_by_group,))
 """How many rows have no semantic similarity since the model was unavailable, and why."""
 
 
@@ -183,7 +167,6 @@ def _declare_similarity_mean(
         facts |= {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse}
     return mean(
         feature,
-        name=feature.name,
         aggregate=declare_sums(feature, best_reference),
         profiles=("agents",),
         needs=TEXTS,
@@ -253,20 +236,16 @@ def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[st
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
     if cut := add_up(groups, f"{semantic_cut.name}__sum"):
         yield (
-            f"{_count_records(cut)} with a text longer than {settings.semantic_model} reads: "
+            f"{count_records(cut)} with a text longer than {settings.semantic_model} reads: "
             "semantic_similarity is by its beginning"
         )
     lacking = add_up(groups, "semantic__lacking")
     if lacking and settings.missing == "renormalize" and _has_any(groups, "output_similarity__n"):
-        records = _count_records(lacking)
+        records = count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
     if settings.threshold_from is not None and _has_any(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
-
-
-def _count_records(number: int) -> str:
-    return f"{number} record{'' if number == 1 else 's'}"
 
 
 def _has_any(groups: Iterable[Totals], total: str) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature
+from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.traces.graphs.decode import DECODED, decode_traces
 
-PROFILES = ("agents",)
+mean_of_traces = partial(mean, profiles=("agents",), needs=("trace",), optional="unless asked for")
 
 OPTIMAL_TOOLS = "optimal_tools"  # a record's own: it goes before the file of that name
 
@@ -22,13 +25,7 @@ def _decode(settings: Settings) -> pl.Expr:
     return pl.struct("trace", OPTIMAL_TOOLS).map_batches(of_batch, return_dtype=DECODED)
 
 
-trace = Feature(
-    name="_trace",
-    reads=("trace", OPTIMAL_TOOLS),
-    dtype=DECODED,
-    expression=_decode,
-    stored=False,
-)
+trace = Feature("_trace", ("trace", OPTIMAL_TOOLS), _decode, DECODED, stored=False)
 
 
 def part(name: str) -> pl.Expr:
@@ -38,4 +35,4 @@ def part(name: str) -> pl.Expr:
 
 def declare_count(name: str, expression: pl.Expr) -> Feature:
     """Return the feature of the number of things in a row's trace."""
-    return Feature(name=name, reads=(trace,), dtype=pl.Int64(), expression=lambda _: expression)
+    return Feature(name, (trace,), lambda _: expression, pl.Int64())
