@@ -31,12 +31,7 @@ _REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
 def make_object_schema(properties: Mapping[str, Schema], *needed: str) -> Schema:
     """Return the schema of a mapping that has these keys and no others."""
     required = {"required": list(needed)} if needed else {}
-    return {
-        "type": "object",
-        "properties": properties,
-        **required,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
 
 @dataclass(frozen=True)

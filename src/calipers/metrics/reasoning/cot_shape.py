@@ -75,19 +75,15 @@ def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[i
 
 def _count_steps(settings: Settings) -> pl.Expr:
     if settings.step_pattern is None:
-        return map_known(pl.col("cot"), _count_steps_of, pl.Int64())
+        count = partial(count_each, "count_steps", in_python=count_steps_in_python)
+        return map_known(pl.col("cot"), count, pl.Int64())
     lines = pl.col("cot").str.replace_all(_LINE_END.pattern, "\n").str.split("\n")
     begins = pl.element().str.contains(_match_start(settings.step_pattern))
     return lines.list.eval(begins.cast(pl.Int64)).list.sum()
 
 
-def _count_steps_of(texts: pl.Series) -> pl.Series:
-    """Return the number of lines of each text that begin as a step."""
-    return count_each("count_steps", texts, count_steps_in_python)
-
-
 def count_steps_in_python(texts: pl.Series) -> pl.Series:
-    """Return the same without the native library; the first line apart, which is faster."""
+    """Return how many lines of each text begin as a step; the first apart, which is faster."""
     first = texts.str.contains(f"^{_STEP}").cast(pl.Int64)
     return first + texts.str.count_matches(rf"[\r\n]{_STEP}").cast(pl.Int64)
 

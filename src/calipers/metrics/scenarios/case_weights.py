@@ -69,8 +69,5 @@ def read_case_weights(given: Any) -> CaseWeights:
     known = ("by_category", "by_capability")
     for name in table:
         if name not in known:
-            raise UsageError(
-                f"{source}: {name} is not a known key",
-                fix=nearest(str(name), known),
-            )
+            raise UsageError(f"{source}: {name} is not a known key", fix=nearest(str(name), known))
     return CaseWeights(**table)

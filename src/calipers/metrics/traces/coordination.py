@@ -11,7 +11,7 @@ from calipers.metrics.declare.columns import declare_part, map_known
 from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs.messages import find_highest_centrality
+from calipers.metrics.traces.graphs.graphs import find_highest_centrality
 from calipers.metrics.traces.trace import declare_count, mean_of_traces, part, trace
 
 COORDINATING = ("coordination", "status_update", "handoff")

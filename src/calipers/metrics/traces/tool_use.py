@@ -12,15 +12,9 @@ from calipers.metrics.declare.columns import declare_part, map_known
 from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs.paths import measure_convergence
+from calipers.metrics.traces.graphs.graphs import measure_convergence
 from calipers.metrics.traces.graphs.tools import measure_selection
-from calipers.metrics.traces.trace import (
-    OPTIMAL_TOOLS,
-    declare_count,
-    mean_of_traces,
-    part,
-    trace,
-)
+from calipers.metrics.traces.trace import OPTIMAL_TOOLS, declare_count, mean_of_traces, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 

@@ -47,6 +47,7 @@ class Language(ReplyTest):
     )
     example = "de"
     schema: ClassVar[Schema] = {"enum": list(CODES)}
+    lacks = "too few words to identify the language"
 
     code: str
 
@@ -63,10 +64,6 @@ class Language(ReplyTest):
     @property
     def sentence(self) -> str:
         return f"language {self.code}"
-
-    @property
-    def lacks(self) -> str:
-        return "too few words to identify the language"
 
     def hold(self, replies: Replies) -> pl.Series:
         return ask_each(self._detect(replies), lambda code: code == self.code)

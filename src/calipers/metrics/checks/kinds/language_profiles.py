@@ -1,7 +1,5 @@
 """Profiles of languages: the script, frequent words, and letters that few of them have."""
 
-from __future__ import annotations
-
 _SCRIPTS = {
     "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi",
     "cyrillic": "bg ru uk",

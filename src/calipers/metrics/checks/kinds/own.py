@@ -117,6 +117,7 @@ class Judged(ReplyTest):
         ]
     }
     of_reply = False
+    fields = ("judgments",)
 
     rubric: str
     at_least: float | None
@@ -132,10 +133,6 @@ class Judged(ReplyTest):
         if at_least is not None:
             read_number(at_least, fix="for example at_least: 0.8", at=("at_least",))
         return cls(found["rubric"], at_least)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return ("judgments",)
 
     @property
     def lacks(self) -> str:

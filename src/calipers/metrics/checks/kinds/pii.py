@@ -120,10 +120,7 @@ class Pii(ReplyTest):
     )
     example = ("email", "card")
     schema: ClassVar[Schema] = {
-        "anyOf": [
-            {"const": True},
-            {"type": "array", "items": {"enum": list(SORTS)}, "minItems": 1},
-        ]
+        "anyOf": [{"const": True}, {"type": "array", "items": {"enum": list(SORTS)}, "minItems": 1}]
     }
 
     sorts: tuple[str, ...]

@@ -61,14 +61,11 @@ class _ToolKind(ReplyTest):
     """A test of the tool calls in the trace."""
 
     of_reply = False
+    lacks = "the record has no trace with tool_calls"
 
     @property
     def fields(self) -> tuple[str, ...]:
         return ("trace",)
-
-    @property
-    def lacks(self) -> str:
-        return "the record has no trace with tool_calls"
 
     def tell(self, replies: Replies) -> pl.Series:
         return ask_each(_read_calls(replies), _describe_calls, pl.String)

@@ -19,8 +19,11 @@ import polars as pl
 
 from calipers.metrics.cost.prices.listed import Tariff, find_listed_tariff
 from calipers.metrics.cost.prices.table import KEYS, Prices
+from calipers.records.fields import FIELDS
+from calipers.records.usage import Call
 
 PER_TOKENS = 1_000_000
+_ROW = "_row"
 
 _NEEDED = ("model", "prompt_tokens", "completion_tokens")
 _CACHED = ("cache_read_tokens", "cache_write_tokens")
@@ -106,3 +109,18 @@ def _express_cost(steps: int) -> pl.Expr:
         at_step = pl.sum_horizontal(parts) / PER_TOKENS  # a null part counts as none
         cost = pl.when(whole_input > pl.col(f"above_{step}")).then(at_step).otherwise(cost)
     return cost
+
+
+def price_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
+    """Return the cost of all calls of each row; null, with the model, if one is unpriced."""
+    schema = {_ROW: pl.UInt32(), **{name: FIELDS[name].dtype for name in USED}}
+    table = pl.DataFrame([{_ROW: row, **call} for row, call in calls], schema=schema)
+    each = table.select(_ROW, "model").hstack(price_calls(table.drop(_ROW), prices))
+    unknown = pl.col("cost_usd").is_null()
+    return each.group_by(_ROW, maintain_order=True).agg(
+        pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
+        pl.col("by_file").any(),
+        pl.col("by_list").any(),
+        pl.col("cache_unpriced").any(),
+        pl.col("model").filter(unknown).min().alias("unpriced"),
+    )
