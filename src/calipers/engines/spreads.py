@@ -16,15 +16,8 @@ import polars as pl
 from calipers.engines.group_order import mark_changes
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import (
-    CLUSTER,
-    GROUP,
-    Aggregate,
-    Frame,
-    Influence,
-    centre_column,
-    total_column,
-)
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, Aggregate, Frame
+from calipers.metrics.declare.influence import Influence, centre_column, total_column
 from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
 from calipers.support.late import np
 

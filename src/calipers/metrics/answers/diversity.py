@@ -10,16 +10,9 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.declare.declaration import (
-    GROUP,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-    total,
-)
+from calipers.metrics.declare.declaration import GROUP, Frame, Metric, Totals
 from calipers.metrics.declare.elementwise import at_least, at_most, log
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import COUNT, count_values
 from calipers.statistics.intervals import (

@@ -18,16 +18,8 @@ from calipers.metrics.calibration.stated import (
     declare_squared_error,
 )
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-    name_kept_total,
-    total,
-)
+from calipers.metrics.declare.declaration import Aggregate, Frame, Metric, Totals, name_kept_total
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.statistics.intervals import (

@@ -11,15 +11,8 @@ import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration.stated import Stated, declare_bin, declare_confidence
-from calipers.metrics.declare.declaration import (
-    GROUP,
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    total,
-)
+from calipers.metrics.declare.declaration import GROUP, Aggregate, Frame, Metric, Totals
+from calipers.metrics.declare.influence import Influence, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.statistics import special
 from calipers.statistics.areas import FEW, area_interval

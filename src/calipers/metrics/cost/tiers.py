@@ -10,16 +10,8 @@ import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
 from calipers.metrics.declare.columns import declare_recorded
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    OneOf,
-    Rank,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, OneOf, Rank, Totals
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings

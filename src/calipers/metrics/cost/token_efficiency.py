@@ -21,13 +21,11 @@ from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
     Frame,
-    Influence,
     Metric,
     OneOf,
     Totals,
-    centre,
-    total,
 )
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import COUNT
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score

@@ -7,7 +7,8 @@ from math import isfinite
 
 import narwhals as nw
 
-from calipers.metrics.declare.declaration import Influence, Rank, Totals
+from calipers.metrics.declare.declaration import Rank, Totals
+from calipers.metrics.declare.influence import Influence
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import (
     ONE_ROW,

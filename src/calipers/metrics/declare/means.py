@@ -16,14 +16,13 @@ from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
     Frame,
-    Influence,
     Metric,
     Need,
     Rank,
     TaskValues,
     Totals,
-    centre,
 )
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import OfMean, OrderStatistics, Wilson
 
 COUNT = nw.len().cast(nw.Int64)

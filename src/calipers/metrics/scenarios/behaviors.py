@@ -8,14 +8,8 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import SIZES, PartialWilson, declare_weights
 from calipers.metrics.declare.means import mean
 

@@ -13,15 +13,8 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import accuracy
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    Rank,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Rank, Totals
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import behavior_coverage
 from calipers.metrics.scenarios.passing import VERSION, safety_rate

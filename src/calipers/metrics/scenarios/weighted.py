@@ -7,16 +7,9 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    OneOf,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, OneOf, Totals
 from calipers.metrics.declare.elementwise import at_most
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import PartialWilson, declare_weights, read_spread
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed

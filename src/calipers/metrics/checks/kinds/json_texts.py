@@ -12,15 +12,8 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
-    Replies,
-    ReplyTest,
-    Schema,
-    TrueKind,
-    ask_each,
-    make_object_schema,
-    read_keys,
-)
+from calipers.metrics.checks.kind import Replies, ReplyTest, TrueKind, ask_each
+from calipers.metrics.checks.values import Schema, make_object_schema, read_keys
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import require_extra

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, ask_each
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.kinds.language_profiles import LETTERS, SCRIPTS, WORDS
+from calipers.metrics.checks.values import Schema
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest

@@ -9,16 +9,8 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
-    TEXT,
-    Replies,
-    ReplyTest,
-    Schema,
-    ask_each,
-    make_object_schema,
-    read_keys,
-    read_number,
-)
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
+from calipers.metrics.checks.values import TEXT, Schema, make_object_schema, read_keys, read_number
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
