@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from operator import add
 
@@ -10,7 +10,7 @@ import narwhals as nw
 import polars as pl
 
 from calipers.metrics.agents.weights import PARTS, WEIGHTS
-from calipers.metrics.cost.time_score import time_score
+from calipers.metrics.cost.efficiency import time_score
 from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -175,9 +175,8 @@ composite_mean = mean(
 )
 
 
-def note_composite(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_composite(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which parts are missing in how many records, and the effect on the score."""
-    groups = list(groups)
     records = add_up(groups, "agent_composite__n")
     missing = {
         name: add_up(groups, _name_without(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -175,9 +175,8 @@ def explain_unpriced(totals: Totals) -> str | None:
     return f"no price is known for {name}{more}: {way} one with --prices"
 
 
-def note_prices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield whose prices were used, and which records with tokens have none."""
-    groups = list(groups)
     of_file, of_list = (add_up(groups, name) for name in ("cost__by_file", "cost__by_list"))
     asked = any("cost__by_file" in totals for totals in groups)
     if of_file and settings.prices:

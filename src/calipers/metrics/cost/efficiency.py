@@ -8,8 +8,9 @@ from math import inf
 import polars as pl
 
 from calipers.metrics.declare.columns import declare_recorded
-from calipers.metrics.declare.declaration import Feature, Metric
+from calipers.metrics.declare.declaration import Feature, Metric, OneOf
 from calipers.metrics.declare.means import mean, quantile
+from calipers.metrics.declare.settings import Settings
 
 prompt_tokens = declare_recorded("prompt_tokens")
 completion_tokens = declare_recorded("completion_tokens")
@@ -80,3 +81,25 @@ def _declare_latency(percent: int, *, spec: str | None, profiles: tuple[str, ...
 latency_p50_ms = _declare_latency(50, spec=None, profiles=("reasoning",))
 latency_p95_ms = _declare_latency(95, spec="Z 6.2, S 1.7", profiles=("reasoning", "scenarios"))
 latency_p99_ms = _declare_latency(99, spec=None, profiles=("reasoning",))
+
+
+def _express_time_score(_: Settings) -> pl.Expr:
+    """Return the score; at most 1, since P's formula has a pole at 1/e seconds."""
+    seconds = pl.coalesce(pl.col("duration_seconds"), pl.col("latency_ms") / 1000)
+    return pl.when(seconds < 1).then(1.0).otherwise(1 / (1 + seconds.log()))
+
+
+time_score = Feature("time_score", ("duration_seconds", "latency_ms"), _express_time_score)
+
+time_score_mean = mean(
+    time_score,
+    says="How quick runs are: 1 up to a second, 0.3 at ten, 0.18 at a hundred.",
+    formula="mean(1 / (1 + ln t) for t ≥ 1, else 1), t = duration_seconds, else latency_ms / 1000",
+    spec="P 1.4, time taken",
+    profiles=("agents",),
+    needs=(OneOf((("duration_seconds",), ("latency_ms",))),),
+    nulls="a row without a duration or a latency is left out",
+    range=(0, 1),
+    better="higher",
+    empty="no record has duration_seconds, or latency_ms",
+)

@@ -6,7 +6,7 @@ Judgments of texts that seem to address the judge carry flags, which are counted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -70,9 +70,8 @@ def count_flagged(totals: Totals) -> int | None:
     return int(totals[_FLAGGED] or 0) if totals.get(_JUDGED) else None
 
 
-def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
+def flag_notice(groups: Collection[Totals]) -> Iterator[str]:
     """Say how many judged records are flagged, if any."""
-    groups = list(groups)
     if found := add_up(groups, _FLAGGED):
         yield (
             f"{found:,} of {add_up(groups, _JUDGED):,} judged records hold text that seems to "

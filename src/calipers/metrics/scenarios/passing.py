@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
@@ -64,9 +64,8 @@ OVERRULED = Aggregate(
 """How many runs are recorded as passed beside a violation, or although judges say no."""
 
 
-def note_overruled(groups: Iterable[Totals]) -> Iterator[str]:
+def note_overruled(groups: Collection[Totals]) -> Iterator[str]:
     """Yield how many failing runs were recorded as passed, or would be failed by judges."""
-    groups = list(groups)
     notes = {
         _OVERRULED: "beside a violation: a violation always fails, whatever is recorded",
         _UNHEARD: "where the judges say no: what is recorded counts; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import narwhals as nw
@@ -227,9 +227,8 @@ success_rate = _declare_similarity_mean(
 )
 
 
-def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_similarity(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which model compared meanings, and the threshold of success."""
-    groups = list(groups)
     if _has_any(groups, "semantic_similarity__n"):
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
@@ -248,5 +247,5 @@ def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[st
         yield f"task_success from {bar} on: {settings.threshold_from}"
 
 
-def _has_any(groups: Iterable[Totals], total: str) -> bool:
+def _has_any(groups: Collection[Totals], total: str) -> bool:
     return any(totals.get(total) for totals in groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import narwhals as nw
 import polars as pl
@@ -96,9 +96,8 @@ balance_mean = mean_of_traces(
 )
 
 
-def note_messages(groups: Iterable[Totals]) -> Iterator[str]:
+def note_messages(groups: Collection[Totals]) -> Iterator[str]:
     """Yield how many messages are of types that count neither as coordination nor as work."""
-    groups = list(groups)
     if unknown := add_up(groups, "messages__unknown"):
         yield (
             f"{unknown} of {add_up(groups, 'messages__sum')} messages are of no known type and "

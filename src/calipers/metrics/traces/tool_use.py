@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import narwhals as nw
@@ -94,9 +94,8 @@ tool_selection_mean = mean_of_traces(
 )
 
 
-def note_tools(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_tools(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield how many calls count as wrong because the mapping lacks their context."""
-    groups = list(groups)
     if unmapped := add_up(groups, "tool_calls__unmapped"):
         given = settings.optimal_tools
         source = "their own optimal_tools" if given is None else given.source
