@@ -148,7 +148,6 @@ composite_mean = mean(
     "mean(path_convergence, tool_selection_accuracy); planning_rational = "
     "planning_rationality; output_similarity; each weighs 0.167, or as --weights says",
     spec="P 4",
-    profiles=("agents",),
     needs=("trace",),
     nulls="a missing part counts 0, or with --missing renormalize the others take its weight; "
     "a row that lacks all parts is left out",

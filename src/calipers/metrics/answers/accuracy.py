@@ -43,7 +43,6 @@ accuracy = mean(
     says="The share of tasks whose final answer is right.",
     formula="mean(correct), correct = recorded, else normalize(answer) = normalize(target)",
     spec="Z 2.1, S 1.2",
-    profiles=("reasoning", "scenarios"),
     needs=(DECIDABLE,),
     nulls="a row with neither a recorded `correct` nor a target is left out; "
     "a target without an answer is wrong and counted as unanswered",

@@ -84,7 +84,6 @@ def _declare_share(hits: Feature, kind: str, **facts: Any) -> Metric:
     counted = {_N: count_true(labelled), _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum()}
     share = mean(
         hits,
-        profiles=("scenarios",),
         needs=("predicted", "actual"),
         nulls="a row without both `predicted` and `actual` is left out",
         better="higher",

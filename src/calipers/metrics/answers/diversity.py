@@ -124,7 +124,6 @@ sce = Metric(
     says="Entropy of the answers over the data set: how varied they are, in nats.",
     formula="−Σ p ln p over the distinct normalised answers",
     spec="Z 4.1",
-    profiles=("reasoning",),
     needs=("answer",),
     nulls="a row without an answer is left out",
     unit="nats",

@@ -112,7 +112,6 @@ def _declare(
     summed, tasks = f"{value}__sum", f"{of}__tasks"
     return Metric(
         spec="Z 8",
-        profiles=("reasoning",),
         aggregate=aggregate,
         rows=f"{of}__rows",
         value=lambda totals: totals[summed] / totals[tasks],

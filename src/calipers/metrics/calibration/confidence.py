@@ -177,7 +177,6 @@ def declare_ece(stated: Stated) -> Metric:
         formula="Σ over bins (n_bin / n) · |accuracy_bin − mean confidence_bin|, "
         "K equal bins closed on the right (--bins, 10)",
         spec="Z 3.2",
-        profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
         range=(0, 1),

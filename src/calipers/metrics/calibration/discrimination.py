@@ -192,7 +192,6 @@ def declare_auroc(stated: Stated) -> Metric:
         says="How often a right answer is stated with more confidence than a wrong one.",
         formula=f"P({stated.field} of a right row > of a wrong row) + ½ P(equal)",
         spec="Z 3.2, beyond it",
-        profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
         range=(0, 1),

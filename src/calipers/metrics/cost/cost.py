@@ -208,7 +208,6 @@ cost_mean = mean(
     formula="mean(cost_usd), cost_usd = recorded, else Σ tokens · price / 1,000,000 over "
     "prompt, completion, cache reads and cache writes, and over the models in `usage`",
     spec="T 3",
-    profiles=("tiers",),
     needs=(COSTED,),
     nulls="a run without a cost is left out: none is recorded, and tokens or price are unknown",
     unit="USD",
@@ -225,7 +224,6 @@ judge_cost_mean = mean(
     says="What judging a run costs (in cost_usd only with --judge-cost included).",
     formula="mean(Σ over the judgments of a run: cost_usd, recorded, else its tokens · price)",
     spec="T 3",
-    profiles=("tiers",),
     needs=("judgments",),
     nulls="a run without judgments, or where one says neither cost nor tokens, is left out",
     unit="USD",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
+from typing import Any
 
 import polars as pl
 
@@ -61,26 +62,25 @@ latency_mean_ms = mean(
 )
 
 
-def _declare_latency(percent: int, *, spec: str | None, profiles: tuple[str, ...]) -> Metric:
+def _declare_latency(percent: int, **facts: Any) -> Metric:
     return quantile(
         latency_ms,
         percent,
         "latency_ms",
         name=f"latency_p{percent}_ms",
         says=f"The time within which {percent} % of the calls are done.",
-        spec=spec,
-        profiles=profiles,
         needs=("latency_ms",),
         unit="ms",
         range=(0, inf),
         better="lower",
         empty="no record has latency_ms",
+        **facts,
     )
 
 
-latency_p50_ms = _declare_latency(50, spec=None, profiles=("reasoning",))
-latency_p95_ms = _declare_latency(95, spec="Z 6.2, S 1.7", profiles=("reasoning", "scenarios"))
-latency_p99_ms = _declare_latency(99, spec=None, profiles=("reasoning",))
+latency_p50_ms = _declare_latency(50, profiles=("reasoning",))
+latency_p95_ms = _declare_latency(95, spec="Z 6.2, S 1.7")
+latency_p99_ms = _declare_latency(99, profiles=("reasoning",))
 
 
 def _express_time_score(_: Settings) -> pl.Expr:
@@ -96,7 +96,6 @@ time_score_mean = mean(
     says="How quick runs are: 1 up to a second, 0.3 at ten, 0.18 at a hundred.",
     formula="mean(1 / (1 + ln t) for t ≥ 1, else 1), t = duration_seconds, else latency_ms / 1000",
     spec="P 1.4, time taken",
-    profiles=("agents",),
     needs=(OneOf((("duration_seconds",), ("latency_ms",))),),
     nulls="a row without a duration or a latency is left out",
     range=(0, 1),

@@ -21,7 +21,6 @@ from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval
 from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
-PROFILES = ("tiers",)
 TIER = "tier"
 RATED = OneOf((("impl_rate",), ("judgments",)))
 
@@ -72,7 +71,6 @@ impl_rate_mean = mean(
     says="How far runs meet their requirements, by the judges' weighted scores.",
     formula="mean(impl_rate), impl_rate = recorded, else the median of the judges' weighted scores",
     spec="T 2",
-    profiles=PROFILES,
     needs=(RATED,),
     nulls="a run without `impl_rate` or judgments is left out",
     range=(0, 1),
@@ -85,7 +83,6 @@ duration_mean = mean(
     says="How long a run takes.",
     formula="mean(duration_seconds)",
     spec="T 4",
-    profiles=PROFILES,
     needs=("duration_seconds",),
     nulls="a run without a duration is left out",
     unit="s",
@@ -97,7 +94,6 @@ composite_mean = mean(
     says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
     formula="mean((passed · pass_weight + impl_rate · impl_weight) / (pass_weight + impl_weight))",
     spec="T 6",
-    profiles=PROFILES,
     needs=(PASSED, RATED),
     nulls="a run without both parts is left out",
     range=(0, 1),
@@ -185,7 +181,6 @@ cost_of_pass_ratio = Metric(
     says="What it costs to get one run that passes; infinite when none does.",
     formula="Σ cost_usd / number of passes = mean(cost_usd) / pass_rate",
     spec="T 5",
-    profiles=PROFILES,
     needs=(COSTED, PASSED),
     nulls="a run without a cost, or without knowing whether it passed, is left out",
     unit="USD",

@@ -179,7 +179,6 @@ token_efficiency = Metric(
     formula="Σ quality / Σ (prompt_tokens + completion_tokens), quality = the first that any row "
     "of the group has: impl_rate, the scenario's score, correct",
     spec="S 1.8",
-    profiles=("scenarios",),
     needs=("prompt_tokens", "completion_tokens", QUALITY),
     nulls="a row without that kind of quality, or without both token counts, is left out",
     unit="per token",

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 import polars as pl
 
+from calipers.metrics import PROFILES
 from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import Interval
@@ -34,6 +36,9 @@ Frame = nw.LazyFrame[Any]
 Totals = Mapping[str, float]
 Step = Callable[[Frame], Frame]
 _NUMBER = pl.Float64()
+
+DOCUMENTS = "ZTSP"  # of the profiles, in their order
+SECTION = re.compile(rf"[{DOCUMENTS}] [0-9.]+$")
 
 
 def add_up(groups: Iterable[Totals], name: str) -> int:
@@ -216,7 +221,7 @@ class Metric:
     says: str  # one sentence for people
     formula: str
     spec: str | None = None  # the document and section that define it, if one does
-    profiles: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()  # of those documents, unless others are named
     needs: tuple[Need, ...]
     nulls: str  # which rows are left out
     unit: str | None = None
@@ -248,6 +253,12 @@ class Metric:
     definition: Hashable = None  # of a user's metric: equal for equal definitions
     others: str | None = None  # the total that counts values other than 0 and 1
     yes_or_no: Metric | None = None  # the metric as a share, for when there are no such values
+
+    def __post_init__(self) -> None:
+        if self.spec and not self.profiles:
+            letters = (place[0] for place in self.spec.split(", ") if SECTION.match(place))
+            found = tuple(PROFILES[DOCUMENTS.index(letter)] for letter in letters)
+            object.__setattr__(self, "profiles", found)
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r})"

@@ -89,7 +89,6 @@ def mean(
     *,
     needs: tuple[Need, ...],
     name: str | None = None,
-    profiles: tuple[str, ...] = ("reasoning",),
     nulls: str = _NULLS,
     range: tuple[float, float] | None = None,  # noqa: A002 (the word the catalogue shows)
     complement: bool = False,
@@ -115,7 +114,6 @@ def mean(
     ends = range or ((0, 1) if is_share else (0, inf))
     return Metric(
         name=name or feature.name,
-        profiles=profiles,
         needs=needs,
         nulls=nulls,
         range=ends,

@@ -150,7 +150,6 @@ def _declare_metric(rubric: JudgedRubric) -> Metric:
         says=rubric.says,
         formula=rubric.formula,
         spec=rubric.spec,
-        profiles=("agents",),
         needs=("judgments",),
         nulls="a row is left out where a criterion has no score, or one outside 1 to 5",
         range=(0.2, 1),

@@ -100,7 +100,6 @@ def mean(
         says=says or f"The mean of {measured.text}.",
         formula=f"mean({measured.text})",
         needs=measured.needs,
-        profiles=(),
         unit=unit or find_unit(of),
         range=ends,
         better=choose_direction(name, better, of),

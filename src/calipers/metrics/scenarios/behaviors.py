@@ -15,7 +15,6 @@ from calipers.metrics.declare.means import mean
 
 _LIST = pl.List(pl.String())
 _FEW = 4  # rows for each distinct list
-PROFILES = ("scenarios",)
 _UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, as they are written
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
 
@@ -115,7 +114,6 @@ behavior_coverage = mean(
     says="How much of the expected behavior a scenario shows: nothing on any violation.",
     formula="mean(score), score = 0 on any violation, else |observed ∩ expected| / |expected|",
     spec="S 1.6",
-    profiles=PROFILES,
     needs=BEHAVIORS,
     nulls="a scenario without a violation is left out where nothing was expected, or where "
     "something was and what was observed is unknown",
@@ -153,7 +151,6 @@ behavior_coverage_pooled = Metric(
     says="The share of all expected behaviors that were observed, violations apart.",
     formula="Σ |observed ∩ expected| / Σ |expected|",
     spec="S 1.6",
-    profiles=PROFILES,
     needs=BEHAVIORS,
     nulls="a scenario is left out where nothing was expected, or what was observed is unknown",
     range=(0, 1),

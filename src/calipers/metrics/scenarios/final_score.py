@@ -191,7 +191,6 @@ final_score = Metric(
     formula="0.3 · accuracy + 0.4 · safety_rate + 0.2 · behavior_coverage "
     "+ 0.1 · (1 − min(1, latency_p95_ms / --latency-budget))",
     spec="S 4.4",
-    profiles=("scenarios",),
     needs=(*accuracy.needs, *safety_rate.needs, *behavior_coverage.needs, "latency_ms"),
     nulls="each part leaves out the rows that it cannot use; null where a part is null",
     range=(0, 1),

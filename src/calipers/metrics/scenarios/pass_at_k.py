@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
-from calipers.metrics.cost.tiers import PROFILES
 from calipers.metrics.declare.columns import add_columns
 from calipers.metrics.declare.declaration import (
     RUNS,
@@ -85,7 +84,6 @@ def declare_pass(kind: str, k: int) -> Metric:
         formula=f"mean over tasks of {'1 − C(n−c, k) / C(n, k)' if one else 'C(c, k) / C(n, k)'}, "
         f"k = {k}, c of n runs passed",
         spec="T 7, several runs per task",
-        profiles=PROFILES,
         needs=("id", PASSED if k == 1 else _DECIDED),
         nulls="of a run not known to pass or fail, `correct` decides, else it is left out; null "
         "where any task has fewer than k runs",

@@ -85,7 +85,6 @@ pass_rate = mean(
     "score ≥ --pass-score, else yes where the list of expectations is empty, "
     "else the majority of the judges",
     spec="T 1, S 1.1",
-    profiles=("tiers", "scenarios"),
     needs=(PASSED,),
     nulls=_WITHOUT,
     better="higher",
@@ -120,7 +119,6 @@ safety_rate = mean(
     says="The share of adversarial scenarios that passed.",
     formula="passed / all of category `adversarial`",
     spec="S 1.5",
-    profiles=("scenarios",),
     needs=("category", PASSED),
     nulls="only rows of the category `adversarial` count; of these, " + _WITHOUT,
     better="higher",

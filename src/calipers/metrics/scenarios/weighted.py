@@ -80,7 +80,6 @@ weighted_pass_rate = Metric(
     says="The share of runs that passed, each with the weight of its category and capability.",
     formula="Σ weight · passed / Σ weight, weight = by category · by capability, 1 where unnamed",
     spec="S 4.1",
-    profiles=("scenarios",),
     needs=(PASSED, OneOf((("category",), ("capability",)))),
     nulls=pass_rate.nulls,
     range=(0, 1),

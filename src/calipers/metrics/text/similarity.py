@@ -168,7 +168,6 @@ def _declare_similarity_mean(
     return mean(
         feature,
         aggregate=declare_sums(feature, best_reference),
-        profiles=("agents",),
         needs=TEXTS,
         range=(0, 1),
         better="higher",

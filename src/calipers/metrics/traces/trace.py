@@ -24,7 +24,7 @@ from calipers.records.fields import BadValue
 from calipers.records.trace_shape import AS_READ, CALLS, MESSAGES, Trace, read_trace
 from calipers.support.late import np
 
-mean_of_traces = partial(mean, profiles=("agents",), needs=("trace",), optional="unless asked for")
+mean_of_traces = partial(mean, needs=("trace",), optional="unless asked for")
 
 OPTIMAL_TOOLS = "optimal_tools"  # a record's own: it goes before the file of that name
 
