@@ -9,7 +9,7 @@ from operator import add
 import narwhals as nw
 import polars as pl
 
-from calipers.metrics.agents.weights import PARTS, WEIGHTS
+from calipers.metrics.agents.weights import WEIGHTS
 from calipers.metrics.cost.efficiency import time_score
 from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums, mean
@@ -61,7 +61,7 @@ FEATURES: Mapping[str, Feature] = {
 
 
 def _list_weights(settings: Settings) -> dict[str, float]:
-    """Return the weights of the parts that count."""
+
     given = (settings.weights or WEIGHTS).by_part
     return {name: weight for name, weight in given.items() if weight > 0}
 
@@ -177,11 +177,7 @@ composite_mean = mean(
 def note_composite(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which parts are missing in how many records, and the effect on the score."""
     records = add_up(groups, "agent_composite__n")
-    missing = {
-        name: add_up(groups, _name_without(name))
-        for name in PARTS
-        if name in _list_weights(settings)
-    }
+    missing = {name: add_up(groups, _name_without(name)) for name in _list_weights(settings)}
     lacking = [f"{name} in {count}" for name, count in missing.items() if count]
     if records and lacking:
         effect = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import hypot, pi, sqrt
 from typing import Any
 
@@ -18,7 +18,7 @@ from calipers.metrics.calibration.stated import (
     declare_squared_error,
 )
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import Aggregate, Frame, Metric, Totals, name_kept_total
+from calipers.metrics.declare.declaration import Aggregate, Metric, Totals, name_kept_total
 from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
@@ -76,9 +76,6 @@ class _Binned:
     def value(self, totals: Totals) -> float:
         return totals[self.gap] / totals[self.n]
 
-    def sum_gaps(self, bins: Frame) -> Frame:
-        return sum_by_group(bins, self.express_gaps)
-
     def express_gaps(self, library: Any) -> dict[str, Any]:
         """Return the gaps, and the noise of bins that may have none, for several design effects.
 
@@ -110,7 +107,7 @@ class _Binned:
                 self.of_bin("right"): nw.col("correct").cast(nw.Int64).sum(),
                 self.of_bin("squares"): nw.col(error.name).sum(),
             },
-            finish=(self.sum_gaps,),
+            finish=(partial(sum_by_group, express=self.express_gaps),),
             kept_as=self.stated.column(_RELIABILITY),
         )
 
@@ -124,17 +121,6 @@ class _Binned:
 
     def sum_squares(self, totals: Totals) -> float:
         return totals[self.squares] - totals[self.n] * self.value(totals) ** 2
-
-    def declare_influence(self, keyed: Aggregate) -> Influence:
-        return Influence(
-            name=self.prefix,
-            rows=self.n,
-            centre=self.value,
-            effect=self.effect(),
-            squares=self.sum_squares,
-            keyed=keyed,
-            keyed_reads=(self.of_bin("confidence"), self.of_bin("right")),
-        )
 
 
 @dataclass(frozen=True)
@@ -188,7 +174,15 @@ def declare_ece(stated: Stated) -> Metric:
         work=f"{{{binned.gap}}} / {{{binned.n}}}, the sum over bins of "
         f"|Σ {stated.field} − Σ correct| over the rows",
         interval=_BinnedDelta(binned),
-        influence=binned.declare_influence(totals),
+        influence=Influence(
+            name=binned.prefix,
+            rows=binned.n,
+            centre=binned.value,
+            effect=binned.effect(),
+            squares=binned.sum_squares,
+            keyed=totals,
+            keyed_reads=(binned.of_bin("confidence"), binned.of_bin("right")),
+        ),
         not_resampled="resampling adds noise to the gap of every bin, and the sum of these "
         "only grows",
         weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),

@@ -110,18 +110,6 @@ class _Levels:
         known = ~nw.col(declare_bin(self.stated).name).is_null()
         return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
 
-    def declare_influence(self, keyed: Aggregate) -> Influence:
-        return Influence(
-            name=self.prefix,
-            rows=self.of_all("n"),
-            centre=self.area,
-            effect=self.effect(),
-            squares=self.sum_squares,
-            keyed=keyed,
-            keyed_step=self.add_effects,
-            keyed_reads=self.effects,
-        )
-
     def estimate_small(
         self, totals: Totals, seen: float, clusters: Clusters
     ) -> tuple[float, Clusters]:
@@ -173,11 +161,8 @@ class _LogitDelta:
         seen = spread * clusters.inflation
         variance, clusters = self.of.estimate_small(totals, seen, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
-        return Interval(
-            low=special.expit(odds - reach),
-            high=special.expit(odds + reach),
-            stderr=stderr,
-        )
+        low, high = special.expit(odds - reach), special.expit(odds + reach)
+        return Interval(low=low, high=high, stderr=stderr)
 
 
 @cache
@@ -203,7 +188,16 @@ def declare_auroc(stated: Stated) -> Metric:
         work=f"{{{levels.of_all('sum')}}} / {{{right}}}, the shares of the {{{wrong}}} wrong rows "
         "below each right one, summed over the right ones",
         interval=_LogitDelta(levels),
-        influence=levels.declare_influence(totals),
+        influence=Influence(
+            name=levels.prefix,
+            rows=levels.of_all("n"),
+            centre=levels.area,
+            effect=levels.effect(),
+            squares=levels.sum_squares,
+            keyed=totals,
+            keyed_step=levels.add_effects,
+            keyed_reads=levels.effects,
+        ),
         weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),
     )
 

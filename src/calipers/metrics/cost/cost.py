@@ -86,17 +86,11 @@ def _price_judges(settings: Settings) -> pl.Expr:
 
 def _list_judge_calls(text: str) -> list[dict[str, Any]]:
     """Return the calls of all judges of a row; none if one of them lacks its usage."""
-    found: list[dict[str, Any]] = []
-    for judgment in read_list(text):
-        calls = read_calls(judgment)
-        if not calls:
-            return []
-        found += calls
-    return found
+    calls = [read_calls(judgment) for judgment in read_list(text)]
+    return [call for some in calls for call in some] if all(calls) else []
 
 
 def _replace_rows(table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with some rows, by number, replaced."""
     return table.with_row_index(_ROW).update(rows, on=_ROW, include_nulls=True).drop(_ROW)
 
 
@@ -202,16 +196,15 @@ def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]
         yield f"{count_records(count)} without a cost: {reason}"
 
 
-cost_mean = mean(
+_mean_cost = partial(mean, spec="T 3", unit="USD", better="lower")
+
+cost_mean = _mean_cost(
     cost_usd,
     says="What a run costs.",
     formula="mean(cost_usd), cost_usd = recorded, else Σ tokens · price / 1,000,000 over "
     "prompt, completion, cache reads and cache writes, and over the models in `usage`",
-    spec="T 3",
     needs=(COSTED,),
     nulls="a run without a cost is left out: none is recorded, and tokens or price are unknown",
-    unit="USD",
-    better="lower",
     aggregate=declare_sums(cost_usd, *SOURCES.features, **SOURCES.totals),
     extras={"priced_by_file": "cost__by_file", "priced_by_list": "cost__by_list"},
     also=(UNPRICED,),
@@ -219,15 +212,12 @@ cost_mean = mean(
     optional="unless asked for",
 )
 
-judge_cost_mean = mean(
+judge_cost_mean = _mean_cost(
     judge_cost_usd,
     says="What judging a run costs (in cost_usd only with --judge-cost included).",
     formula="mean(Σ over the judgments of a run: cost_usd, recorded, else its tokens · price)",
-    spec="T 3",
     needs=("judgments",),
     nulls="a run without judgments, or where one says neither cost nor tokens, is left out",
-    unit="USD",
-    better="lower",
     empty="no judgment holds cost_usd, or model and tokens",
     optional="unless named",
 )

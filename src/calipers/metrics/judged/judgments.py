@@ -34,7 +34,6 @@ def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
 def _declare_combined(
     name: str, combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Feature:
-    """Return the feature of a row's combined judgments; null without judgments."""
 
     def combine_rows(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)

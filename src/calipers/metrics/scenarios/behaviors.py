@@ -32,7 +32,6 @@ def _decode(texts: pl.Series) -> pl.Series:
 
 
 def _declare_names(field: str) -> Feature:
-    """Return the feature of the list in a field."""
     return Feature(
         f"_names_{field}",
         (field,),

@@ -85,7 +85,6 @@ scored = Feature(
 def _declare_similarity(
     name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]
 ) -> Feature:
-    """Return the feature of the similarity of the answer and the chosen reference."""
 
     def of_batch(rows: pl.Series) -> pl.Series:
         against = rows.struct.field(chosen_reference.name).struct.field("reference")
@@ -143,12 +142,6 @@ CUT_SHORT = declare_sums(semantic_cut)
 """Of how many rows a text is longer than the model reads."""
 
 
-def explain_no_model(totals: Totals) -> str | None:
-    """Return the reason why the model could not be used, or None."""
-    reason = totals.get("semantic__reason")
-    return None if reason is None else str(reason)
-
-
 def _declare_similarity_mean(
     feature: Feature, *, by_model: bool = False, does_without: bool = False, **facts: Any
 ) -> Metric:
@@ -158,10 +151,10 @@ def _declare_similarity_mean(
     """
 
     def refuse(totals: Totals) -> str | None:
-        reason = None if totals.get(f"{feature.name}__n") else explain_no_model(totals)
+        reason = None if totals.get(f"{feature.name}__n") else totals.get("semantic__reason")
         if reason and does_without:
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
-        return reason
+        return None if reason is None else str(reason)
 
     if by_model:
         facts |= {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse}
@@ -228,7 +221,7 @@ success_rate = _declare_similarity_mean(
 
 def note_similarity(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which model compared meanings, and the threshold of success."""
-    if _has_any(groups, "semantic_similarity__n"):
+    if add_up(groups, "semantic_similarity__n"):
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
@@ -238,13 +231,9 @@ def note_similarity(groups: Collection[Totals], settings: Settings) -> Iterator[
             "semantic_similarity is by its beginning"
         )
     lacking = add_up(groups, "semantic__lacking")
-    if lacking and settings.missing == "renormalize" and _has_any(groups, "output_similarity__n"):
+    if lacking and settings.missing == "renormalize" and add_up(groups, "output_similarity__n"):
         records = count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
-    if settings.threshold_from is not None and _has_any(groups, "task_success__n"):
+    if settings.threshold_from is not None and add_up(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
-
-
-def _has_any(groups: Collection[Totals], total: str) -> bool:
-    return any(totals.get(total) for totals in groups)

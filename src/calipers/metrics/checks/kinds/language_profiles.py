@@ -91,7 +91,6 @@ fa: و در به از که این را با است آن برای یک می شو�
 
 
 def _read_words() -> dict[str, list[str]]:
-    """Return the words after each code."""
     found: dict[str, list[str]] = {}
     for word in _WORDS.split():
         if word.endswith(":"):
