@@ -51,14 +51,8 @@ cost_of_pass = Feature(
     ),
 )
 
-DESCRIBED = (  # features that `statistics` describe
-    pass_rate_of_run,
-    impl_rate,
-    cost_usd,
-    duration_seconds,
-    cost_of_pass,
-    composite_score,
-)
+DESCRIBED = (pass_rate_of_run, impl_rate, cost_usd, duration_seconds, cost_of_pass, composite_score)
+"""The features that `statistics` describe."""
 
 MEDIANS = tuple(  # of features whose medians grade, uplift and variances between tiers use
     Rank(feature=feature, percent=50, of_family=of_family)

@@ -79,10 +79,8 @@ def decode_traces(traces: pl.Series, *, contexts: bool = True) -> pl.Series:
     parts = _decode_texts(traces.filter(there), contexts=contexts)
     if there.all():
         return parts.alias(traces.name)
-    places = pl.DataFrame({"row": there.arg_true(), "trace": parts})
-    rows = pl.DataFrame({"row": pl.int_range(len(traces), dtype=pl.UInt32, eager=True)})
-    joined = rows.join(places, on="row", how="left", maintain_order="left")
-    return joined["trace"].alias(traces.name)
+    places = (there.cum_sum() - there.cast(pl.UInt32)).set(~there, None)
+    return parts.gather(places).alias(traces.name)
 
 
 def _decode_texts(texts: pl.Series, *, contexts: bool) -> pl.Series:
