@@ -170,7 +170,6 @@ def declare_ece(stated: Stated) -> Metric:
         aggregate=totals,
         rows=binned.n,
         value=binned.value,
-        empty=stated.empty,
         work=f"{{{binned.gap}}} / {{{binned.n}}}, the sum over bins of "
         f"|Σ {stated.field} − Σ correct| over the rows",
         interval=_BinnedDelta(binned),

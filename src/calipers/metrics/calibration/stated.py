@@ -55,11 +55,6 @@ class Stated:
         """Which rows a metric leaves out."""
         return f"a row without {self.field}, or whose correctness cannot be decided, is left out"
 
-    @property
-    def empty(self) -> str:
-        """Why there is no value where no row is used."""
-        return f"no record has {self.field} and correct, or answer and target"
-
 
 @cache
 def declare_confidence(stated: Stated) -> Feature:

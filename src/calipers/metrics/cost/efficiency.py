@@ -73,7 +73,6 @@ def _declare_latency(percent: int, **facts: Any) -> Metric:
         unit="ms",
         range=(0, inf),
         better="lower",
-        empty="no record has latency_ms",
         **facts,
     )
 
@@ -100,5 +99,4 @@ time_score_mean = mean(
     nulls="a row without a duration or a latency is left out",
     range=(0, 1),
     better="higher",
-    empty="no record has duration_seconds, or latency_ms",
 )

@@ -69,7 +69,6 @@ impl_rate_mean = mean(
     nulls="a run without `impl_rate` or judgments is left out",
     range=(0, 1),
     better="higher",
-    empty="no record has impl_rate, or judgments",
 )
 
 duration_mean = mean(

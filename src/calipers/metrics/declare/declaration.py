@@ -223,7 +223,7 @@ class Metric:
     spec: str | None = None  # the document and section that define it, if one does
     profiles: tuple[str, ...] = ()  # of those documents, unless others are named
     needs: tuple[Need, ...]
-    nulls: str  # which rows are left out
+    nulls: str = "a row without the value is left out"  # which rows are left out
     unit: str | None = None
     range: tuple[float, float]
     better: Literal["higher", "lower"] | None = None
@@ -232,7 +232,7 @@ class Metric:
     used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows
     about: str | None = None  # the total that holds how many rows it is about, where not all
     value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
-    empty: str  # why the value is null when no row was used
+    empty: str = ""  # why the value is null when no row was used, if not for lack of the needs
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
@@ -255,6 +255,9 @@ class Metric:
     yes_or_no: Metric | None = None  # the metric as a share, for when there are no such values
 
     def __post_init__(self) -> None:
+        if not self.empty:
+            needed = " and ".join(map(str, self.needs))
+            object.__setattr__(self, "empty", f"no record has {needed}")
         if self.spec and not self.profiles:
             letters = (place[0] for place in self.spec.split(", ") if SECTION.match(place))
             found = tuple(PROFILES[DOCUMENTS.index(letter)] for letter in letters)

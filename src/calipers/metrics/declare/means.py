@@ -17,7 +17,6 @@ from calipers.metrics.declare.declaration import (
     Feature,
     Frame,
     Metric,
-    Need,
     Rank,
     TaskValues,
     Totals,
@@ -26,7 +25,6 @@ from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import OfMean, OrderStatistics, Wilson
 
 COUNT = nw.len().cast(nw.Int64)
-_NULLS = "a row without the value is left out"
 
 
 def declare_sums(feature: Feature, *others: Feature, **totals: nw.Expr) -> Aggregate:
@@ -89,11 +87,9 @@ def mean(
     *,
     needs: tuple[Need, ...],
     name: str | None = None,
-    nulls: str = _NULLS,
     range: tuple[float, float] | None = None,  # noqa: A002 (the word the catalogue shows)
     complement: bool = False,
     aggregate: Aggregate | None = None,
-    empty: str | None = None,
     **facts: Any,
 ) -> Metric:
     """Return the metric that is the mean of a feature over rows that have it, or 1 minus it.
@@ -115,12 +111,10 @@ def mean(
     return Metric(
         name=name or feature.name,
         needs=needs,
-        nulls=nulls,
         range=ends,
         aggregate=aggregate or declare_sums(feature),
         rows=count,
         value=value,
-        empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
         interval=Wilson(feature.name, count) if is_share else OfMean(feature.name, ends),
         averaged=feature,
@@ -137,7 +131,6 @@ def quantile(feature: Feature, percent: int, text: str, **facts: Any) -> Metric:
     share, count = f"{percent / 100:g}", f"{{{rank.count_name}}}"
     return Metric(
         formula=f"{text} at position ⌈{share} n⌉ of n sorted (nearest rank)",
-        nulls=_NULLS,
         aggregate=rank,
         rows=rank.count_name,
         value=lambda totals: totals[rank.value_name],

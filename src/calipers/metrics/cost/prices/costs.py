@@ -46,7 +46,7 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         no = pl.lit(value=False)
         flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
         return calls.select("cost_usd", *flags, "unpriced")
-    steps = max((len(tariff) for tariff, _ in found.values()), default=0)
+    steps = max(len(tariff) for tariff, _ in found.values())
     table = pl.DataFrame(
         [
             {"unpriced": model, "by_file": by_file, **_spread_tariff(tariff)}
@@ -63,7 +63,7 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         pl.coalesce("cost_usd", _express_cost(steps)).alias("cost_usd"),
         by_file.fill_null(value=False),
         (~by_file).fill_null(value=False).alias("by_list"),
-        _is_cache_unpriced(steps).alias("cache_unpriced"),
+        _is_cache_unpriced().alias("cache_unpriced"),
         pl.when(by_file.is_null()).then("unpriced").alias("unpriced"),
     )
 
@@ -87,10 +87,8 @@ def _spread_tariff(tariff: Tariff) -> dict[str, float | None]:
     }
 
 
-def _is_cache_unpriced(steps: int) -> pl.Expr:
+def _is_cache_unpriced() -> pl.Expr:
     """Say whether a priced call has cache tokens for which there is no price."""
-    if not steps:
-        return pl.lit(value=False)
     free = (
         (pl.col(tokens) > 0) & pl.col(f"{key}_0").is_null()
         for key, tokens in _TOKENS.items()
