@@ -42,9 +42,7 @@ def measure_agreement(answers: Frame) -> Frame:
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
-            nw.col("n").sum().alias(RUNS),
-            nw.col("n").max().alias("most"),
-            nw.col("n_log_n").sum(),
+            nw.col("n").sum().alias(RUNS), nw.col("n").max().alias("most"), nw.col("n_log_n").sum()
         )
         .filter(nw.col(RUNS) >= _AT_LEAST)
         .with_columns(

@@ -171,7 +171,7 @@ def explain_unpriced(totals: Totals) -> str | None:
 
 def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield whose prices were used, and which records with tokens have none."""
-    of_file, of_list = (add_up(groups, name) for name in ("cost__by_file", "cost__by_list"))
+    of_file = add_up(groups, "cost__by_file")
     asked = any("cost__by_file" in totals for totals in groups)
     if of_file and settings.prices:
         yield f"cost of {count_records(of_file)} by the prices in {settings.prices.source}"
@@ -180,7 +180,7 @@ def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]
             f"no cost by the prices in {settings.prices.source}: "
             "no record without a recorded cost is of a model named there"
         )
-    if of_list:
+    if of_list := add_up(groups, "cost__by_list"):
         yield f"cost of {count_records(of_list)} by the price list {open_price_list()}"
     if free := add_up(groups, "cost__cache_unpriced"):
         yield (

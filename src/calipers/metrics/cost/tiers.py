@@ -100,12 +100,12 @@ def _compute_ratio(totals: Totals) -> Any:
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
 
-_counted = ~nw.col("cost_of_pass").is_null()
-_paid_pass = nw.col("passed") & ~nw.col("cost_usd").is_null()
+_cost, _counted = nw.col("cost_usd"), ~nw.col("cost_of_pass").is_null()
+_paid_pass = nw.col("passed") & ~_cost.is_null()
 
 COSTS_OF_PASSES = {
     "cost_of_pass__n": nw.col("cost_of_pass").count(),
-    "cost_of_pass__cost": nw.when(_counted).then(nw.col("cost_usd")).sum(),
+    "cost_of_pass__cost": nw.when(_counted).then(_cost).sum(),
     "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
 }
 """What the runs cost that are known to pass or fail, and how many of them passed."""
@@ -115,10 +115,8 @@ _costs = Aggregate(
     totals={
         **SOURCES.totals,
         **COSTS_OF_PASSES,
-        "cost_of_pass__cost_squares": nw.when(_counted)
-        .then(nw.col("cost_usd") * nw.col("cost_usd"))
-        .sum(),
-        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(nw.col("cost_usd")).sum(),
+        "cost_of_pass__cost_squares": nw.when(_counted).then(_cost * _cost).sum(),
+        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(_cost).sum(),
     },
 )
 
@@ -130,12 +128,9 @@ def _compute_finite_ratio(totals: Totals) -> float:
 def _sum_squares(totals: Totals) -> float:
     """Return Σ (cost − ratio · passed)² over the runs."""
     ratio = _compute_finite_ratio(totals)
-    return max(
-        0.0,
-        totals["cost_of_pass__cost_squares"]
-        - 2 * ratio * totals["cost_of_pass__passed_cost"]
-        + ratio * ratio * totals["cost_of_pass__passes"],
-    )
+    names = ("cost_squares", "passed_cost", "passes")
+    squares, cross, passes = (totals[f"cost_of_pass__{name}"] for name in names)
+    return max(0.0, squares - 2 * ratio * cross + ratio * ratio * passes)
 
 
 @dataclass(frozen=True)
@@ -157,11 +152,8 @@ class _CostOfPassDelta:
             low = None if most is None else totals["cost_of_pass__cost"] / n / most
             return Interval(low=low, high=inf, stderr=None)
         around = positive_interval(value, spread, clusters, confidence)
-        if (
-            totals["cost_of_pass__passes"] < n
-            or around.reason not in (None, NO_SPREAD)
-            or not value
-        ):
+        has_failed = totals["cost_of_pass__passes"] < n
+        if has_failed or around.reason not in (None, NO_SPREAD) or not value:
             return around
         least = wilson(1.0, n, 0.0, clusters, confidence).low
         reach = 0.0 if around.high is None else log(around.high / value)
@@ -193,8 +185,8 @@ cost_of_pass_ratio = Metric(
         name="cost_of_pass",
         rows="cost_of_pass__n",
         centre=_compute_finite_ratio,
-        effect=nw.when(~nw.col("cost_of_pass").is_null()).then(
-            nw.col("cost_usd") - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
+        effect=nw.when(_counted).then(
+            _cost - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
         ),
         squares=_sum_squares,
         per="cost_of_pass__passes",

@@ -104,9 +104,7 @@ class Feature:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields that it reads, directly or through other features, each once."""
-        read = (
-            source.fields if isinstance(source, Feature) else (source,) for source in self.reads
-        )
+        read = (each.fields if isinstance(each, Feature) else (each,) for each in self.reads)
         return tuple(dict.fromkeys(chain.from_iterable(read)))
 
 
@@ -179,16 +177,12 @@ class Rank:
     @property
     def low_name(self) -> str:
         """The total that holds the interval's lower bound, where there is one."""
-        return f"{self.value_name}__low{self._level}"
+        return f"{self.value_name}__low{'_of_family' * self.of_family}"
 
     @property
     def high_name(self) -> str:
         """The total that holds the interval's upper bound, where there is one."""
-        return f"{self.value_name}__high{self._level}"
-
-    @property
-    def _level(self) -> str:
-        return "_of_family" if self.of_family else ""
+        return f"{self.value_name}__high{'_of_family' * self.of_family}"
 
     def locate(self, count: int) -> int:
         """Return the rank, from 1, in exact integers."""

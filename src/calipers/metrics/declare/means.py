@@ -17,6 +17,7 @@ from calipers.metrics.declare.declaration import (
     Feature,
     Frame,
     Metric,
+    Need,
     Rank,
     TaskValues,
     Totals,

@@ -303,11 +303,7 @@ def _finish(frame: pl.DataFrame, count: Callable[[str], EquationCounts]) -> pl.D
     )
     open_ = frame.filter(~is_settled).select("row", "text")
     texts = open_["text"].unique().to_list()
-    counted = pl.DataFrame(
-        [count(text) for text in texts],
-        schema=dict.fromkeys(EquationCounts._fields, pl.Int64),
-        orient="row",
-    )
+    counted = pl.DataFrame([count(text) for text in texts], COUNTS.to_schema(), orient="row")
     counts = counted.with_columns(text=pl.Series(texts, dtype=pl.String))
     read = open_.join(counts, on="text", how="left").drop("text")
     return pl.concat([read, settled.select(read.columns).cast(read.schema)])

@@ -134,19 +134,18 @@ def _compute_pooled(totals: Totals) -> float:
 def _sum_pooled_squares(totals: Totals) -> float:
     """Return Σ (found − share · wanted)² over the rows."""
     share = _compute_pooled(totals)
-    return max(
-        0.0,
-        totals["behaviors__found_squares"]
-        - 2 * share * totals["behaviors__found_wanted"]
-        + share * share * totals["behaviors__wanted_squares"],
-    )
+    names = ("found_squares", "found_wanted", "wanted_squares")
+    of_found, cross, of_wanted = (totals[f"behaviors__{name}"] for name in names)
+    return max(0.0, of_found - 2 * share * cross + share * share * of_wanted)
 
 
 _WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
 _found, _wanted = (nw.col(each.name) for each in (behaviors_observed, behaviors_expected))
 
+_POOLED = "behavior_coverage_pooled"
+
 behavior_coverage_pooled = Metric(
-    name="behavior_coverage_pooled",
+    name=_POOLED,
     says="The share of all expected behaviors that were observed, violations apart.",
     formula="Σ |observed ∩ expected| / Σ |expected|",
     spec="S 1.6",
@@ -169,22 +168,18 @@ behavior_coverage_pooled = Metric(
     value=_compute_pooled,
     empty="no record has expected and observed behaviors",
     work="{behaviors__found} / {behaviors__wanted}",
-    interval=PartialWilson(
-        "behavior_coverage_pooled", "behavior_coverage_pooled__weight", "behaviors__n"
-    ),
+    interval=PartialWilson(_POOLED, f"{_POOLED}__weight", "behaviors__n"),
     influence=Influence(
-        name="behavior_coverage_pooled",
+        name=_POOLED,
         rows="behaviors__n",
         centre=_compute_pooled,
-        effect=_pool(
-            _found.cast(nw.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(nw.Float64)
-        ),
+        effect=_pool(_found.cast(nw.Float64) - centre(_POOLED) * _wanted.cast(nw.Float64)),
         squares=_sum_pooled_squares,
         per="behaviors__wanted",
     ),
     further=(
         declare_weights(
-            "behavior_coverage_pooled__weight",
+            f"{_POOLED}__weight",
             _pool(_wanted.cast(nw.Float64)),
             rows="behaviors__n",
             powers=_WANTED,

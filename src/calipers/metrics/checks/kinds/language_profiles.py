@@ -1,20 +1,10 @@
 """Profiles of languages: the script, frequent words, and letters that few of them have."""
 
 _SCRIPTS = {
-    "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi",
-    "cyrillic": "bg ru uk",
-    "greek": "el",
-    "hebrew": "he",
-    "arabic": "ar fa",
-    "devanagari": "hi",
-    "bengali": "bn",
-    "tamil": "ta",
-    "telugu": "te",
-    "thai": "th",
-    "han": "zh",
-    "kana": "ja",
-    "hangul": "ko",
-}
+    "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi", "cyrillic": "bg ru uk",
+    "greek": "el", "hebrew": "he", "arabic": "ar fa", "devanagari": "hi", "bengali": "bn",
+    "tamil": "ta", "telugu": "te", "thai": "th", "han": "zh", "kana": "ja", "hangul": "ko",
+}  # fmt: skip
 SCRIPTS = {script: tuple(codes.split()) for script, codes in _SCRIPTS.items()}
 
 _WORDS = """

@@ -225,11 +225,8 @@ def find_highest_centrality(messages: pl.Series) -> pl.Series:
 def _number_agents(rows: Ints, senders: pl.Series, receivers: pl.Series) -> tuple[Ints, Ints, Ints]:
     """Return sender and receiver nodes, −1 for an agent not named, and each node's row."""
     names, rows = pl.concat([senders, receivers]), np.concatenate([rows, rows])
-    if not names.null_count():
-        nodes, row_of_node = number_nodes(rows, names)
-    else:
-        named = names.is_not_null().to_numpy()
-        nodes = np.full(len(names), -1)
-        nodes[named], row_of_node = number_nodes(rows[named], names.drop_nulls())
+    named = names.is_not_null().to_numpy()
+    nodes = np.full(len(names), -1)
+    nodes[named], row_of_node = number_nodes(rows[named], names.drop_nulls())
     heads, tails = np.split(nodes, 2)
     return heads, tails, row_of_node
