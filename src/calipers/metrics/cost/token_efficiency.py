@@ -6,7 +6,7 @@ scenario's score, or correctness. The result names the kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
@@ -58,9 +58,9 @@ def _has(kind: int) -> nw.Expr:
     return bit == 1
 
 
-def _choose_by_kind(choices: Mapping[int, nw.Expr], kind: nw.Expr) -> nw.Expr:
+def _choose_by_kind(choices: Iterable[nw.Expr], kind: nw.Expr) -> nw.Expr:
     """Return the expression for the kind of quality that a group has."""
-    first, second, third = (choices[number] for number in (1, 2, 3))
+    first, second, third = choices
     others = nw.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
     return nw.when(kind == 1).then(first).otherwise(others)
 
@@ -75,17 +75,18 @@ def _add_kind(table: Frame) -> Frame:
 def _sum_rows(table: Frame) -> Frame:
     """Return the group's totals over the rows that have its kind of quality."""
     kind = nw.col(_KIND)
-    used = {number: _has(number) for number in (1, 2, 3)}
+
     columns = {
         _N: nw.col("with_tokens"),
         _TOKENS: nw.col("tokens"),
         _TOKEN_SQUARES: nw.col("_token_squares"),
         **{
-            name: _choose_by_kind({n: nw.col(f"{prefix}{KINDS[n - 1].name}") for n in used}, kind)
+            name: _choose_by_kind((nw.col(f"{prefix}{each.name}") for each in KINDS), kind)
             for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
         },
     }
-    rows = _add_kind(table).filter(_choose_by_kind(used, kind)).with_columns(**columns)
+    used = _choose_by_kind(map(_has, (1, 2, 3)), kind)
+    rows = _add_kind(table).filter(used).with_columns(**columns)
     return rows.group_by(GROUP).agg(*(nw.col(name).sum() for name in columns), nw.col(_KIND).max())
 
 
@@ -169,7 +170,7 @@ class _EfficiencyDelta:
 
 def _express_effect() -> nw.Expr:
     """Return the effect of a row; null without quality of the group's kind or without tokens."""
-    choices = {n: nw.col(kind.name).cast(nw.Float64) for n, kind in enumerate(KINDS, start=1)}
+    choices = (nw.col(kind.name).cast(nw.Float64) for kind in KINDS)
     return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
 
 

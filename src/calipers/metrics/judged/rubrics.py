@@ -50,11 +50,9 @@ class JudgedRubric:
     @property
     def formula(self) -> str:
         """As the catalogue shows it."""
-        if len(set(self.weights.values())) == 1:
-            parts = " + ".join(self.weights)
-        else:
-            parts = " + ".join(f"{weight:g} · {name}" for name, weight in self.weights.items())
-        return f"mean(({parts}) / {self.over:g}), each criterion the mean of the judges"
+        alike = len(set(self.weights.values())) == 1
+        parts = (name if alike else f"{weight:g} · {name}" for name, weight in self.weights.items())
+        return f"mean(({' + '.join(parts)}) / {self.over:g}), each criterion the mean of the judges"
 
 
 RUBRICS = (

@@ -35,11 +35,10 @@ _WIDE_LAST = max(space[0] for space in _WIDE)
 
 def count_tokens(column: str, settings: Settings) -> pl.Expr:
     """Return the number of tokens in each text of `column`."""
+    count = partial(_count_model_tokens, name=settings.tokenizer)
     if settings.tokenizer == WHITESPACE:
         count = partial(count_each, "count_words", in_python=count_words_in_python)
-        return map_known(pl.col(column), count, pl.Int64())
-    name = settings.tokenizer
-    return map_known(pl.col(column), lambda texts: _count_model_tokens(texts, name), pl.Int64())
+    return map_known(pl.col(column), count, pl.Int64())
 
 
 def count_words_in_python(texts: pl.Series) -> pl.Series:
