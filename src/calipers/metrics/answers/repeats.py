@@ -25,7 +25,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean, Wilson
-from calipers.metrics.declare.means import COUNT, count_true, total_tasks
+from calipers.metrics.declare.means import COUNT, count_true, declare_task_totals
 from calipers.statistics.intervals import Interval
 from calipers.support.quick_dataclasses import dataclass
 
@@ -184,7 +184,7 @@ stability = _declare(
     "and a task with fewer than two runs left",
     range=(0, 1),
     better="higher",
-    aggregate=total_tasks(
+    aggregate=declare_task_totals(
         correct,
         {"right": count_true(correct)},
         tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),

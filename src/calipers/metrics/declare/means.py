@@ -58,7 +58,7 @@ def count_values(feature: Feature, count: str, **facts: Any) -> Aggregate:
     )
 
 
-def total_tasks(feature: Feature, totals: dict[str, nw.Expr], **facts: Any) -> Aggregate:
+def declare_task_totals(feature: Feature, totals: dict[str, nw.Expr], **facts: Any) -> Aggregate:
     """Return the aggregate of the runs of each task that have a feature, and of their totals."""
     return Aggregate(
         features=(feature,),
@@ -157,7 +157,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
     return replace(
         metric,
         formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
-        aggregate=total_tasks(
+        aggregate=declare_task_totals(
             feature,
             {"summed": nw.col(feature.name).cast(nw.Float64).sum()},
             every_task=True,

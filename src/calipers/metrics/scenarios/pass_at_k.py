@@ -26,7 +26,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean
-from calipers.metrics.declare.means import count_true, total_tasks
+from calipers.metrics.declare.means import count_true, declare_task_totals
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 
 SHOWN = (1, 2, 3, 4, 5, 10)
@@ -57,7 +57,7 @@ succeeded = Feature(
 )
 """Whether a run passed; of one that nothing says this of, whether its answer is right."""
 
-_tries = total_tasks(succeeded, {"passes": count_true(succeeded)}, every_task=True)
+_tries = declare_task_totals(succeeded, {"passes": count_true(succeeded)}, every_task=True)
 
 
 @cache
