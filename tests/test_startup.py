@@ -58,7 +58,7 @@ def test_nothing_heavy_is_loaded_early(code: str) -> None:
 
 def test_what_is_used_is_loaded_and_no_more() -> None:
     loaded = loaded_after("import calipers; calipers.score([{'answer': 'a'}])")
-    assert loaded - {"backports.zstd"} == {"polars", "narwhals"}
+    assert loaded - {"backports.zstd"} == {"polars"}
 
 
 def run_command(*arguments: object) -> str:
@@ -70,14 +70,14 @@ def test_scoring_a_small_file_loads_what_prints_it_besides(tmp_path: Path) -> No
     path = tmp_path / "records.jsonl"
     path.write_text('{"id": "a", "answer": "4"}\n{"id": "b", "answer": "5", "target": "4"}\n')
     loaded = loaded_after(run_command("score", path))
-    assert loaded - {"backports.zstd"} == {"polars", "narwhals", "rich"}
+    assert loaded - {"backports.zstd"} == {"polars", "rich"}
 
 
 def test_percentiles_take_numpy_too(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text('{"correct": true, "latency_ms": 9}\n{"correct": false, "latency_ms": 4}\n')
     loaded = loaded_after(run_command("score", path))
-    assert loaded - {"backports.zstd", "numpy.ma"} == {"polars", "narwhals", "numpy", "rich"}
+    assert loaded - {"backports.zstd", "numpy.ma"} == {"polars", "numpy", "rich"}
 
 
 def test_a_run_of_functions_loads_nothing_for_models_or_servers(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -22,18 +21,18 @@ ROWS = pl.DataFrame(
         "value": [number / 3 for number in range(1000)],
     }
 )
-COUNT = {"n": nw.len().cast(nw.Int64)}
-SUM = {**COUNT, "sum": nw.col("value").sum()}
+COUNT = {"n": pl.len().cast(pl.Int64)}
+SUM = {**COUNT, "sum": pl.col("value").sum()}
 
 
 @pytest.mark.parametrize("totals", [COUNT, SUM], ids=["count", "sum"])
 @pytest.mark.parametrize("key", ["key", "text", "same", "same_ends", "none"])
-@pytest.mark.parametrize("where", [None, lambda: nw.col("value") > 100], ids=["all", "some"])
+@pytest.mark.parametrize("where", [None, lambda: pl.col("value") > 100], ids=["all", "some"])
 def test_sums_are_those_of_a_plain_grouping(
-    totals: dict[str, nw.Expr], key: str, where: None
+    totals: dict[str, pl.Expr], key: str, where: None
 ) -> None:
     aggregate = Aggregate(features=(), keys=(key,), totals=totals, where=where)
-    plain: pl.LazyFrame = sum_keys(nw.from_native(ROWS.lazy()), aggregate).to_native()
+    plain: pl.LazyFrame = sum_keys(ROWS.lazy(), aggregate)
     assert_frame_equal(sum_by_keys(ROWS, aggregate), plain.collect().sort(GROUP, key))
 
 

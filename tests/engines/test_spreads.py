@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.spreads import sum_clusters
@@ -13,7 +12,7 @@ MOVED = Influence(
     name="moved",
     rows="n",
     centre=lambda totals: totals["n"],
-    effect=nw.col("x"),
+    effect=pl.col("x"),
     squares=lambda totals: totals["n"],
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.keyed_sums import sum_by_keys
@@ -148,7 +147,7 @@ def _sum_part(tasks: TaskCounts, aggregate: Aggregate, plan: Plan) -> list[pl.Da
         return [*tables, _count_alike(table, aggregate)]
     for values in aggregate.tasks:
         per_cluster, per_group = make_task_steps(values)
-        each = collect_sorted(values.step(nw.from_native(table.lazy())))
+        each = collect_sorted(values.step(table.lazy()))
         if plan.cluster is not None:
             clusters = tasks.part.group_by(TASK).agg(
                 pl.coalesce(pl.col(CLUSTER).min(), pl.first(TASK))
@@ -167,7 +166,7 @@ def _count_tasks(tasks: TaskCounts, aggregate: Aggregate) -> Iterator[pl.DataFra
 
 
 def _count_alike(table: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
-    counted = count_alike(nw.from_native(table.lazy()), aggregate)
+    counted = count_alike(table.lazy(), aggregate)
     return collect_sorted(counted, *aggregate.totals)
 
 

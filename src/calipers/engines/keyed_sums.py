@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import narwhals as nw
+from collections.abc import Mapping
+
 import polars as pl
 
 from calipers.engines.steps import collect_sorted
 from calipers.engines.totals import sum_keys
 from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate
+
+MANY = 100_000  # rows; with fewer, to set up a stream takes longer than it saves
 
 
 def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
@@ -15,7 +18,7 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
 
     Whole numbers give the same sum in any order, and so may be summed as rows stream by.
     """
-    frame, keys = nw.from_native(rows.lazy()), aggregate.keys
+    frame, keys = rows.lazy(), aggregate.keys
     if len(keys) != 1 or TASK in keys:
         return collect_sorted(sum_keys(frame, aggregate), *keys)
     [key] = keys
@@ -23,10 +26,13 @@ def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
         only = pl.lit(rows[key][0], dtype=rows.schema[key]).alias(key)
         found = collect_sorted(sum_keys(frame, aggregate, [GROUP])).with_columns(only)
         return found.select(GROUP, key, *aggregate.totals)  # parts are put below one another
-    sums: pl.LazyFrame = sum_keys(frame, aggregate).to_native()
-    types = sums.collect_schema()
-    are_whole = all(types[name].is_integer() for name in aggregate.totals)
-    return sums.collect(engine="streaming" if are_whole else "in-memory").sort(GROUP, key)
+    sums = sum_keys(frame, aggregate)
+    streams = rows.height > MANY and _are_whole(sums.collect_schema(), aggregate)
+    return sums.collect(engine="streaming" if streams else "in-memory").sort(GROUP, key)
+
+
+def _are_whole(types: Mapping[str, pl.DataType], aggregate: Aggregate) -> bool:
+    return all(types[name].is_integer() for name in aggregate.totals)
 
 
 def _is_constant(values: pl.Series) -> bool:

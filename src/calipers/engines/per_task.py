@@ -1,4 +1,4 @@
-"""A row per task: totals over its runs, written with Narwhals for every engine.
+"""A row per task: totals over its runs.
 
 `finished` turns the totals into the columns that `--per-task` writes. A task is flaky when some of
 its runs pass and some fail; whether a run passed is its `passed`, or `correct` in tasks without.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from math import inf
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan
@@ -78,38 +77,38 @@ def declare_task_sums(plan: Plan, *, in_full: bool) -> TaskSums:
 def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     """Return the totals of each task's runs, and how many of the known ones passed."""
     tasks = sum_keys(rows, sums.totals)
-    known, right = nw.lit(0), nw.lit(0)
+    known, right = pl.lit(0), pl.lit(0)
     for feature in reversed(sums.judged):
-        some = nw.col(_count(feature)) > 0
-        known = nw.when(some).then(nw.col(_count(feature))).otherwise(known)
-        right = nw.when(some).then(nw.col(_sum(feature))).otherwise(right)
+        some = pl.col(_count(feature)) > 0
+        known = pl.when(some).then(pl.col(_count(feature))).otherwise(known)
+        right = pl.when(some).then(pl.col(_sum(feature))).otherwise(right)
     return tasks.with_columns(
-        known.cast(nw.Int64).alias(VERDICTS), right.cast(nw.Int64).alias(PASSES)
+        known.cast(pl.Int64).alias(VERDICTS), right.cast(pl.Int64).alias(PASSES)
     )
 
 
 def _declare_totals(features: Collection[Feature], *, in_full: bool) -> Aggregate:
-    totals = {ID: nw.col(ID).any_value()}  # it is the same in all
+    totals = {ID: pl.col(ID).first()}  # it is the same in all
     for feature in _JUDGED:
         totals |= declare_sums(feature).totals if feature in features else {}
     if cost_of_pass in features:
         totals |= COSTS_OF_PASSES
     totals |= _declare_columns(features) if in_full else {}
     return Aggregate(
-        features=(), keys=(TASK,), where=lambda: ~nw.col(TASK).is_null(), totals=totals
+        features=(), keys=(TASK,), where=lambda: ~pl.col(TASK).is_null(), totals=totals
     )
 
 
-def _declare_columns(features: Collection[Feature]) -> dict[str, nw.Expr]:
+def _declare_columns(features: Collection[Feature]) -> dict[str, pl.Expr]:
     """Return the totals that nothing but a task's row in a file is made of."""
-    failed = nw.col(FAILED).cast(nw.Int64)
+    failed = pl.col(FAILED).cast(pl.Int64)
     totals = {RUNS: (1 - failed).sum(), ERRORS: failed.sum()}
     for feature in _AVERAGED:
         totals |= declare_sums(feature).totals if feature in features else {}
     if same_input in features:
-        totals[same_input.name] = nw.col(same_input.name).min()
+        totals[same_input.name] = pl.col(same_input.name).min()
     if cost_usd in features:
-        cost = nw.col(cost_usd.name)
+        cost = pl.col(cost_usd.name)
         totals |= {"cost_usd__min": cost.min(), "cost_usd__max": cost.max()}
     return totals
 
@@ -138,12 +137,12 @@ def list_task_columns(plan: Plan) -> list[str]:
 
 def count_flaky(tasks: Frame) -> Frame:
     """Return each group's tasks, those with two known runs or more, and the flaky ones."""
-    known, right = nw.col(VERDICTS), nw.col(PASSES)
+    known, right = pl.col(VERDICTS), pl.col(PASSES)
     flags = {REPEATED_TASKS: known >= _AT_LEAST, FLAKY: (right > 0) & (right < known)}
     return (
-        tasks.with_columns(**{name: flag.cast(nw.Int64) for name, flag in flags.items()})
+        tasks.with_columns(**{name: flag.cast(pl.Int64) for name, flag in flags.items()})
         .group_by(GROUP)
-        .agg(nw.len().cast(nw.Int64).alias(TASKS), *(nw.col(name).sum() for name in flags))
+        .agg(pl.len().cast(pl.Int64).alias(TASKS), *(pl.col(name).sum() for name in flags))
     )
 
 
@@ -156,8 +155,8 @@ def count_single(rows: pl.DataFrame) -> pl.DataFrame:
 
 def find_flakiest(tasks: Frame) -> Frame:
     """Return the few tasks whose runs pass and fail most evenly, those with more runs first."""
-    known, right = nw.col(VERDICTS), nw.col(PASSES)
-    uneven = ((2 * right - known) * (2 * right - known)).cast(nw.Float64) / (known * known)
+    known, right = pl.col(VERDICTS), pl.col(PASSES)
+    uneven = ((2 * right - known) * (2 * right - known)).cast(pl.Float64) / (known * known)
     return (
         tasks.filter((right > 0) & (right < known))
         .with_columns(_uneven=uneven, _fewer=-known)
@@ -174,11 +173,11 @@ def price_tasks(tasks: Frame) -> Frame | None:
     """
     if _count(cost_of_pass) not in tasks.collect_schema().names():
         return None
-    spent, passes = nw.col("cost_of_pass__cost"), nw.col("cost_of_pass__passes")
-    some = nw.when(passes > 0).then(passes).otherwise(1)
-    solved = nw.col(_sum(passed)) > 0
-    cost = nw.when(passes > 0).then(spent / some).otherwise(nw.when(~solved).then(nw.lit(inf)))
-    known = tasks.filter((nw.col(_count(cost_of_pass)) > 0) | solved)
+    spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
+    some = pl.when(passes > 0).then(passes).otherwise(1)
+    solved = pl.col(_sum(passed)) > 0
+    cost = pl.when(passes > 0).then(spent / some).otherwise(pl.when(~solved).then(pl.lit(inf)))
+    known = tasks.filter((pl.col(_count(cost_of_pass)) > 0) | solved)
     return known.select(ID, GROUP, cost.alias(cost_of_pass.name))
 
 

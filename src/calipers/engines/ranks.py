@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Feature, Frame
@@ -87,10 +86,10 @@ class _Search:
     def __init__(self, feature: Feature, positions: Sequence[Position], rows: int) -> None:
         schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
         self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
-        self._value = nw.col(feature.name)
-        key = nw.col(_name_coarse(feature))
+        self._value = pl.col(feature.name)
+        key = pl.col(_name_coarse(feature))
         self._steps = [key // _DIGIT, key, self._value]  # those ahead
-        self._before: nw.Expr | None = None
+        self._before: pl.Expr | None = None
         self._skip_to_values(rows)
 
     def _skip_to_values(self, rows: int) -> None:
@@ -117,7 +116,7 @@ class _Search:
 
 
 def _count(
-    value: nw.Expr, step: nw.Expr, before: nw.Expr | None, found: pl.DataFrame, join: JoinSmall
+    value: pl.Expr, step: pl.Expr, before: pl.Expr | None, found: pl.DataFrame, join: JoinSmall
 ) -> Count:
     """Count rows by `step`, among those whose step before was one of those found."""
     keys = [] if before is None else found[_FOUND].unique().to_list()
@@ -126,14 +125,14 @@ def _count(
     def count(rows: Frame) -> Frame:
         rows = rows.filter(~value.is_null())
         if before is None or buckets is None:
-            keyed = rows.with_columns(step.cast(nw.Float64).alias(KEY), nw.lit(0.0).alias(BUCKET))
+            keyed = rows.with_columns(step.cast(pl.Float64).alias(KEY), pl.lit(0.0).alias(BUCKET))
         else:
-            rows = rows.filter(before.cast(nw.Float64).is_in(keys))  # most rows go before the join
-            rows = join(rows, buckets).filter(before == nw.col(_FOUND))
+            rows = rows.filter(before.cast(pl.Float64).is_in(keys))  # most rows go before the join
+            rows = join(rows, buckets).filter(before == pl.col(_FOUND))
             keyed = rows.with_columns(
-                step.cast(nw.Float64).alias(KEY), nw.col(_FOUND).alias(BUCKET)
+                step.cast(pl.Float64).alias(KEY), pl.col(_FOUND).alias(BUCKET)
             )
-        return keyed.group_by(GROUP, BUCKET, KEY).agg(nw.len().cast(nw.Int64).alias(COUNT))
+        return keyed.group_by(GROUP, BUCKET, KEY).agg(pl.len().cast(pl.Int64).alias(COUNT))
 
     return count
 

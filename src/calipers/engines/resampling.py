@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -125,7 +124,7 @@ def _sum_effects(
     totals: Mapping[str, float],
 ) -> pl.DataFrame:
     """Return the sum of each influence's effects within each cluster, in the clusters' order."""
-    frame = nw.from_native(rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy())
+    frame = rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy()
     groups = {str(rows[GROUP][0]): dict(totals)}
     beside = {
         aggregate: collect_in_order(found, *aggregate.keys)
@@ -133,6 +132,6 @@ def _sum_effects(
         if (found := select_key_totals(sum_keys(frame, aggregate), aggregate, influences))
         is not None
     }
-    native: pl.LazyFrame = add_effects(frame, influences, groups, beside, join_table).to_native()
-    by_cluster = native.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
+    moved = add_effects(frame, influences, groups, beside, join_table)
+    by_cluster = moved.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     return by_cluster.collect(engine="in-memory").sort(CLUSTER)

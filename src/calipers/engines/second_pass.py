@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import Plan
@@ -35,7 +34,7 @@ def sum_second_pass(
     beside = {
         aggregate: collect_sorted(found, *aggregate.keys)
         for aggregate, table in keyed_tables.items()
-        if (found := select_key_totals(nw.from_native(table.lazy()), aggregate, wanted)) is not None
+        if (found := select_key_totals(table.lazy(), aggregate, wanted)) is not None
     }
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
@@ -50,7 +49,7 @@ def sum_second_pass(
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
         if not rows.height:
             return []
-        moved = add_effects(nw.from_native(rows.lazy()), wanted, groups, beside, join).to_native()
+        moved = add_effects(rows.lazy(), wanted, groups, beside, join)
         effects: pl.DataFrame = moved.collect(engine="in-memory")
         clusters = sum_clusters(effects.sort(CLUSTER, maintain_order=True), wanted)
         return [apply_steps(clusters, step) if cluster == TASK else clusters]

@@ -7,10 +7,8 @@ that share a cluster move a value together: for these, a second pass adds their 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.group_order import mark_changes
@@ -41,17 +39,15 @@ def add_effects(
 
 def join_table(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
     """Return the join of tables in memory."""
-    native: pl.LazyFrame = rows.to_native()
-    return nw.from_native(native.join(table.lazy(), on=list(on), how="left", maintain_order="left"))
+    return rows.join(table.lazy(), on=list(on), how="left", maintain_order="left")
 
 
 def look_up(rows: Frame, table: pl.DataFrame, groups: int) -> Frame:
     """Return the join on groups, so many, that small numbers stand for."""
     places = pl.DataFrame({GROUP: range(groups)}, schema={GROUP: table.schema[GROUP]})
     by_number = places.join(table, on=GROUP, how="left", maintain_order="left").drop(GROUP)
-    native: pl.LazyFrame = rows.to_native()
     found = (pl.lit(column).gather(pl.col(GROUP)).alias(column.name) for column in by_number)
-    return nw.from_native(native.with_columns(found))
+    return rows.with_columns(found)
 
 
 def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
@@ -76,7 +72,7 @@ def select_key_totals(
     for step in dict.fromkeys(each.keyed_step for each in readers if each.keyed_step):
         table = step(table)
     names = sorted({name for each in readers for name in each.keyed_reads})
-    columns = (nw.col(name).alias(total_column(name)) for name in names)
+    columns = (pl.col(name).alias(total_column(name)) for name in names)
     return table.select(GROUP, *aggregate.keys, *columns)
 
 
@@ -112,20 +108,20 @@ def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
 
     And what they add to the powers of the sizes: a row by itself is of size 1, or as it weighs.
     """
-    return sum_by_group(clusters, partial(_express_beyond_rows, wanted))
+    return sum_by_group(clusters, _express_beyond_rows(wanted))
 
 
-def _express_beyond_rows(wanted: Sequence[Influence], library: Any) -> dict[str, Any]:
-    added: dict[str, Any] = {}
+def _express_beyond_rows(wanted: Sequence[Influence]) -> dict[str, pl.Expr]:
+    added: dict[str, pl.Expr] = {}
     for each in wanted:
-        effect, count = library.col(each.name), library.col(_count(each.name))
-        squares = library.col(_name_row_power(each.name, 2))
-        is_repeated = library.when(count > 1)
+        effect, count = pl.col(each.name), pl.col(_count(each.name))
+        squares = pl.col(_name_row_power(each.name, 2))
+        is_repeated = pl.when(count > 1)
         added[_name_added(each.name)] = effect * effect - squares
         added[_name_further(each.name)] = is_repeated.then(count - 1).otherwise(0)
-        size = effect if each.powers else count.cast(library.Float64)
+        size = effect if each.powers else count.cast(pl.Float64)
         for power in SIZES:
-            alone = library.col(_name_row_power(each.name, power)) if each.powers else size
+            alone = pl.col(_name_row_power(each.name, power)) if each.powers else size
             added[_name_added_size(each.name, power)] = size**power - alone
         others = is_repeated.then(count - 1).otherwise(1)  # never by 0
         rest = (squares * count - effect * effect) / others

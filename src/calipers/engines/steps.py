@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, TASK, Frame, Step
@@ -18,7 +17,7 @@ def apply_each(table: pl.DataFrame, steps: Sequence[Step]) -> list[pl.DataFrame]
 def apply_steps(table: pl.DataFrame, *steps: Step) -> pl.DataFrame:
     """Return what the steps, one after the other, make of the table."""
     for step in steps:
-        table = collect_sorted(step(nw.from_native(table.lazy())))
+        table = collect_sorted(step(table.lazy()))
     return table
 
 
@@ -27,8 +26,7 @@ def collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
 
     It is sorted once it is there: before that, Polars would sum its groups in no order at all.
     """
-    native: pl.LazyFrame = frame.to_native()
-    columns = native.collect_schema()
+    columns = frame.collect_schema()
     first = TASK if TASK in columns else GROUP  # a task is of one group
     order = [name for name in (first, *keys) if name in columns]
-    return native.collect(engine="in-memory").sort(order)
+    return frame.collect(engine="in-memory").sort(order)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.outcome import Outcome, Sinks
@@ -47,14 +46,14 @@ class TaskTables:
         def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
             counts = TaskCounts(part)
             single = counts.single.clear() if self._wants_each else counts.single
-            frame = nw.from_native((part if self._wants_each else counts.repeated).lazy())
+            frame = (part if self._wants_each else counts.repeated).lazy()
             tasks = sum_tasks(frame, sums)
             wanted = add_answers(tasks, frame, sums) if in_full else tasks
             tables = _collect(wanted).sort(TASK), count_single(single)
             return [decode_groups(table, codes) for table in tables]
 
         for tasks, single in rows.map_parts(tasks_of, list_task_columns(self._plan)):
-            frame = nw.from_native(tasks.lazy())
+            frame = tasks.lazy()
             self._counts += [_collect(count_flaky(frame)), single]
             self._flakiest.append(_collect(find_flakiest(frame)))
             if (costs := price_tasks(frame)) is not None:
@@ -69,12 +68,11 @@ class TaskTables:
         runs = None if columns is None else rows.decode_groups(pl.concat(rows.parts(columns)))
         return replace(
             outcome,
-            flakiest=_collect(find_flakiest(nw.from_native(pl.concat(self._flakiest).lazy()))),
+            flakiest=_collect(find_flakiest(pl.concat(self._flakiest).lazy())),
             attempts=pl.concat(self._attempts) if self._attempts else None,
             runs=None if runs is None else sort_runs(runs),
         )
 
 
 def _collect(frame: Frame) -> pl.DataFrame:
-    native: pl.LazyFrame = frame.to_native()
-    return native.collect(engine="in-memory")
+    return frame.collect(engine="in-memory")

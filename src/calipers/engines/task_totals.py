@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
-import narwhals as nw
 import polars as pl
 
+from calipers.engines.keyed_sums import MANY
 from calipers.engines.plan import Plan
 from calipers.engines.totals import GroupTotals, sum_keys
 from calipers.metrics.declare.columns import sum_by_group
@@ -31,16 +28,17 @@ def count_alike(tasks: Frame, aggregate: Aggregate) -> Frame:
 
     For tasks that are clusters of their own, and totals per task alone.
     """
-    return tasks.group_by(GROUP, *aggregate.totals).agg(nw.len().cast(nw.Int64).alias(_ALIKE))
+    return tasks.group_by(GROUP, *aggregate.totals).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
 
 
 def count_alike_rows(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return the same of rows that are tasks of their own: those of equal values are one task."""
     values = [GROUP, *(feature.name for feature in aggregate.features)]
     counted = rows.lazy().group_by(values).agg(pl.len().cast(pl.Int64).alias(_ALIKE))
-    alike = counted.collect(engine="streaming").sort(values)  # counts are the same in any order
+    streams = rows.height > MANY  # counts are the same in any order
+    alike = counted.collect(engine="streaming" if streams else "in-memory").sort(values)
     alike = alike.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(TASK))
-    totals: pl.LazyFrame = sum_keys(nw.from_native(alike.lazy()), aggregate).to_native()
+    totals = sum_keys(alike.lazy(), aggregate)
     joined = totals.join(alike.lazy().select(TASK, _ALIKE), on=TASK)
     return joined.group_by(GROUP, *aggregate.totals).agg(pl.col(_ALIKE).sum()).collect()
 
@@ -59,30 +57,30 @@ def make_task_steps(values: TaskValues) -> tuple[Step, Step]:
 
     def sum_clusters(tasks: Frame) -> Frame:
         columns = tasks.collect_schema().names()
-        tasks = tasks.with_columns(nw.lit(1.0).alias(_TASKS), nw.col(*names).cast(nw.Float64))
+        tasks = tasks.with_columns(pl.lit(1.0).alias(_TASKS), pl.col(*names).cast(pl.Float64))
         if CLUSTER in columns:  # which parts of a table may share: what is kept adds up
-            return tasks.group_by(GROUP, CLUSTER).agg(nw.col(RUNS, _TASKS, *names).sum())
-        counted = nw.col(_ALIKE) if _ALIKE in columns else nw.lit(1)
+            return tasks.group_by(GROUP, CLUSTER).agg(pl.col(RUNS, _TASKS, *names).sum())
+        counted = pl.col(_ALIKE) if _ALIKE in columns else pl.lit(1)
         return tasks.select(GROUP, RUNS, _TASKS, *names, counted.alias(_ALIKE))
 
     def sum_groups(clusters: Frame) -> Frame:
         is_counted = _ALIKE in clusters.collect_schema().names()
-        return sum_by_group(clusters, partial(_express_task_totals, values, is_counted=is_counted))
+        return sum_by_group(clusters, _express_task_totals(values, is_counted=is_counted))
 
     return sum_clusters, sum_groups
 
 
-def _express_task_totals(values: TaskValues, library: Any, *, is_counted: bool) -> dict[str, Any]:
+def _express_task_totals(values: TaskValues, *, is_counted: bool) -> dict[str, pl.Expr]:
     """Return what tasks or clusters of these add to the totals of their group."""
-    size, alike = library.col(_TASKS), library.col(_ALIKE) if is_counted else library.lit(1)
+    size, alike = pl.col(_TASKS), pl.col(_ALIKE) if is_counted else pl.lit(1)
     totals = {
-        f"{values.name}__rows": library.col(RUNS),
+        f"{values.name}__rows": pl.col(RUNS),
         f"{values.name}__tasks": size,
         **{name_size_total(values.name, power): size**power for power in SIZES},
-        f"{values.name}__clusters": library.lit(1),
+        f"{values.name}__clusters": pl.lit(1),
     }
     for name in values.values:
-        value = library.col(name)
+        value = pl.col(name)
         totals[f"{name}__sum"] = value
         totals[f"{name}__squares"] = value * value
         totals[f"{name}__cross"] = value * size

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
@@ -36,12 +35,12 @@ def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
     counted = Aggregate(
         features=(),
         totals={
-            RECORDS: nw.len().cast(nw.Int64),
-            ERRORS: nw.col(FAILED).cast(nw.Int64).sum(),
-            TRUNCATED_REPLIES: nw.col(TRUNCATED).cast(nw.Int64).sum(),
-            **({FAILURES: nw.col(FAILURE).cast(nw.Int64).sum()} if plan.counts_failures else {}),
+            RECORDS: pl.len().cast(pl.Int64),
+            ERRORS: pl.col(FAILED).cast(pl.Int64).sum(),
+            TRUNCATED_REPLIES: pl.col(TRUNCATED).cast(pl.Int64).sum(),
+            **({FAILURES: pl.col(FAILURE).cast(pl.Int64).sum()} if plan.counts_failures else {}),
             **{
-                rank.count_name: nw.col(rank.feature.name).count().cast(nw.Int64)
+                rank.count_name: pl.col(rank.feature.name).count().cast(pl.Int64)
                 for rank in plan.ranks
             },
         },
@@ -49,8 +48,8 @@ def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
     identities = Aggregate(
         features=(),
         keys=(TASK, IDENTITY),
-        where=lambda: ~nw.col(TASK).is_null(),
-        totals={"n": nw.len().cast(nw.Int64)},
+        where=lambda: ~pl.col(TASK).is_null(),
+        totals={"n": pl.len().cast(pl.Int64)},
         finish=(_count_repeated,),
     )
     return counted, identities
@@ -58,9 +57,9 @@ def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
 
 def _count_repeated(identities: Frame) -> Frame:
     return (
-        identities.filter(nw.col("n") > 1)
+        identities.filter(pl.col("n") > 1)
         .group_by(GROUP)
-        .agg((nw.col("n") - 1).sum().alias(REPEATED))
+        .agg((pl.col("n") - 1).sum().alias(REPEATED))
     )
 
 
@@ -74,13 +73,13 @@ def sum_keys(rows: Frame, aggregate: Aggregate, by: Sequence[str] | None = None)
     return sum_within_groups(rows, *aggregate.keys, totals=named)
 
 
-def sum_within_groups(rows: Frame, *keys: str, totals: Sequence[nw.Expr]) -> Frame:
+def sum_within_groups(rows: Frame, *keys: str, totals: Sequence[pl.Expr]) -> Frame:
     """Return totals per group and key; a task or a cluster belongs to one group.
 
     Quickest where the rows are in the order of their groups, or of their tasks.
     """
     if TASK in keys or CLUSTER in keys:
-        return rows.group_by(*keys).agg(nw.col(GROUP).min(), *totals)
+        return rows.group_by(*keys).agg(pl.col(GROUP).min(), *totals)
     return rows.group_by(GROUP, *keys).agg(*totals)
 
 
@@ -92,7 +91,7 @@ def merge_aggregates(aggregates: Iterable[Aggregate], plan: Plan) -> list[Aggreg
     aggregates = list(aggregates)
     plain = dict(merge_plain(aggregates).totals)
     for name in _list_averaged(plan):
-        plain[_name_variance(name)] = nw.col(name).cast(nw.Float64).var(ddof=0)
+        plain[_name_variance(name)] = pl.col(name).cast(pl.Float64).var(ddof=0)
     alike: dict[Any, Aggregate] = {}
     for each in aggregates:
         if each.keys:

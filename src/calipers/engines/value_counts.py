@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.codes import Codes
@@ -42,9 +41,7 @@ def count_ranks(store: GroupedRows) -> CountedRanks:
 def count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
     """Return each feature's counts over a part."""
     return [
-        collect_sorted(
-            count(nw.from_native(part.lazy().with_columns(sort_key(feature)))), BUCKET, KEY
-        )
+        collect_sorted(count(part.lazy().with_columns(sort_key(feature))), BUCKET, KEY)
         for feature, count in counts.items()
     ]
 
@@ -61,4 +58,4 @@ def _count_store(
 
 
 def _join_small(codes: Codes, rows: Frame, few: pl.DataFrame) -> Frame:
-    return rows.join(nw.from_native(encode_groups(few, codes).lazy()), on=GROUP)
+    return rows.join(encode_groups(few, codes).lazy(), on=GROUP)

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import cast
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -89,7 +88,7 @@ class _Keyed:
         every = pl.DataFrame({GROUP: np.arange(rows)})
         finished_columns: dict[str, Floats] = {}
         for step in self.aggregate.finish:
-            finished = collect_in_order(step(nw.from_native(frame.lazy())))
+            finished = collect_in_order(step(frame.lazy()))
             table = every.join(finished, on=GROUP, how="left", maintain_order="left")
             finished_columns |= {
                 name: table[name].cast(pl.Float64).fill_null(0).to_numpy()
@@ -216,12 +215,12 @@ def _sum_clusters(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:
     """Return the aggregate's totals with a cluster in the place of a group."""
     coded = rows.with_columns(pl.col(CODE).alias(GROUP))
     if not aggregate.keys or TASK in aggregate.keys or coded[GROUP].n_unique() < coded.height:
-        return collect_in_order(sum_keys(nw.from_native(coded.lazy()), aggregate), *aggregate.keys)
+        return collect_in_order(sum_keys(coded.lazy(), aggregate), *aggregate.keys)
     if aggregate.where is not None:
-        coded = nw.from_native(coded).filter(aggregate.where()).to_native()
+        coded = coded.filter(aggregate.where())
     coded = coded.sort(GROUP)  # a row each, of one key: to group by clusters alone is quicker
     alone = replace(aggregate, keys=(), where=None)
-    sums = collect_in_order(sum_keys(nw.from_native(coded.lazy()), alone))
+    sums = collect_in_order(sum_keys(coded.lazy(), alone))
     return sums.with_columns(coded.select(aggregate.keys))
 
 
@@ -238,8 +237,8 @@ def sum_tasks(
     rows: pl.DataFrame, aggregate: Aggregate, values: TaskValues, clusters: int
 ) -> Linear:
     """Return the number of tasks in each cluster, their rows, and the sum of each value."""
-    table = collect_in_order(sum_keys(nw.from_native(rows.lazy()), aggregate), *aggregate.keys)
-    tasks = collect_in_order(values.step(nw.from_native(table.lazy())), TASK)
+    table = collect_in_order(sum_keys(rows.lazy(), aggregate), *aggregate.keys)
+    tasks = collect_in_order(values.step(table.lazy()), TASK)
     codes = rows.group_by(TASK).agg(pl.col(CODE).min())
     per_task = tasks.join(codes, on=TASK, maintain_order="left")
     names = {
@@ -274,5 +273,4 @@ def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:
 
 def collect_in_order(frame: Frame, *keys: str) -> pl.DataFrame:
     """Return the table in order; sorted any earlier, Polars would add numbers in no order."""
-    native: pl.LazyFrame = frame.to_native()
-    return native.collect(engine="in-memory").sort(GROUP, *keys)
+    return frame.collect(engine="in-memory").sort(GROUP, *keys)

@@ -9,7 +9,6 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.batches import number_rows
@@ -161,10 +160,7 @@ def _count_keys(store: Store, metric: Metric) -> pl.DataFrame | None:
     aggregate = metric.aggregate
     if not isinstance(aggregate, Aggregate) or not aggregate.keys:
         return None
-    parts = (
-        sum_keys(nw.from_native(part.lazy()), aggregate).collect().to_native()
-        for part in store.parts()
-    )
+    parts = (sum_keys(part.lazy(), aggregate).collect() for part in store.parts())
     return store.decode_groups(sum_tables(parts, [GROUP, *aggregate.keys]))
 
 

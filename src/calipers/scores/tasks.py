@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.engines.plan import FAILED, Plan, name_presence
@@ -67,7 +66,7 @@ class TaskRows:
         if alike not in self._sums:
             rows = self.rows.lazy().filter(~pl.col(FAILED))
             # In memory and in order: the streaming engine would add numbers up in any order.
-            table: pl.LazyFrame = sum_keys(nw.from_native(rows), aggregate).to_native()
+            table = sum_keys(rows, aggregate)
             self._sums[alike] = table.collect(engine="in-memory").sort(GROUP, *aggregate.keys)
         return self._sums[alike]
 
@@ -182,7 +181,7 @@ def select_counted(found: TaskRows, metric: Metric) -> pl.DataFrame:
     if isinstance(aggregate, Rank):
         rows = rows.filter(pl.col(aggregate.feature.name).is_not_null())
     elif aggregate.where is not None:
-        rows = nw.from_native(rows).filter(aggregate.where()).to_native()
+        rows = rows.filter(aggregate.where())
     return rows.collect(engine="in-memory")
 
 
@@ -212,6 +211,6 @@ def measure_tasks(found: TaskRows, metric: Metric) -> pl.DataFrame | None:
         assert isinstance(aggregate, Aggregate)
         values = next(each for each in aggregate.tasks if averaged in each.values)
         table = found.sum_keys(aggregate)
-        tasks: pl.LazyFrame = values.step(nw.from_native(table.lazy())).to_native()
+        tasks = values.step(table.lazy())
         per = tasks.select(GROUP, TASK, value, RUNS).drop_nulls(VALUE).collect(engine="in-memory")
     return per.sort(GROUP, TASK)

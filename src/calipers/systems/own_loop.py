@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 from types import TracebackType
@@ -29,14 +30,11 @@ class Raised(Exception):  # noqa: N818
 
 
 class OwnLoop:
-    """Runs users' async functions in a loop of its own, while it is entered."""
+    """Runs users' async functions in a loop of its own, from the first one until it is left."""
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._is_over = False
+        self._thread: Thread | None = None
         self._last_sign = monotonic()
-        self._thread = Thread(target=self._run_loop, daemon=True, name="calipers-functions")
-        self._thread.start()
         return self
 
     def __exit__(
@@ -46,12 +44,23 @@ class OwnLoop:
         trace: TracebackType | None,
     ) -> None:
         """End it; one that is blocked is left behind, and ends with the program."""
-        self._is_over = True
-        self._thread.join(_PATIENCE)
+        if self._thread is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join(_PATIENCE)
+
+    def _begin(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._last_sign = monotonic()
+        self._thread = Thread(target=self._run_loop, daemon=True, name="calipers-functions")
+        self._thread.start()
 
     async def run(self, begin: Callable[[], Awaitable[Any]]) -> Any:
         """Return the result of what is begun there; raise `Raised` with what it raised."""
         begun, given_up = Event(), Event()
+        if self._thread is None:
+            self._begin()
 
         async def run_begun() -> Any:
             begun.set()
@@ -77,16 +86,17 @@ class OwnLoop:
     @property
     def is_blocked(self) -> bool:
         """Say whether something holds it up just now."""
-        return monotonic() - self._last_sign > _LATE
+        return self._thread is not None and monotonic() - self._last_sign > _LATE
 
     def _run_loop(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._beat())
 
     async def _beat(self) -> None:
-        while not self._is_over:
+        while not self._over.is_set():
             self._last_sign = monotonic()
-            await asyncio.sleep(_BEAT)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _BEAT)
 
 
 def is_unbegun(late: TimeoutError) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from operator import add
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.agents.weights import WEIGHTS
@@ -134,9 +133,9 @@ def _name_without(part: str) -> str:
     return f"agent_composite__without_{part}"
 
 
-def _count_scored(condition: nw.Expr) -> nw.Expr:
-    scored = ~nw.col(agent_composite.name).is_null()
-    return (condition & scored).cast(nw.Int64).sum()
+def _count_scored(condition: pl.Expr) -> pl.Expr:
+    scored = ~pl.col(agent_composite.name).is_null()
+    return (condition & scored).cast(pl.Int64).sum()
 
 
 composite_mean = mean(
@@ -161,11 +160,11 @@ composite_mean = mean(
         recommendation_weight,
         *FEATURES.values(),
         **{
-            f"agent_composite__{name}": _count_scored(nw.col(recommendation_weight.name) == weight)
+            f"agent_composite__{name}": _count_scored(pl.col(recommendation_weight.name) == weight)
             for name, _, weight in RECOMMENDATIONS
         },
         **{
-            _name_without(name): _count_scored(nw.col(feature.name).is_null())
+            _name_without(name): _count_scored(pl.col(feature.name).is_null())
             for name, feature in FEATURES.items()
         },
     ),

@@ -7,7 +7,6 @@ from functools import partial
 from math import nan
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Feature, Metric, Totals
@@ -81,7 +80,7 @@ def _declare_share(hits: Feature, kind: str, **facts: Any) -> Metric:
             return f"no record is {kind} positive"
         return None
 
-    counted = {_N: count_true(labelled), _LABELLED: (~nw.col(labelled.name)).cast(nw.Int64).sum()}
+    counted = {_N: count_true(labelled), _LABELLED: (~pl.col(labelled.name)).cast(pl.Int64).sum()}
     share = mean(
         hits,
         needs=("predicted", "actual"),

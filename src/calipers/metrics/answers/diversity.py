@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import hypot, inf
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.normalize import answer_key
@@ -31,8 +30,8 @@ _ROUNDING = 1e-9
 
 
 def _sum_entropy(answers: Frame) -> Frame:
-    count = nw.col("answer_n")
-    log_n = count.cast(nw.Float64).log()
+    count = pl.col("answer_n")
+    log_n = count.cast(pl.Float64).log()
     return (
         answers.with_columns(n_log_n=count * log_n, n_log_n_log_n=count * log_n * log_n)
         .group_by(GROUP)
@@ -40,8 +39,8 @@ def _sum_entropy(answers: Frame) -> Frame:
             count.sum().alias("answers__n"),
             count.max().alias("answers__most"),
             COUNT.alias("answers__distinct"),
-            nw.col("n_log_n").sum().alias("answers__n_log_n"),
-            nw.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
+            pl.col("n_log_n").sum().alias("answers__n_log_n"),
+            pl.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
         )
     )
 
@@ -75,7 +74,7 @@ _information = Influence(
     name="answers",
     rows="answers__n",
     centre=_average_log_counts,
-    effect=centre("answers") - total("answer_n").cast(nw.Float64).log(),
+    effect=centre("answers") - total("answer_n").cast(pl.Float64).log(),
     squares=_sum_squares,
     keyed=_answers,
     keyed_reads=("answer_n",),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import inf, log
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -34,46 +33,46 @@ _AT_LEAST = 2
 
 def measure_agreement(answers: Frame) -> Frame:
     """Return how far the runs of each repeated task agree, from a row per task and answer."""
-    n = nw.col("n").cast(nw.Float64)
-    runs = nw.col(RUNS).cast(nw.Float64)
+    n = pl.col("n").cast(pl.Float64)
+    runs = pl.col(RUNS).cast(pl.Float64)
     # Where all runs agree the entropy is exactly 0, which the subtraction may miss by a rounding.
-    agreed = nw.when(nw.col("most") == nw.col(RUNS)).then(0.0)
+    agreed = pl.when(pl.col("most") == pl.col(RUNS)).then(0.0)
     return (
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
-            nw.col("n").sum().alias(RUNS), nw.col("n").max().alias("most"), nw.col("n_log_n").sum()
+            pl.col("n").sum().alias(RUNS), pl.col("n").max().alias("most"), pl.col("n_log_n").sum()
         )
-        .filter(nw.col(RUNS) >= _AT_LEAST)
+        .filter(pl.col(RUNS) >= _AT_LEAST)
         .with_columns(
-            answer_entropy=agreed.otherwise(runs.log() - nw.col("n_log_n") / runs),
-            most_common_share=nw.col("most") / runs,
+            answer_entropy=agreed.otherwise(runs.log() - pl.col("n_log_n") / runs),
+            most_common_share=pl.col("most") / runs,
         )
     )
 
 
 def _keep_most_common(answers: Frame) -> Frame:
     """Keep each repeated task's most common answer, the smallest of equals; say if it is right."""
-    n = nw.col("checked")
+    n = pl.col("checked")
     return (
         answers.filter(n > 0)
         .with_columns(
             n.max().over(GROUP, TASK).alias("most"), n.sum().over(GROUP, TASK).alias(RUNS)
         )
-        .filter((n == nw.col("most")) & (nw.col(RUNS) >= _AT_LEAST))
-        .with_columns(smallest=nw.col("answer_key").min().over(GROUP, TASK))
-        .filter(nw.col("answer_key") == nw.col("smallest"))
-        .with_columns(mode_right=(nw.col("right") * 2 > n).cast(nw.Int64))
+        .filter((n == pl.col("most")) & (pl.col(RUNS) >= _AT_LEAST))
+        .with_columns(smallest=pl.col("answer_key").min().over(GROUP, TASK))
+        .filter(pl.col("answer_key") == pl.col("smallest"))
+        .with_columns(mode_right=(pl.col("right") * 2 > n).cast(pl.Int64))
     )
 
 
 ANSWERS = Aggregate(
     features=(answer_key, correct),
     keys=(TASK, "answer_key"),
-    where=lambda: ~nw.col(TASK).is_null() & ~nw.col("answer_key").is_null(),
+    where=lambda: ~pl.col(TASK).is_null() & ~pl.col("answer_key").is_null(),
     totals={
         "n": COUNT,
-        "checked": nw.col("correct").count().cast(nw.Int64),
+        "checked": pl.col("correct").count().cast(pl.Int64),
         "right": count_true(correct),
     },
     tasks=(
@@ -167,9 +166,9 @@ mode_accuracy = _declare(
 
 
 def _mark_stable(tasks: Frame) -> Frame:
-    runs, right = nw.col(RUNS), nw.col("right")
+    runs, right = pl.col(RUNS), pl.col("right")
     return tasks.filter(runs >= _AT_LEAST).with_columns(
-        stable=((right == 0) | (right == runs)).cast(nw.Int64)
+        stable=((right == 0) | (right == runs)).cast(pl.Int64)
     )
 
 

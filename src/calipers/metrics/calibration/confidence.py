@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from math import hypot, pi, sqrt
-from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -18,7 +16,7 @@ from calipers.metrics.calibration.stated import (
     declare_squared_error,
 )
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import Aggregate, Metric, Totals, name_kept_total
+from calipers.metrics.declare.declaration import Aggregate, Frame, Metric, Totals, name_kept_total
 from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
@@ -76,21 +74,24 @@ class _Binned:
     def value(self, totals: Totals) -> float:
         return totals[self.gap] / totals[self.n]
 
-    def express_gaps(self, library: Any) -> dict[str, Any]:
+    def sum_gaps(self, bins: Frame) -> Frame:
+        return sum_by_group(bins, self.express_gaps())
+
+    def express_gaps(self) -> dict[str, pl.Expr]:
         """Return the gaps, and the noise of bins that may have none, for several design effects.
 
         Noise is the standard deviation of a bin's sum of errors if its true gap is 0. The allowance
         for unseen errors shrinks with the number of rows that differ from the rest of their bin.
         """
         rows, right, confidence, squares = (
-            library.col(self.of_bin(name)) for name in ("n", "right", "confidence", "squares")
+            pl.col(self.of_bin(name)) for name in ("n", "right", "confidence", "squares")
         )
         gap, noise = (confidence - right).abs(), squares.sqrt()
-        unlike = library.when(2 * right < rows).then(right).otherwise(rows - right)
+        unlike = pl.when(2 * right < rows).then(right).otherwise(rows - right)
         gaps = {self.n: rows, self.gap: gap, self.squares: squares}
         for design in _DESIGNS:
             may_be_none = gap < _SURE * sqrt(design) * noise
-            gaps[self.noise(design)] = library.when(may_be_none).then(noise).otherwise(0.0)
+            gaps[self.noise(design)] = pl.when(may_be_none).then(noise).otherwise(0.0)
             gaps[self.unseen(design)] = rows / (rows + 1) / (1 + unlike / design)
         return gaps
 
@@ -100,24 +101,24 @@ class _Binned:
         return Aggregate(
             features=(place, probability, correct, error),
             keys=(place.name,),
-            where=lambda: ~nw.col(place.name).is_null(),
+            where=lambda: ~pl.col(place.name).is_null(),
             totals={
-                self.of_bin("n"): nw.len().cast(nw.Int64),
-                self.of_bin("confidence"): nw.col(probability.name).sum(),
-                self.of_bin("right"): nw.col("correct").cast(nw.Int64).sum(),
-                self.of_bin("squares"): nw.col(error.name).sum(),
+                self.of_bin("n"): pl.len().cast(pl.Int64),
+                self.of_bin("confidence"): pl.col(probability.name).sum(),
+                self.of_bin("right"): pl.col("correct").cast(pl.Int64).sum(),
+                self.of_bin("squares"): pl.col(error.name).sum(),
             },
-            finish=(partial(sum_by_group, express=self.express_gaps),),
+            finish=(self.sum_gaps,),
             kept_as=self.stated.column(_RELIABILITY),
         )
 
-    def effect(self) -> nw.Expr:
+    def effect(self) -> pl.Expr:
         """Return the effect of a row on its bin's gap, whose sign is the same for all its rows."""
         above, below = total(self.of_bin("confidence")), total(self.of_bin("right"))
-        at_most = nw.when(above < below).then(-1.0).otherwise(0.0)
-        sign = nw.when(above > below).then(1.0).otherwise(at_most)
-        probability = nw.col(declare_confidence(self.stated).name)
-        return sign * (probability - nw.col("correct").cast(nw.Float64)) - centre(self.prefix)
+        at_most = pl.when(above < below).then(-1.0).otherwise(0.0)
+        sign = pl.when(above > below).then(1.0).otherwise(at_most)
+        probability = pl.col(declare_confidence(self.stated).name)
+        return sign * (probability - pl.col("correct").cast(pl.Float64)) - centre(self.prefix)
 
     def sum_squares(self, totals: Totals) -> float:
         return totals[self.squares] - totals[self.n] * self.value(totals) ** 2

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from math import floor, log, sqrt
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -40,20 +39,20 @@ class _Levels:
         Rows at the same level count half, on either side.
         """
         level = declare_confidence(self.stated).name
-        right, wrong = nw.col("right"), nw.col("wrong")
+        right, wrong = pl.col("right"), pl.col("wrong")
         all_right, all_wrong = right.sum().over(GROUP), wrong.sum().over(GROUP)
         both = levels.with_columns(all_right=all_right, all_wrong=all_wrong).filter(
-            (nw.col("all_right") > 0) & (nw.col("all_wrong") > 0)
+            (pl.col("all_right") > 0) & (pl.col("all_wrong") > 0)
         )
         below = wrong.cum_sum().over(GROUP, order_by=level) - wrong / 2
-        above = nw.col("all_right") - right.cum_sum().over(GROUP, order_by=level) + right / 2
+        above = pl.col("all_right") - right.cum_sum().over(GROUP, order_by=level) + right / 2
         return both.with_columns(
-            wrong_below=below / nw.col("all_wrong"), right_above=above / nw.col("all_right")
+            wrong_below=below / pl.col("all_wrong"), right_above=above / pl.col("all_right")
         )
 
     def sum_pairs(self, levels: Frame) -> Frame:
-        right, wrong = nw.col("right"), nw.col("wrong")
-        below, above = nw.col("wrong_below"), nw.col("right_above")
+        right, wrong = pl.col("right"), pl.col("wrong")
+        below, above = pl.col("wrong_below"), pl.col("right_above")
         sums = {
             self.of_all("n"): right + wrong,
             self.of_all("right"): right,
@@ -63,17 +62,17 @@ class _Levels:
             self.of_all("wrong_squares"): wrong * above * above,
         }
         placed = self.place(levels).with_columns(**sums)
-        return placed.group_by(GROUP).agg(*(nw.col(name).sum() for name in sums))
+        return placed.group_by(GROUP).agg(*(pl.col(name).sum() for name in sums))
 
     def add_effects(self, levels: Frame) -> Frame:
         """Return the effect of a right and a wrong row at each level, times the number of rows."""
-        right, wrong = nw.col("all_right"), nw.col("all_wrong")
+        right, wrong = pl.col("all_right"), pl.col("all_wrong")
         n = right + wrong
-        area = (nw.col("right") * nw.col("wrong_below")).sum().over(GROUP) / right
+        area = (pl.col("right") * pl.col("wrong_below")).sum().over(GROUP) / right
         of_right, of_wrong = self.effects
         return self.place(levels).with_columns(
-            ((nw.col("wrong_below") - area) * n / right).alias(of_right),
-            ((nw.col("right_above") - area) * n / wrong).alias(of_wrong),
+            ((pl.col("wrong_below") - area) * n / right).alias(of_right),
+            ((pl.col("right_above") - area) * n / wrong).alias(of_wrong),
         )
 
     def declare_totals(self) -> Aggregate:
@@ -81,11 +80,11 @@ class _Levels:
         return Aggregate(
             features=(place, level, correct),
             keys=(level.name,),
-            where=lambda: ~nw.col(place.name).is_null(),
+            where=lambda: ~pl.col(place.name).is_null(),
             totals={
-                "level_n": nw.len().cast(nw.Int64),
-                "right": nw.col("correct").cast(nw.Int64).sum(),
-                "wrong": (~nw.col("correct")).cast(nw.Int64).sum(),
+                "level_n": pl.len().cast(pl.Int64),
+                "right": pl.col("correct").cast(pl.Int64).sum(),
+                "wrong": (~pl.col("correct")).cast(pl.Int64).sum(),
             },
             finish=(self.sum_pairs,),
         )
@@ -104,11 +103,11 @@ class _Levels:
     def sum_squares(self, totals: Totals) -> float:
         return sum(self.split_variance(totals)) * totals[self.of_all("n")] ** 2
 
-    def effect(self) -> nw.Expr:
+    def effect(self) -> pl.Expr:
         """Return the effect of a row; null if it is not used, although others of its level are."""
         right, wrong = map(total, self.effects)
-        known = ~nw.col(declare_bin(self.stated).name).is_null()
-        return nw.when(known).then(nw.when(nw.col("correct")).then(right).otherwise(wrong))
+        known = ~pl.col(declare_bin(self.stated).name).is_null()
+        return pl.when(known).then(pl.when(pl.col("correct")).then(right).otherwise(wrong))
 
     def estimate_small(
         self, totals: Totals, seen: float, clusters: Clusters

@@ -94,7 +94,7 @@ def declare_bin(stated: Stated) -> Feature:
         stated.column("confidence_bin"),
         (stated.field, correct),
         find_bin,
-        pl.Int64(),
+        pl.Int32(),
         shown=stated.label("confidence_bin"),
         listed=False,
     )

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.cost.prices import (
@@ -142,7 +141,7 @@ SOURCES = Aggregate(
         "cost__cache_unpriced": count_true(cache_unpriced),
         "cost__by_file": count_true(by_file),
         "cost__by_list": count_true(by_list),
-        "cost__unpriced": nw.col(unpriced_model.name).count().cast(nw.Int64),
+        "cost__unpriced": pl.col(unpriced_model.name).count().cast(pl.Int64),
     },
 )
 """What every metric of cost counts with its own totals: whose prices, and rows without one."""
@@ -151,7 +150,7 @@ SOURCES = Aggregate(
 def _name_unpriced(models: Frame) -> Frame:
     return models.group_by(GROUP).agg(
         COUNT.alias("cost__unpriced_models"),
-        nw.col(unpriced_model.name).min().alias("cost__unpriced_model"),
+        pl.col(unpriced_model.name).min().alias("cost__unpriced_model"),
     )
 
 

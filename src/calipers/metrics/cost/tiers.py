@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import exp, hypot, inf, log
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
@@ -100,13 +99,13 @@ def _compute_ratio(totals: Totals) -> Any:
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
 
-_cost, _counted = nw.col("cost_usd"), ~nw.col("cost_of_pass").is_null()
-_paid_pass = nw.col("passed") & ~_cost.is_null()
+_cost, _counted = pl.col("cost_usd"), ~pl.col("cost_of_pass").is_null()
+_paid_pass = pl.col("passed") & ~_cost.is_null()
 
 COSTS_OF_PASSES = {
-    "cost_of_pass__n": nw.col("cost_of_pass").count(),
-    "cost_of_pass__cost": nw.when(_counted).then(_cost).sum(),
-    "cost_of_pass__passes": _paid_pass.cast(nw.Int64).sum(),
+    "cost_of_pass__n": pl.col("cost_of_pass").count(),
+    "cost_of_pass__cost": pl.when(_counted).then(_cost).sum(),
+    "cost_of_pass__passes": _paid_pass.cast(pl.Int64).sum(),
 }
 """What the runs cost that are known to pass or fail, and how many of them passed."""
 
@@ -115,8 +114,8 @@ _costs = Aggregate(
     totals={
         **SOURCES.totals,
         **COSTS_OF_PASSES,
-        "cost_of_pass__cost_squares": nw.when(_counted).then(_cost * _cost).sum(),
-        "cost_of_pass__passed_cost": nw.when(_paid_pass).then(_cost).sum(),
+        "cost_of_pass__cost_squares": pl.when(_counted).then(_cost * _cost).sum(),
+        "cost_of_pass__passed_cost": pl.when(_paid_pass).then(_cost).sum(),
     },
 )
 
@@ -185,8 +184,8 @@ cost_of_pass_ratio = Metric(
         name="cost_of_pass",
         rows="cost_of_pass__n",
         centre=_compute_finite_ratio,
-        effect=nw.when(_counted).then(
-            _cost - centre("cost_of_pass") * nw.col("passed").cast(nw.Float64)
+        effect=pl.when(_counted).then(
+            _cost - centre("cost_of_pass") * pl.col("passed").cast(pl.Float64)
         ),
         squares=_sum_squares,
         per="cost_of_pass__passes",

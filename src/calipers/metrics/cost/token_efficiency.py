@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
@@ -48,56 +47,56 @@ kinds_known = Feature(
     lambda _: pl.sum_horizontal(
         pl.col(kind.name).is_not_null().cast(pl.Int64) * 2**bit for bit, kind in enumerate(KINDS)
     ),
-    pl.Int64(),
+    pl.Int8(),
 )
 """The kinds of quality that a row has, a bit for each."""
 
 
-def _has(kind: int) -> nw.Expr:
-    bit: nw.Expr = nw.col(kinds_known.name) // 2 ** (kind - 1) % 2
+def _has(kind: int) -> pl.Expr:
+    bit: pl.Expr = pl.col(kinds_known.name) // 2 ** (kind - 1) % 2
     return bit == 1
 
 
-def _choose_by_kind(choices: Iterable[nw.Expr], kind: nw.Expr) -> nw.Expr:
+def _choose_by_kind(choices: Iterable[pl.Expr], kind: pl.Expr) -> pl.Expr:
     """Return the expression for the kind of quality that a group has."""
     first, second, third = choices
-    others = nw.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
-    return nw.when(kind == 1).then(first).otherwise(others)
+    others = pl.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
+    return pl.when(kind == 1).then(first).otherwise(others)
 
 
 def _add_kind(table: Frame) -> Frame:
     """Return each row of the table with its group's kind of quality."""
-    some = {kind: _has(kind).cast(nw.Int64).max().over(GROUP) for kind in (1, 2)}
-    later = nw.when(some[2] == 1).then(nw.lit(2)).otherwise(nw.lit(3))
-    return table.with_columns(nw.when(some[1] == 1).then(nw.lit(1)).otherwise(later).alias(_KIND))
+    some = {kind: _has(kind).cast(pl.Int64).max().over(GROUP) for kind in (1, 2)}
+    later = pl.when(some[2] == 1).then(pl.lit(2)).otherwise(pl.lit(3))
+    return table.with_columns(pl.when(some[1] == 1).then(pl.lit(1)).otherwise(later).alias(_KIND))
 
 
 def _sum_rows(table: Frame) -> Frame:
     """Return the group's totals over the rows that have its kind of quality."""
-    kind = nw.col(_KIND)
+    kind = pl.col(_KIND)
 
     columns = {
-        _N: nw.col("with_tokens"),
-        _TOKENS: nw.col("tokens"),
-        _TOKEN_SQUARES: nw.col("_token_squares"),
+        _N: pl.col("with_tokens"),
+        _TOKENS: pl.col("tokens"),
+        _TOKEN_SQUARES: pl.col("_token_squares"),
         **{
-            name: _choose_by_kind((nw.col(f"{prefix}{each.name}") for each in KINDS), kind)
+            name: _choose_by_kind((pl.col(f"{prefix}{each.name}") for each in KINDS), kind)
             for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
         },
     }
     used = _choose_by_kind(map(_has, (1, 2, 3)), kind)
     rows = _add_kind(table).filter(used).with_columns(**columns)
-    return rows.group_by(GROUP).agg(*(nw.col(name).sum() for name in columns), nw.col(_KIND).max())
+    return rows.group_by(GROUP).agg(*(pl.col(name).sum() for name in columns), pl.col(_KIND).max())
 
 
-def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
-    tokens = nw.col(total_tokens.name)
+def _list_totals() -> Iterator[tuple[str, pl.Expr]]:
+    tokens = pl.col(total_tokens.name)
     yield "rows", COUNT
-    yield "with_tokens", tokens.count().cast(nw.Int64)
+    yield "with_tokens", tokens.count().cast(pl.Int64)
     yield "tokens", tokens.sum()
     yield "_token_squares", (tokens * tokens).sum()
     for kind in KINDS:
-        quality = nw.when(~tokens.is_null()).then(nw.col(kind.name).cast(nw.Float64))
+        quality = pl.when(~tokens.is_null()).then(pl.col(kind.name).cast(pl.Float64))
         yield f"sum_{kind.name}", quality.sum()
         yield f"_squares_{kind.name}", (quality * quality).sum()
         yield f"_cross_{kind.name}", (quality * tokens).sum()
@@ -106,7 +105,7 @@ def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
 _by_kinds = Aggregate(
     features=(kinds_known, total_tokens, *KINDS),
     keys=(kinds_known.name,),
-    where=lambda: nw.col(kinds_known.name) > 0,
+    where=lambda: pl.col(kinds_known.name) > 0,
     totals=dict(_list_totals()),
     finish=(_sum_rows,),
 )
@@ -168,10 +167,10 @@ class _EfficiencyDelta:
         return positive_interval(value, spread, clusters, confidence)
 
 
-def _express_effect() -> nw.Expr:
+def _express_effect() -> pl.Expr:
     """Return the effect of a row; null without quality of the group's kind or without tokens."""
-    choices = (nw.col(kind.name).cast(nw.Float64) for kind in KINDS)
-    return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * nw.col(total_tokens.name)
+    choices = (pl.col(kind.name).cast(pl.Float64) for kind in KINDS)
+    return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * pl.col(total_tokens.name)
 
 
 token_efficiency = Metric(

@@ -1,43 +1,18 @@
-"""Columns: features of records, and sums of groups, by a function or by an expression.
-
-Polars and narwhals spell expressions alike, but narwhals takes twenty times as long to translate
-one as Polars takes to build it, which is most of the work where rows are few. So a frame of Polars
-is given its own; one of Spark goes through narwhals.
-"""
+"""Columns: features of records, and sums of groups, by expressions or by a function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP, Feature, Frame
-
-Express = Callable[[Any], Mapping[str, Any]]
-"""Returns expressions by the names of their columns, in terms of `polars` or of `narwhals`."""
+from calipers.metrics.declare.declaration import GROUP, Feature
 
 
-def add_columns(frame: Frame, express: Express) -> Frame:
-    """Return the frame with the columns."""
-    own, library = _open(frame)
-    made: Frame = nw.from_native(own.with_columns(**express(library)), pass_through=True)
-    return made
-
-
-def sum_by_group(frame: Frame, express: Express) -> Frame:
+def sum_by_group(frame: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> pl.LazyFrame:
     """Return the sum of each of the columns, a row per group."""
-    own, library = _open(frame)
-    columns = express(library)
-    sums = own.with_columns(**columns).group_by(GROUP).agg(library.col(*columns).sum())
-    made: Frame = nw.from_native(sums, pass_through=True)
-    return made
-
-
-def _open(frame: Frame) -> tuple[Any, Any]:
-    """Return the frame of Polars and Polars, or the frame as it is and narwhals."""
-    return (frame.to_native(), pl) if frame.implementation.is_polars() else (frame, nw)
+    return frame.with_columns(**columns).group_by(GROUP).agg(pl.col(*columns).sum())
 
 
 def declare_recorded(name: str) -> Feature:
@@ -45,12 +20,12 @@ def declare_recorded(name: str) -> Feature:
     return Feature(name, (name,), lambda _: pl.col(name))
 
 
-def declare_part(name: str, of: Feature, part: str) -> Feature:
+def declare_part(name: str, of: Feature, part: str, *, dtype: pl.DataType | None = None) -> Feature:
     """Return the feature that is one part of another, whose values are structs."""
     assert isinstance(of.dtype, pl.Struct)
-    dtype = of.dtype.to_schema()[part]
-    assert isinstance(dtype, pl.DataType)
-    return Feature(name, (of,), lambda _: pl.col(of.name).struct.field(part), dtype)
+    own = of.dtype.to_schema()[part]
+    assert isinstance(own, pl.DataType)
+    return Feature(name, (of,), lambda _: pl.col(of.name).struct.field(part), dtype or own)
 
 
 def map_known(

@@ -2,8 +2,8 @@
 
 - A **feature** is a column per row, a Polars expression over the record's fields or over other
   features. On a cluster the same expression runs inside the workers.
-- An **aggregate** gives additive totals per group, written with Narwhals, so that it runs natively
-  on Polars and on Spark, and so that the parts of a large table can be added up.
+- An **aggregate** gives additive totals per group, so that the parts of a large table, or of a
+  cluster, can be added up.
 - An **influence** says how far each row moves a value; error bars are computed from it.
 - A **metric** names its aggregate, turns a group's totals into its value, and names its interval.
 """
@@ -17,7 +17,6 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, Protocol
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics import PROFILES
@@ -32,7 +31,7 @@ TASK = "_task"  # a hash of group and id: rows that share it are runs of one tas
 CLUSTER = "_cluster"  # rows that share it depend on each other: those of a task, or as asked
 RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 
-Frame = nw.LazyFrame[Any]
+Frame = pl.LazyFrame
 Totals = Mapping[str, float]
 Step = Callable[[Frame], Frame]
 _NUMBER = pl.Float64()
@@ -118,9 +117,9 @@ class Aggregate:
     """
 
     features: tuple[Feature, ...]
-    totals: Mapping[str, nw.Expr]
+    totals: Mapping[str, pl.Expr]
     keys: tuple[str, ...] = ()
-    where: Callable[[], nw.Expr] | None = None
+    where: Callable[[], pl.Expr] | None = None
     finish: tuple[Step, ...] = ()
     tasks: tuple[TaskValues, ...] = ()
     every_task: bool = False  # or only those with several rows
@@ -191,14 +190,14 @@ class Rank:
     @cached_property
     def influence(self) -> Influence:
         """How far each row moves the share of values up to the one at the rank."""
-        value = nw.col(self.feature.name)
+        value = pl.col(self.feature.name)
         share = self.percent / 100
-        below = nw.when(value <= centre(self.value_name)).then(1 - share).otherwise(-share)
+        below = pl.when(value <= centre(self.value_name)).then(1 - share).otherwise(-share)
         return Influence(
             name=self.value_name,
             rows=self.count_name,
             centre=lambda totals: totals[self.value_name],
-            effect=nw.when(~value.is_null()).then(below),
+            effect=pl.when(~value.is_null()).then(below),
             squares=lambda totals: share * (1 - share) * totals[self.count_name],
         )
 

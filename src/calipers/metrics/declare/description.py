@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from math import isfinite, sqrt
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Totals
 from calipers.metrics.declare.means import count_values
@@ -32,12 +32,12 @@ def declare_mode(feature: Feature) -> Aggregate:
     name = feature.name
 
     def finish(values: Frame) -> Frame:
-        count = nw.col("value_n")
+        count = pl.col("value_n")
         return (
             values.with_columns(most=count.max().over(GROUP))
-            .filter(count == nw.col("most"))
+            .filter(count == pl.col("most"))
             .group_by(GROUP)
-            .agg(nw.col(name).min().alias(name_mode(feature)))
+            .agg(pl.col(name).min().alias(name_mode(feature)))
         )
 
     return count_values(feature, "value_n", finish=(finish,))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
@@ -36,13 +35,13 @@ def declare_histogram(feature: Feature) -> Aggregate:
 
     The totals are `{feature}__bin_0` and so on.
     """
-    value = nw.col(feature.name)
+    value = pl.col(feature.name)
     totals = {}
     for k in range(BINS):
         inside = value >= EDGES[k]
         if k < BINS - 1:
             inside = inside & (value < EDGES[k + 1])
-        totals[_name_bin(feature.name, k)] = inside.cast(nw.Int64).sum()
+        totals[_name_bin(feature.name, k)] = inside.cast(pl.Int64).sum()
     return Aggregate(features=(feature,), totals=totals)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import narwhals as nw
+import polars as pl
 
 from calipers.support.quick_dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Influence:
     name: str
     rows: str  # the total that holds the number of rows
     centre: Callable[[Totals], float]  # the group's own number in the effect
-    effect: nw.Expr  # over features, `centre(name)`, and totals of the row's key
+    effect: pl.Expr  # over features, `centre(name)`, and totals of the row's key
     squares: Callable[[Totals], float]  # Σ effect² over all rows
     # Further numbers of the group's in the effect, each read as its `centre(name)`.
     numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
@@ -38,9 +38,9 @@ class Influence:
     keyed_reads: tuple[str, ...] = ()
 
 
-def centre(name: str) -> nw.Expr:
+def centre(name: str) -> pl.Expr:
     """Return the group's own number of that name, in the effect of an influence."""
-    return nw.col(centre_column(name))
+    return pl.col(centre_column(name))
 
 
 def centre_column(name: str) -> str:
@@ -48,9 +48,9 @@ def centre_column(name: str) -> str:
     return f"_centre_{name}"
 
 
-def total(name: str) -> nw.Expr:
+def total(name: str) -> pl.Expr:
     """Return a total of the row's key, in the effect of an influence."""
-    return nw.col(total_column(name))
+    return pl.col(total_column(name))
 
 
 def total_column(name: str) -> str:

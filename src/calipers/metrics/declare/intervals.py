@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import Rank, Totals
 from calipers.metrics.declare.influence import Influence
@@ -55,7 +55,7 @@ class PartialWilson:
 
 
 def declare_weights(
-    name: str, weight: nw.Expr, *, rows: str, powers: tuple[str, str, str], per: str
+    name: str, weight: pl.Expr, *, rows: str, powers: tuple[str, str, str], per: str
 ) -> Influence:
     """Return the influence of each row's weight, which gives clusters their effective number.
 

@@ -7,7 +7,6 @@ from functools import cache, partial
 from math import inf
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
@@ -25,30 +24,33 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import OfMean, OrderStatistics, Wilson
 
-COUNT = nw.len().cast(nw.Int64)
+COUNT = pl.len().cast(pl.Int64)
 
 
-def declare_sums(feature: Feature, *others: Feature, **totals: nw.Expr) -> Aggregate:
+def declare_sums(feature: Feature, *others: Feature, **totals: pl.Expr) -> Aggregate:
     """Return the aggregate a mean needs: the number of rows with the feature, and their sum.
 
     Further totals, of this or of other features, are counted beside them.
     """
     name = feature.name
-    value = nw.col(name)
-    if feature.dtype == pl.Boolean:
-        value = value.cast(nw.Int64)
-    counted = {f"{name}__n": nw.col(name).count(), f"{name}__sum": value.sum()}
+    total = pl.col(name).sum() if feature.dtype.is_float() else sum_whole(feature)
+    counted = {f"{name}__n": pl.col(name).count(), f"{name}__sum": total}
     return Aggregate(features=(feature, *others), totals={**counted, **totals})
 
 
-def count_true(feature: Feature) -> nw.Expr:
+def sum_whole(feature: Feature) -> pl.Expr:
+    """Return the sum of whole numbers, in 64 bits: Polars would add up 32 bits in 32 bits."""
+    return pl.col(feature.name).cast(pl.Int64).sum()
+
+
+def count_true(feature: Feature) -> pl.Expr:
     """Return the number of rows for which a feature is true."""
-    return nw.col(feature.name).cast(nw.Int64).sum()
+    return sum_whole(feature)
 
 
 def count_values(feature: Feature, count: str, **facts: Any) -> Aggregate:
     """Return the aggregate that counts how often each value of a feature occurs."""
-    value = nw.col(feature.name)
+    value = pl.col(feature.name)
     return Aggregate(
         features=(feature,),
         keys=(feature.name,),
@@ -58,12 +60,12 @@ def count_values(feature: Feature, count: str, **facts: Any) -> Aggregate:
     )
 
 
-def declare_task_totals(feature: Feature, totals: dict[str, nw.Expr], **facts: Any) -> Aggregate:
+def declare_task_totals(feature: Feature, totals: dict[str, pl.Expr], **facts: Any) -> Aggregate:
     """Return the aggregate of the runs of each task that have a feature, and of their totals."""
     return Aggregate(
         features=(feature,),
         keys=(TASK,),
-        where=lambda: ~nw.col(TASK).is_null() & ~nw.col(feature.name).is_null(),
+        where=lambda: ~pl.col(TASK).is_null() & ~pl.col(feature.name).is_null(),
         totals={RUNS: COUNT, **totals},
         **facts,
     )
@@ -77,7 +79,7 @@ def declare_influence(feature: Feature) -> Influence:
         name=feature.name,
         rows=count,
         centre=lambda totals: totals[summed] / totals[count],
-        effect=nw.col(feature.name).cast(nw.Float64) - centre(feature.name),
+        effect=pl.col(feature.name).cast(pl.Float64) - centre(feature.name),
         squares=lambda totals: totals[f"{feature.name}__squares"],
         feature=feature,
     )
@@ -159,7 +161,7 @@ def weigh_tasks(metric: Metric) -> Metric | None:
         formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
         aggregate=declare_task_totals(
             feature,
-            {"summed": nw.col(feature.name).cast(nw.Float64).sum()},
+            {"summed": pl.col(feature.name).cast(pl.Float64).sum()},
             every_task=True,
             tasks=(TaskValues(name=tasks, step=step, values=(value,)),),
         ),
@@ -178,5 +180,5 @@ def weigh_tasks(metric: Metric) -> Metric | None:
 
 
 def _add_task_mean(tasks: Frame, value: str, *, complement: bool) -> Frame:
-    mean = nw.col("summed") / nw.col(RUNS)
+    mean = pl.col("summed") / pl.col(RUNS)
     return tasks.with_columns((1 - mean if complement else mean).alias(value))

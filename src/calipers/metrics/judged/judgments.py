@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, add_up
@@ -59,7 +58,7 @@ flagged = Feature(
 
 flag_counts = Aggregate(
     features=(flagged,),
-    totals={_FLAGGED: count_true(flagged), _JUDGED: nw.col(flagged.name).count()},
+    totals={_FLAGGED: count_true(flagged), _JUDGED: pl.col(flagged.name).count()},
 )
 """Counted wherever a metric reads judgments."""
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from math import inf
 
-import narwhals as nw
+import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, HasInterval, Metric, Totals
 from calipers.metrics.declare.intervals import Wilson
@@ -217,9 +217,9 @@ def _name_others(feature: Feature) -> str:
 @cache
 def _with_others(feature: Feature) -> Aggregate:
     """Return what a mean needs, and how many values are neither 0 nor 1."""
-    value = nw.col(feature.name)
+    value = pl.col(feature.name)
     other = (value != 0) & (value != 1)
-    return declare_sums(feature, **{_name_others(feature): other.cast(nw.Int64).sum()})
+    return declare_sums(feature, **{_name_others(feature): other.cast(pl.Int64).sum()})
 
 
 def settle(metric: Metric, others: float) -> Metric:

@@ -95,9 +95,9 @@ def _find_correcting(settings: Settings) -> pl.Expr:
     return pl.col("cot").str.contains(f"(?i){phrases}")
 
 
-cot_tokens = Feature("cot_tokens", ("cot",), partial(count_tokens, "cot"), pl.Int64())
-cot_chars = Feature("cot_chars", ("cot",), lambda _: pl.col("cot").str.len_chars(), pl.Int64())
-step_count = Feature("step_count", ("cot",), _count_steps, pl.Int64())
+cot_tokens = Feature("cot_tokens", ("cot",), partial(count_tokens, "cot"), pl.Int32())
+cot_chars = Feature("cot_chars", ("cot",), lambda _: pl.col("cot").str.len_chars(), pl.Int32())
+step_count = Feature("step_count", ("cot",), _count_steps, pl.Int32())
 self_correcting = Feature("self_correcting", ("cot",), _find_correcting, pl.Boolean())
 ra_ratio = Feature(
     "ra_ratio",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import narwhals as nw
+from functools import partial
+
 import polars as pl
 
 from calipers.metrics.declare.columns import declare_part, map_known
 from calipers.metrics.declare.declaration import Feature, Totals
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.means import declare_sums, mean, sum_whole
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
 
@@ -23,10 +24,11 @@ _counts = Feature(
     listed=False,
 )
 
-equations = declare_part("equations", _counts, "equations")
-wrong_equations = declare_part("wrong_equations", _counts, "wrong")
-rounded_equations = declare_part("rounded_equations", _counts, "rounded")
-equals_signs = declare_part("equals_signs", _counts, "equals_signs")
+_count = partial(declare_part, of=_counts, dtype=pl.Int32())
+equations = _count("equations", part="equations")
+wrong_equations = _count("wrong_equations", part="wrong")
+rounded_equations = _count("rounded_equations", part="rounded")
+equals_signs = _count("equals_signs", part="equals_signs")
 
 wrong_share = Feature(
     "math_usr",
@@ -77,7 +79,7 @@ math_usr = mean(
     aggregate=declare_sums(
         wrong_share,
         *_counted,
-        **{f"{each.name}__sum": nw.col(each.name).sum() for each in _counted},
+        **{f"{each.name}__sum": sum_whole(each) for each in _counted},
     ),
     extras={
         "equations": "equations__sum",

@@ -5,7 +5,6 @@ A list of names is a set: a name that is there twice counts once, and names are 
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
@@ -122,9 +121,9 @@ behavior_coverage = mean(
 )
 
 
-def _pool(value: nw.Expr) -> nw.Expr:
+def _pool(value: pl.Expr) -> pl.Expr:
     """Return the value of rows that count: something was expected, and the observed is known."""
-    return nw.when(~_found.is_null() & (_wanted > 0)).then(value)
+    return pl.when(~_found.is_null() & (_wanted > 0)).then(value)
 
 
 def _compute_pooled(totals: Totals) -> float:
@@ -140,7 +139,7 @@ def _sum_pooled_squares(totals: Totals) -> float:
 
 
 _WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
-_found, _wanted = (nw.col(each.name) for each in (behaviors_observed, behaviors_expected))
+_found, _wanted = (pl.col(each.name) for each in (behaviors_observed, behaviors_expected))
 
 _POOLED = "behavior_coverage_pooled"
 
@@ -156,7 +155,7 @@ behavior_coverage_pooled = Metric(
     aggregate=Aggregate(
         features=(behaviors_expected, behaviors_observed),
         totals={
-            "behaviors__n": _pool(_wanted).count().cast(nw.Int64),
+            "behaviors__n": _pool(_wanted).count().cast(pl.Int64),
             "behaviors__found": _pool(_found).sum(),
             "behaviors__wanted": _pool(_wanted).sum(),
             "behaviors__found_squares": _pool(_found * _found).sum(),
@@ -173,14 +172,14 @@ behavior_coverage_pooled = Metric(
         name=_POOLED,
         rows="behaviors__n",
         centre=_compute_pooled,
-        effect=_pool(_found.cast(nw.Float64) - centre(_POOLED) * _wanted.cast(nw.Float64)),
+        effect=_pool(_found.cast(pl.Float64) - centre(_POOLED) * _wanted.cast(pl.Float64)),
         squares=_sum_pooled_squares,
         per="behaviors__wanted",
     ),
     further=(
         declare_weights(
             f"{_POOLED}__weight",
-            _pool(_wanted.cast(nw.Float64)),
+            _pool(_wanted.cast(pl.Float64)),
             rows="behaviors__n",
             powers=_WANTED,
             per="behaviors__wanted",

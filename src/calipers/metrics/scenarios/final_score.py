@@ -9,7 +9,6 @@ from math import sqrt
 from operator import add, and_
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.answers.accuracy import accuracy
@@ -49,9 +48,9 @@ class _Part:
         return self.metric.averaged
 
     @property
-    def column(self) -> nw.Expr:
+    def column(self) -> pl.Expr:
         """Its value in a row."""
-        return nw.col(self.feature.name).cast(nw.Float64)
+        return pl.col(self.feature.name).cast(pl.Float64)
 
     def mean(self, totals: Totals) -> float:
         """Return its value in the group; 0 without one, where there is no score either."""
@@ -71,7 +70,7 @@ def _compute_score(totals: Totals) -> Any:
     return reduce(add, (part.share * part.metric.value(totals) for part in _PARTS)) + latency
 
 
-def _are_null(*columns: nw.Expr) -> nw.Expr:
+def _are_null(*columns: pl.Expr) -> pl.Expr:
     return reduce(and_, (column.is_null() for column in columns))
 
 
@@ -79,21 +78,21 @@ def _name_both(one: _Part, other: _Part, what: str) -> str:
     return f"{_NAME}__{one.feature.name}_{other.feature.name}__{what}"
 
 
-def _list_totals() -> Iterator[tuple[str, nw.Expr]]:
+def _list_totals() -> Iterator[tuple[str, pl.Expr]]:
     """Yield the totals of the parts, and their joint ones in rows that have two of them."""
     for part in _PARTS:
         assert isinstance(part.metric.aggregate, Aggregate)
         yield from part.metric.aggregate.totals.items()
     columns = [part.column for part in _PARTS]
-    latency = nw.col(normalized_latency.name)
-    yield _N, (~_are_null(*columns, latency)).cast(nw.Int64).sum()
-    yield _SHARED, (~_are_null(*columns)).cast(nw.Int64).sum()
+    latency = pl.col(normalized_latency.name)
+    yield _N, (~_are_null(*columns, latency)).cast(pl.Int64).sum()
+    yield _SHARED, (~_are_null(*columns)).cast(pl.Int64).sum()
     for one, other in combinations(_PARTS, 2):
         product = one.column * other.column
-        yield _name_both(one, other, "n"), product.count().cast(nw.Int64)
+        yield _name_both(one, other, "n"), product.count().cast(pl.Int64)
         yield _name_both(one, other, "product"), product.sum()
         for part in (one, other):
-            values = nw.when(~product.is_null()).then(part.column)
+            values = pl.when(~product.is_null()).then(part.column)
             yield _name_both(one, other, part.feature.name), values.sum()
 
 
@@ -115,16 +114,16 @@ def _sum_squares(totals: Totals) -> float:
     return max(0.0, found)
 
 
-def _express_effect() -> nw.Expr:
+def _express_effect() -> pl.Expr:
     moved = (
-        nw.when(~part.column.is_null())
+        pl.when(~part.column.is_null())
         .then(
             (part.column - centre(_name_number(part, "mean"))) * centre(_name_number(part, "scale"))
         )
         .otherwise(0.0)
         for part in _PARTS
     )
-    return nw.when(~_are_null(*(part.column for part in _PARTS))).then(reduce(add, moved))
+    return pl.when(~_are_null(*(part.column for part in _PARTS))).then(reduce(add, moved))
 
 
 def _name_number(part: _Part, what: str) -> str:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import mul
-from typing import Any
 
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
-from calipers.metrics.declare.columns import add_columns
 from calipers.metrics.declare.declaration import (
     RUNS,
     Aggregate,
@@ -35,19 +33,15 @@ _TIGHT = 0.1  # tasks at 0 and 1 are common: with 0.02 as elsewhere, coverage is
 
 def _compute_chances(tasks: Frame, k: int) -> Frame:
     """Return each task's probability that one of k runs passes and that all do; null if few ran."""
-
-    def express(library: Any) -> dict[str, Any]:
-        runs, right = library.col(RUNS), library.col("passes")
-        left = [(runs - i).clip(1) for i in range(k)]  # 1: nothing is left to draw
-        all_fail = reduce(mul, ((runs - right - i).clip(0) / each for i, each in enumerate(left)))
-        all_pass = reduce(mul, ((right - i).clip(0) / each for i, each in enumerate(left)))
-        return {
-            f"pass_at_{k}": library.when(runs >= k).then(1 - all_fail),
-            f"pass_hat_{k}": library.when(runs >= k).then(all_pass),
-            f"short_of_{k}": (runs < k).cast(library.Int64),
-        }
-
-    return add_columns(tasks, express)
+    runs, right = pl.col(RUNS), pl.col("passes")
+    left = [(runs - i).clip(1) for i in range(k)]  # 1: nothing is left to draw
+    all_fail = reduce(mul, ((runs - right - i).clip(0) / each for i, each in enumerate(left)))
+    all_pass = reduce(mul, ((right - i).clip(0) / each for i, each in enumerate(left)))
+    return tasks.with_columns(
+        pl.when(runs >= k).then(1 - all_fail).alias(f"pass_at_{k}"),
+        pl.when(runs >= k).then(all_pass).alias(f"pass_hat_{k}"),
+        (runs < k).cast(pl.Int64).alias(f"short_of_{k}"),
+    )
 
 
 _DECIDED = OneOf((*PASSED.choices, *DECIDABLE.choices))  # with one run, it equals accuracy

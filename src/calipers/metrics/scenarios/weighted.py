@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, OneOf, Totals
@@ -72,8 +71,8 @@ class _WeightedWilson(PartialWilson):
         return super().interval(value, totals, confidence)
 
 
-_known = ~nw.col("passed").is_null()
-_w = nw.col(case_weight.name)
+_known = ~pl.col("passed").is_null()
+_w = pl.col(case_weight.name)
 
 weighted_pass_rate = Metric(
     name="weighted_pass_rate",
@@ -87,13 +86,13 @@ weighted_pass_rate = Metric(
     aggregate=Aggregate(
         features=(case_weight, passed),
         totals={
-            _N: nw.col("passed").count(),
-            _ALL: nw.when(_known).then(_w).sum(),
-            _PASSED: nw.when(nw.col("passed")).then(_w).sum(),
-            _SQUARES: nw.when(_known).then(_w**2).sum(),
-            _CUBES: nw.when(_known).then(_w**3).sum(),
-            _FOURTHS: nw.when(_known).then(_w**4).sum(),
-            _PASSED_SQUARES: nw.when(nw.col("passed")).then(_w * _w).sum(),
+            _N: pl.col("passed").count(),
+            _ALL: pl.when(_known).then(_w).sum(),
+            _PASSED: pl.when(pl.col("passed")).then(_w).sum(),
+            _SQUARES: pl.when(_known).then(_w**2).sum(),
+            _CUBES: pl.when(_known).then(_w**3).sum(),
+            _FOURTHS: pl.when(_known).then(_w**4).sum(),
+            _PASSED_SQUARES: pl.when(pl.col("passed")).then(_w * _w).sum(),
         },
     ),
     rows=_N,
@@ -108,8 +107,8 @@ weighted_pass_rate = Metric(
         name="weighted_pass_rate",
         rows=_N,
         centre=_compute_centre,
-        effect=nw.when(_known).then(
-            _w * (nw.col("passed").cast(nw.Float64) - centre("weighted_pass_rate"))
+        effect=pl.when(_known).then(
+            _w * (pl.col("passed").cast(pl.Float64) - centre("weighted_pass_rate"))
         ),
         squares=_sum_squares,
         per=_ALL,
@@ -117,7 +116,7 @@ weighted_pass_rate = Metric(
     further=(
         declare_weights(
             "weighted_pass_rate__weight",
-            nw.when(_known).then(_w),
+            pl.when(_known).then(_w),
             rows=_N,
             powers=(_SQUARES, _CUBES, _FOURTHS),
             per=_ALL,

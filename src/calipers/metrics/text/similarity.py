@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.columns import declare_part
@@ -129,8 +128,8 @@ task_success = Feature(
 
 def _sum_by_group(reasons: Frame) -> Frame:
     return reasons.group_by(GROUP).agg(
-        nw.col("lacking_n").sum().alias("semantic__lacking"),
-        nw.col(semantic_reason.name).min().alias("semantic__reason"),
+        pl.col("lacking_n").sum().alias("semantic__lacking"),
+        pl.col(semantic_reason.name).min().alias("semantic__reason"),
     )
 
 

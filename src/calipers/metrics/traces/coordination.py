@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.columns import declare_part, map_known
@@ -66,8 +65,8 @@ overhead_mean = mean_of_traces(
         communication_overhead,
         _all_messages,
         _unknown_messages,
-        messages__sum=nw.col(_all_messages.name).sum(),
-        messages__unknown=nw.col(_unknown_messages.name).sum(),
+        messages__sum=pl.col(_all_messages.name).sum(),
+        messages__unknown=pl.col(_unknown_messages.name).sum(),
     ),
     extras={"messages": "messages__sum", "unknown_type_share": _compute_unknown_share},
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import partial
 
-import narwhals as nw
 import polars as pl
 
 from calipers.metrics.declare.columns import declare_part, map_known
@@ -85,9 +84,9 @@ tool_selection_mean = mean_of_traces(
         tool_selection_accuracy,
         _calls,
         _unmapped,
-        tool_calls__traces=nw.col(_calls.name).count(),
-        tool_calls__sum=nw.col(_calls.name).sum(),
-        tool_calls__unmapped=nw.col(_unmapped.name).sum(),
+        tool_calls__traces=pl.col(_calls.name).count(),
+        tool_calls__sum=pl.col(_calls.name).sum(),
+        tool_calls__unmapped=pl.col(_unmapped.name).sum(),
     ),
     extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
     refused=_explain_no_tools,
