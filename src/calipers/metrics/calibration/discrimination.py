@@ -10,6 +10,7 @@ import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration.stated import Stated, declare_bin, declare_confidence
+from calipers.metrics.declare.columns import sum_by_group
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Frame, Metric, Totals
 from calipers.metrics.declare.influence import Influence, total
 from calipers.metrics.declare.intervals import read_spread
@@ -61,8 +62,7 @@ class _Levels:
             self.of_all("right_squares"): right * below * below,
             self.of_all("wrong_squares"): wrong * above * above,
         }
-        placed = self.place(levels).with_columns(**sums)
-        return placed.group_by(GROUP).agg(*(pl.col(name).sum() for name in sums))
+        return sum_by_group(self.place(levels), sums)
 
     def add_effects(self, levels: Frame) -> Frame:
         """Return the effect of a right and a wrong row at each level, times the number of rows."""

@@ -46,28 +46,23 @@ class Prices:
     by_model: Mapping[str, Price] = field(hash=False)
 
     def find(self, model: str) -> Price | None:
-        """Return the price of a model, by its name as providers write it; None if there is none."""
-        return _find_named(model, self.by_model)
+        """Return the price of a model, by its name as providers write it; None if there is none.
 
-
-def _find_named(model: str, table: Mapping[str, Price]) -> Price | None:
-    """Return what a table has under the model's name, or under the nearest spelling of it.
-
-    An exact name goes first, then another case, a name without its provider, one without its date.
-    A name in the table may leave out the provider and the date, or have a provider where the
-    model's has none; of entries that are equally near and differ, none is taken.
-    """
-    if model in table:
-        return table[model]
-    lowered = [(name.lower(), entry) for name, entry in table.items()]
-    names_provider = _strip_provider(model.lower()) != model.lower()
-    for spelling in list_spellings(model):
-        near = [entry for name, entry in lowered if name == spelling]
-        if not near and not names_provider:
-            near = [entry for name, entry in lowered if _strip_provider(name) == spelling]
-        if near:
-            return near[0] if all(each == near[0] for each in near) else None
-    return None
+        An exact name goes first, then another case, a name without its provider, one without its
+        date. A name in the table may leave out the provider and the date, or have a provider where
+        the model's has none; of entries that are equally near and differ, none is taken.
+        """
+        if model in self.by_model:
+            return self.by_model[model]
+        lowered = [(name.lower(), entry) for name, entry in self.by_model.items()]
+        names_provider = _strip_provider(model.lower()) != model.lower()
+        for spelling in list_spellings(model):
+            near = [entry for name, entry in lowered if name == spelling]
+            if not near and not names_provider:
+                near = [entry for name, entry in lowered if _strip_provider(name) == spelling]
+            if near:
+                return near[0] if all(each == near[0] for each in near) else None
+        return None
 
 
 def list_spellings(model: str) -> Iterator[str]:
