@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from calipers.engines.spreads import sum_clusters
-from calipers.metrics.declare.declaration import CLUSTER, GROUP, Influence
+from calipers.metrics.declare.declaration import CLUSTER, GROUP
+from calipers.metrics.declare.influence import Influence
 
 MOVED = Influence(
     name="moved",

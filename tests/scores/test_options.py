@@ -65,7 +65,7 @@ def run_with(tmp_path: Path, toys: dict[str, str], code: str) -> str:
     for file, before in toys.items():
         path = tmp_path / "src/calipers" / file
         text = path.read_text(encoding="utf-8")
-        place = text.index(f"    {before} = option(")
+        place = text.index(f"    {before} = ")
         path.write_text(text[:place] + TOY + text[place:], encoding="utf-8")
     return subprocess.run(
         [sys.executable, "-c", code],

@@ -17,7 +17,7 @@ from calipers.records.reading import AS_IT_IS, ReadingChoices
 from calipers.support.cache import find_cache_home
 from calipers.support.version import __version__
 
-FORMAT = "2"  # of the index: another one is rebuilt
+FORMAT = "3"  # of the index: another one is rebuilt
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _KEPT_STATES = 2  # of a source: a page may still read the last one
 META = "index.json"  # the last file of an index, which counts as built once it exists

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from calipers.dashboard.index import Index, classify
+from calipers.dashboard.index import Index
 from calipers.support.errors import UsageError, nearest
 from calipers.support.quick_dataclasses import dataclass
 
@@ -192,7 +192,7 @@ def _match(condition: Filter, column: pl.Series) -> pl.Series:
         return column.cast(pl.String).str.contains(pattern).fill_null(value=False)
     if operator in (">=", "<="):
         number = _read_number(condition)
-        if classify(column.dtype) not in ("number", "whole"):
+        if not column.dtype.is_numeric():
             raise UsageError(
                 f"{condition}: not a field of numbers", fix="compare texts with = or ~="
             )
@@ -203,13 +203,12 @@ def _match(condition: Filter, column: pl.Series) -> pl.Series:
 
 
 def _match_value(condition: Filter, column: pl.Series) -> pl.Series:
-    kind = classify(column.dtype)
-    if kind == "boolean":
+    if column.dtype == pl.Boolean:
         word = condition.value.lower()
         if word not in (*_TRUE, *_FALSE):
             raise UsageError(f"{condition}: not true or false", fix=f"true, false or {NONE}")
         return column if word in _TRUE else ~column
-    if kind in ("number", "whole"):
+    if column.dtype.is_numeric():
         return column == _read_number(condition)
     return column == condition.value
 

@@ -46,7 +46,7 @@ class Summary:
     def to_json(self) -> str:
         """Return the summary as stored."""
         types = {
-            part: {name: _TYPES[dtype] for name, dtype in getattr(self, part).items()}
+            part: {name: str(dtype) for name, dtype in getattr(self, part).items()}
             for part in ("fields", "values")
         }
         return json.dumps({**{name: getattr(self, name) for name in self.__slots__}, **types})
@@ -56,25 +56,15 @@ class Summary:
         """Return the summary from its stored form."""
         found = json.loads(text)
         for part in ("fields", "values"):
-            found[part] = {name: _NAMED[dtype] for name, dtype in found[part].items()}
+            found[part] = {name: _TYPES[dtype] for name, dtype in found[part].items()}
         for name in ("parts", "problems", "notices"):
             found[name] = tuple(found[name])
         systems = {name: tuple(values) for name, values in found["systems"].items()}
         return Summary(**{**found, "systems": systems})
 
 
-_TYPES: dict[pl.DataType, str] = {
-    pl.String(): "text",
-    pl.Boolean(): "boolean",
-    pl.Float64(): "number",
-    pl.Int64(): "whole",
-}
-_NAMED = {name: dtype for dtype, name in _TYPES.items()}
-
-
-def classify(dtype: pl.DataType) -> str:
-    """Return `text`, `boolean`, `number` or `whole`, which decides the operators of a column."""
-    return _TYPES.get(dtype, "text")
+_STORED = (pl.String(), pl.Boolean(), pl.Float64(), pl.Int64(), pl.Int32(), pl.Int8())
+_TYPES: dict[str, pl.DataType] = {str(each): each for each in _STORED}
 
 
 class Index:

@@ -15,7 +15,6 @@ from calipers.metrics.declare.declaration import (
     TASK,
     Aggregate,
     Feature,
-    Influence,
     Metric,
     OneOf,
     Rank,
@@ -27,6 +26,7 @@ from calipers.metrics.declare.histogram import (
     declare_wide_bin,
     declare_wide_histogram,
 )
+from calipers.metrics.declare.influence import Influence
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.judged.judgments import flag_counts, flagged

@@ -20,7 +20,8 @@ from calipers.engines.weighted_values import (
     sum_tasks,
 )
 from calipers.metrics import Metric
-from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Influence, Rank
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Rank
+from calipers.metrics.declare.influence import Influence
 from calipers.statistics.bootstrap import bca, explain_too_few
 from calipers.statistics.intervals import Interval
 from calipers.support.quick_dataclasses import dataclass

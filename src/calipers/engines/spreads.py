@@ -19,16 +19,8 @@ from calipers.engines.store import GroupedRows
 from calipers.engines.tasks import TaskCounts
 from calipers.engines.totals import GroupTotals, sum_tables
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import (
-    CLUSTER,
-    GROUP,
-    TASK,
-    Aggregate,
-    Frame,
-    Influence,
-    centre_column,
-    total_column,
-)
+from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Aggregate, Frame
+from calipers.metrics.declare.influence import Influence, centre_column, total_column
 from calipers.metrics.declare.intervals import SIZES, name_one_cluster, name_size_total
 from calipers.support.late import np
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -98,8 +98,7 @@ def _load_function(reference: str, folder: Path) -> MetricFunction:
     if not callable(found):
         known = [each for each, value in vars(module).items() if callable(value)]
         raise UsageError(f"{folder / file} has no function {name}", fix=nearest(name, known))
-    function: Any = found
-    return function  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
 
 
 def _load_module(path: Path) -> ModuleType:

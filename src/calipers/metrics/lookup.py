@@ -15,14 +15,12 @@ from calipers.metrics import PROFILES
 from calipers.metrics.calibration.confidence import declare_brier, declare_ece
 from calipers.metrics.calibration.discrimination import declare_auroc
 from calipers.metrics.calibration.stated import Stated
-from calipers.metrics.declare.declaration import Metric
+from calipers.metrics.declare.declaration import DOCUMENTS, SECTION, Metric
 from calipers.metrics.own.statistics import parse_metric
 from calipers.metrics.scenarios.pass_at_k import declare_pass
 from calipers.support.errors import UsageError, nearest
 from calipers.support.registry import Registry, add_registry
 
-_DOCUMENTS = "ZTSP"  # of the profiles, in their order
-_SECTION = re.compile(rf"[{_DOCUMENTS}] [0-9.]+$")
 OF_CONFIDENCE = {"brier": declare_brier, "ece": declare_ece, "auroc": declare_auroc}
 _TRIES = re.compile(r"pass_(at|hat)_([1-9][0-9]{0,2})")
 
@@ -75,13 +73,13 @@ def _list_modules() -> Iterator[str]:
 
 def _place(metric: Metric, document: str | None = None) -> tuple[float, list[float]]:
     """Return a metric's place in its document, or in this one; without one, after its family."""
-    places = [place for place in (metric.spec or "").split(", ") if _SECTION.match(place)]
+    places = [place for place in (metric.spec or "").split(", ") if SECTION.match(place)]
     if not places:
         family = PROFILES.index(metric.profiles[0]) if metric.profiles else len(PROFILES)
         return family, [inf]
     own = (place for place in places if document and place.startswith(document))
     letter, _, section = next(own, places[0]).partition(" ")
-    return _DOCUMENTS.index(letter), [float(number) for number in section.split(".") if number]
+    return DOCUMENTS.index(letter), [float(number) for number in section.split(".") if number]
 
 
 def metric_named(name: str) -> Metric:
@@ -117,6 +115,6 @@ def metrics_of(profile: str | None) -> list[Metric]:
         return list(catalogue().values())
     if profile not in PROFILES:
         raise UsageError(f"no profile is called {profile}", fix=nearest(profile, PROFILES))
-    document = _DOCUMENTS[PROFILES.index(profile)]
+    document = DOCUMENTS[PROFILES.index(profile)]
     chosen = (metric for metric in catalogue().values() if profile in metric.profiles)
     return sorted(chosen, key=lambda metric: _place(metric, document))

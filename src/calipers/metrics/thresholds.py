@@ -75,11 +75,8 @@ class Threshold:
     def is_exact(self) -> bool:
         """Say whether only one value meets it: `= 100%`, or `≥` the end of the range."""
         low, high = self.scale.range
-        ends = (
-            self.operator == "≥" and self.value >= high,
-            self.operator == "≤" and self.value <= low,
-        )
-        return self.operator == "=" or any(ends)
+        exact = {"=": True, "≥": self.value >= high, "≤": self.value <= low}
+        return exact.get(self.operator, False)
 
     def is_met(self, value: float) -> bool:
         """Say whether the value is on the good side; counts that are equal are equal here too."""
@@ -148,11 +145,10 @@ def parse_margin(written: Any, scale: Scale) -> float:
 
 
 def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
-    if isinstance(written, bool) or not isinstance(written, int | float | str):
-        raise _make_error(written, "is not a threshold", scale)
-    if isinstance(written, float) and not isfinite(written):
-        raise _make_error(written, "is not a threshold", scale)
-    text = f"{Decimal(repr(written)):f}" if isinstance(written, float) else str(written).strip()
+    text = ""
+    if isinstance(written, int | float | str) and not isinstance(written, bool):
+        is_real = isinstance(written, float) and isfinite(written)
+        text = f"{Decimal(repr(written)):f}" if is_real else str(written).strip()
     match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or (match["operator"] and match["operator"] not in _SPELLINGS):
         raise _make_error(written, "is not a threshold", scale)

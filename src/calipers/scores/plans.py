@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from calipers.engines.per_task import same_input
 from calipers.engines.plan import Plan
 from calipers.metrics import metric_named, metrics_of
-from calipers.metrics.answers.extract import check_extraction
+from calipers.metrics.answers.normalize import check_extraction
 from calipers.metrics.calibration.stated import Stated, declare_bin
 from calipers.metrics.cost.efficiency import latency_ms, total_tokens
 from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS, TIER, composite_score

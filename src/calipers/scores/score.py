@@ -14,8 +14,8 @@ from calipers.engines.plan import Plan
 from calipers.engines.reading import pick_engine
 from calipers.engines.task_file import TaskFile, open_task_file
 from calipers.engines.totals import ERRORS, RECORDS, REPEATED
-from calipers.metrics.declare.by_task import weigh_tasks
 from calipers.metrics.declare.declaration import GROUP
+from calipers.metrics.declare.means import weigh_tasks
 from calipers.records.completing import list_derivable
 from calipers.records.logs import Log
 from calipers.records.sinks import Watch, check_folder, find_table, open_sinks

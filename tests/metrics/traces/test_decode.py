@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.graphs.decode import DECODED, decode_traces
+from calipers.metrics.traces.trace import DECODED, decode_traces
 from calipers.records.fields import BadValue
 from calipers.records.jsonl import JsonLines
 from calipers.records.sources import Wanted

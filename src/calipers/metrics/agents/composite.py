@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from operator import add
 
 import polars as pl
 
-from calipers.metrics.agents.weights import PARTS, WEIGHTS
-from calipers.metrics.cost.time_score import time_score
+from calipers.metrics.agents.weights import WEIGHTS
+from calipers.metrics.cost.efficiency import time_score
 from calipers.metrics.declare.declaration import Feature, Totals, add_up
 from calipers.metrics.declare.means import declare_sums, mean
 from calipers.metrics.declare.settings import Settings
@@ -31,17 +31,15 @@ RECOMMENDATIONS = (  # the lowest score of each, its text, and its weight
 DECIMALS = 14  # of a score: weights that sum to .8 on paper give .8, not .7999999999999999
 
 tool_efficiency = Feature(
-    name="tool_efficiency",
-    reads=(path_convergence, tool_selection_accuracy),
-    dtype=pl.Float64(),
-    expression=lambda _: (pl.col("path_convergence") + pl.col("tool_selection_accuracy")) / 2,
+    "tool_efficiency",
+    (path_convergence, tool_selection_accuracy),
+    lambda _: (pl.col("path_convergence") + pl.col("tool_selection_accuracy")) / 2,
 )
 
 coordination_quality = Feature(
-    name="coordination_quality",
-    reads=(communication_overhead, coordination_centrality, task_distribution_balance),
-    dtype=pl.Float64(),
-    expression=lambda _: (
+    "coordination_quality",
+    (communication_overhead, coordination_centrality, task_distribution_balance),
+    lambda _: (
         (
             (1 - pl.col("communication_overhead"))
             + pl.col("coordination_centrality").clip(upper_bound=1.0)
@@ -62,7 +60,7 @@ FEATURES: Mapping[str, Feature] = {
 
 
 def _list_weights(settings: Settings) -> dict[str, float]:
-    """Return the weights of the parts that count."""
+
     given = (settings.weights or WEIGHTS).by_part
     return {name: weight for name, weight in given.items() if weight > 0}
 
@@ -73,27 +71,17 @@ def _read_part(part: str) -> pl.Expr:
 
 def _weigh_parts(settings: Settings) -> pl.Expr:
     weights = _list_weights(settings)
-    score = reduce(
-        add, (_read_part(name).fill_null(0.0) * weight for name, weight in weights.items())
-    )
+    parts = [(_read_part(name), weight) for name, weight in weights.items()]
+    score = reduce(add, (part.fill_null(0.0) * weight for part, weight in parts))
     present = reduce(
-        add,
-        (
-            pl.when(_read_part(name).is_not_null()).then(weight).otherwise(0.0)
-            for name, weight in weights.items()
-        ),
+        add, (pl.when(part.is_not_null()).then(weight).otherwise(0.0) for part, weight in parts)
     )
     if settings.missing == "renormalize":
         score = score * (reduce(add, weights.values()) / present)
     return pl.when(present > 0).then(score.clip(0.0, 1.0).round(DECIMALS))
 
 
-agent_composite = Feature(
-    name="agent_composite",
-    reads=tuple(FEATURES.values()),
-    dtype=pl.Float64(),
-    expression=_weigh_parts,
-)
+agent_composite = Feature("agent_composite", tuple(FEATURES.values()), _weigh_parts)
 
 
 def _list_missing(settings: Settings) -> pl.Expr:
@@ -104,11 +92,7 @@ def _list_missing(settings: Settings) -> pl.Expr:
 
 
 agent_composite_missing = Feature(
-    name="agent_composite_missing",
-    reads=tuple(FEATURES.values()),
-    dtype=pl.String(),
-    expression=_list_missing,
-    stored=False,
+    "agent_composite_missing", agent_composite.reads, _list_missing, pl.String(), stored=False
 )
 
 
@@ -131,18 +115,17 @@ def recommend(score: float) -> str:
 
 
 recommendation = Feature(
-    name="recommendation",
-    reads=(agent_composite,),
-    dtype=pl.String(),
-    expression=lambda _: _pick_by_range({name: name for name, _, _ in RECOMMENDATIONS}),
+    "recommendation",
+    (agent_composite,),
+    lambda _: _pick_by_range({name: name for name, _, _ in RECOMMENDATIONS}),
+    pl.String(),
     stored=False,
 )
 
 recommendation_weight = Feature(
-    name="recommendation_weight",
-    reads=(agent_composite,),
-    dtype=pl.Float64(),
-    expression=lambda _: _pick_by_range({name: weight for name, _, weight in RECOMMENDATIONS}),
+    "recommendation_weight",
+    (agent_composite,),
+    lambda _: _pick_by_range({name: weight for name, _, weight in RECOMMENDATIONS}),
 )
 
 
@@ -157,7 +140,6 @@ def _count_scored(condition: pl.Expr) -> pl.Expr:
 
 composite_mean = mean(
     agent_composite,
-    name="agent_composite",
     says="How good runs are in all: speed, success, teamwork, tools, plan and output.",
     formula="mean(Σ weight · part, within [0, 1]), the parts being time_taken = time_score; "
     "task_success; coordination_quality = mean(1 − communication_overhead, "
@@ -165,7 +147,6 @@ composite_mean = mean(
     "mean(path_convergence, tool_selection_accuracy); planning_rational = "
     "planning_rationality; output_similarity; each weighs 0.167, or as --weights says",
     spec="P 4",
-    profiles=("agents",),
     needs=("trace",),
     nulls="a missing part counts 0, or with --missing renormalize the others take its weight; "
     "a row that lacks all parts is left out",
@@ -192,15 +173,10 @@ composite_mean = mean(
 )
 
 
-def note_composite(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_composite(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which parts are missing in how many records, and the effect on the score."""
-    groups = list(groups)
     records = add_up(groups, "agent_composite__n")
-    missing = {
-        name: add_up(groups, _name_without(name))
-        for name in PARTS
-        if name in _list_weights(settings)
-    }
+    missing = {name: add_up(groups, _name_without(name)) for name in _list_weights(settings)}
     lacking = [f"{name} in {count}" for name, count in missing.items() if count]
     if records and lacking:
         effect = (

@@ -21,19 +21,19 @@ def _decide_correct(_: Settings) -> pl.Expr:
 
 
 correct = Feature(
-    name="correct",
-    reads=("correct", "target", normalized_answer, normalized_target),
-    dtype=pl.Boolean(),
-    expression=_decide_correct,
+    "correct",
+    ("correct", "target", normalized_answer, normalized_target),
+    _decide_correct,
+    pl.Boolean(),
 )
 
 unanswered = Feature(
-    name="unanswered",
-    reads=("correct", "answer", "target"),
-    dtype=pl.Boolean(),
-    expression=lambda _: (
+    "unanswered",
+    ("correct", "answer", "target"),
+    lambda _: (
         pl.col("target").is_not_null() & pl.col("answer").is_null() & pl.col("correct").is_null()
     ),
+    pl.Boolean(),
     listed=False,
 )
 
@@ -43,11 +43,9 @@ accuracy = mean(
     says="The share of tasks whose final answer is right.",
     formula="mean(correct), correct = recorded, else normalize(answer) = normalize(target)",
     spec="Z 2.1, S 1.2",
-    profiles=("reasoning", "scenarios"),
     needs=(DECIDABLE,),
     nulls="a row with neither a recorded `correct` nor a target is left out; "
     "a target without an answer is wrong and counted as unanswered",
-    range=(0, 1),
     better="higher",
     aggregate=declare_sums(correct, unanswered, unanswered=count_true(unanswered)),
     extras={"unanswered": "unanswered"},
@@ -61,7 +59,6 @@ error_rate = mean(
     spec="Z 2.3",
     needs=(DECIDABLE,),
     nulls=accuracy.nulls,
-    range=(0, 1),
     better="lower",
     complement=True,
 )

@@ -11,6 +11,7 @@ import polars as pl
 
 from calipers.metrics.declare.declaration import Feature, Metric, Totals
 from calipers.metrics.declare.means import count_true, declare_sums, mean
+from calipers.metrics.declare.settings import Settings
 
 _BOOLEANS = {"true": True, "false": False}
 _N, _LABELLED = "classified__n", "classified__without_label"
@@ -35,15 +36,11 @@ def _mark_positive(values: pl.Series, label: str | None) -> pl.Series:
 
 
 def _declare_positive(field: str) -> Feature:
-    return Feature(
-        name=f"_{field}_positive",
-        reads=(field,),
-        dtype=pl.Boolean(),
-        expression=lambda settings: pl.col(field).map_batches(
-            partial(_mark_positive, label=settings.positive), return_dtype=pl.Boolean
-        ),
-        stored=False,
-    )
+    def express(settings: Settings) -> pl.Expr:
+        mark = partial(_mark_positive, label=settings.positive)
+        return pl.col(field).map_batches(mark, return_dtype=pl.Boolean)
+
+    return Feature(f"_{field}_positive", (field,), express, pl.Boolean(), stored=False)
 
 
 _predicted, _actual = _declare_positive("predicted"), _declare_positive("actual")
@@ -51,10 +48,10 @@ _BOTH = pl.col("predicted").is_not_null() & pl.col("actual").is_not_null()
 _TOLD = pl.col(_predicted.name).is_not_null() & pl.col(_actual.name).is_not_null()
 
 labelled = Feature(
-    name="_labelled",
-    reads=("predicted", "actual", _predicted, _actual),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.when(_BOTH).then(_TOLD),
+    "_labelled",
+    ("predicted", "actual", _predicted, _actual),
+    lambda _: pl.when(_BOTH).then(_TOLD),
+    pl.Boolean(),
 )
 """Whether the two labels of a row, where it has both, are known to be positive or not."""
 
@@ -62,10 +59,10 @@ labelled = Feature(
 def _declare_hits(name: str, *, among: Feature, of: Feature) -> Feature:
     """Return the feature that is true for rows of one kind that are of the other kind too."""
     return Feature(
-        name=name,
-        reads=(labelled, _predicted, _actual),
-        dtype=pl.Boolean(),
-        expression=lambda _: pl.when(pl.col(labelled.name) & pl.col(among.name)).then(of.name),
+        name,
+        (labelled, _predicted, _actual),
+        lambda _: pl.when(pl.col(labelled.name) & pl.col(among.name)).then(of.name),
+        pl.Boolean(),
     )
 
 
@@ -86,10 +83,8 @@ def _declare_share(hits: Feature, kind: str, **facts: Any) -> Metric:
     counted = {_N: count_true(labelled), _LABELLED: (~pl.col(labelled.name)).cast(pl.Int64).sum()}
     share = mean(
         hits,
-        profiles=("scenarios",),
         needs=("predicted", "actual"),
         nulls="a row without both `predicted` and `actual` is left out",
-        range=(0, 1),
         better="higher",
         aggregate=declare_sums(hits, labelled, **counted),
         refused=refuse,

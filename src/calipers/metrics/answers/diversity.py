@@ -9,18 +9,11 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.declare.declaration import (
-    GROUP,
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-    total,
-)
+from calipers.metrics.declare.declaration import GROUP, Frame, Metric, Totals
 from calipers.metrics.declare.elementwise import at_least, at_most, log
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
+from calipers.metrics.declare.means import COUNT, count_values
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,
@@ -45,20 +38,14 @@ def _sum_entropy(answers: Frame) -> Frame:
         .agg(
             count.sum().alias("answers__n"),
             count.max().alias("answers__most"),
-            pl.len().cast(pl.Int64).alias("answers__distinct"),
+            COUNT.alias("answers__distinct"),
             pl.col("n_log_n").sum().alias("answers__n_log_n"),
             pl.col("n_log_n_log_n").sum().alias("answers__n_log_n_log_n"),
         )
     )
 
 
-_answers = Aggregate(
-    features=(answer_key,),
-    keys=("answer_key",),
-    where=lambda: ~pl.col("answer_key").is_null(),
-    totals={"answer_n": pl.len().cast(pl.Int64)},
-    finish=(_sum_entropy,),
-)
+_answers = count_values(answer_key, "answer_n", finish=(_sum_entropy,))
 
 
 def _compute_sce(totals: Totals) -> Any:
@@ -136,7 +123,6 @@ sce = Metric(
     says="Entropy of the answers over the data set: how varied they are, in nats.",
     formula="−Σ p ln p over the distinct normalised answers",
     spec="Z 4.1",
-    profiles=("reasoning",),
     needs=("answer",),
     nulls="a row without an answer is left out",
     unit="nats",

@@ -1,4 +1,4 @@
-"""`normalize(s)`: when two answers count as the same (DEFINITIONS, Z).
+"""`normalize(s)`: which answer a text holds, and when two count as the same (DEFINITIONS, Z).
 
 Surrounding white space is removed, case is folded, and a plain decimal number is written in one
 way, so that `18.0`, `+18` and `18` are one answer. Numbers stay text: no digit is lost to a float.
@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import polars as pl
 
-from calipers.metrics.answers.extract import extract_answers
 from calipers.metrics.declare.declaration import Feature
 from calipers.metrics.declare.settings import Settings
+from calipers.support.errors import UsageError
+from calipers.support.patterns import check_pattern, count_groups
 
 # White space as Python's str.isspace() has it; Rust's lacks \x1c to \x1f.
 PYTHON_SPACE = (
@@ -24,6 +25,48 @@ _NUMBER = r"^[+-]?(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)$
 _NORMAL = r"^(?:0|[1-9][0-9]*|[a-z]+)$"  # most short answers, which are normal already
 _LEADING = r"^-?[.0]"  # a zero is missing before the point, or there are too many
 _KEY_CHARS = 64
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
+_LAST = rf"(?s)^(?:.*[^0-9A-Za-z.,-])?(-?(?:{_DIGITS}))[^0-9]*$"  # its minus sign touches no word
+_LAST_DIGITS = rf"(?s)^(?:.*[^0-9.,])?({_DIGITS})[^0-9]*$"
+
+
+def check_extraction(settings: Settings) -> None:
+    """Raise UsageError for contradictory options, or a pattern that cannot be used."""
+    ways = {
+        "--answer-after": settings.answer_after is not None,
+        "--answer-regex": settings.answer_regex is not None,
+        "--answer": settings.answer != "recorded",
+    }
+    named = [flag for flag, is_given in ways.items() if is_given]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)}: one way to find the answer", fix="keep one")
+    if settings.answer_regex is not None:
+        check_pattern("--answer-regex", settings.answer_regex)
+
+
+def extract_answers(texts: pl.Series, settings: Settings) -> pl.Series:
+    r"""Return the answers that the settings find in recorded texts; null where there is none.
+
+    What follows a mark, what a pattern finds, or the last number.
+
+    >>> texts = pl.Series(["That makes $18.", "60 toys", "from 10-5 to -3", "none"])
+    >>> extract_answers(texts, Settings(answer="last-number")).to_list()
+    ['18', '60', '-3', None]
+    >>> extract_answers(pl.Series(["A: 1\nA: 2"]), Settings(answer_after="A:")).to_list()
+    [' 2']
+    """
+    if settings.answer_after is not None:
+        parts = texts.str.split(settings.answer_after)
+        found = parts.list.last()
+        return found.set(parts.list.len() < 2, None)  # noqa: PLR2004 (a mark makes two parts)
+    if settings.answer_regex is not None:
+        whole = texts.str.extract_all(settings.answer_regex).list.last()
+        has_group = count_groups(settings.answer_regex) > 0
+        return whole.str.extract(settings.answer_regex, 1) if has_group else whole
+    if settings.answer == "last-number":
+        signed = texts.str.extract(_LAST)
+        return signed.zip_with(signed.is_not_null(), texts.str.extract(_LAST_DIGITS))
+    return texts
 
 
 def normalize(texts: pl.Series, settings: Settings) -> pl.Series:
@@ -58,15 +101,12 @@ def _replace_at(
 
 
 def _declare_normalized(field: str, find: Callable[[pl.Series, Settings], pl.Series]) -> Feature:
-    return Feature(
-        name=f"_normalized_{field}",
-        reads=(field,),
-        dtype=pl.String(),
-        expression=lambda settings: pl.col(field).map_batches(
+    def express(settings: Settings) -> pl.Expr:
+        return pl.col(field).map_batches(
             lambda texts: normalize(find(texts, settings), settings), return_dtype=pl.String
-        ),
-        stored=False,
-    )
+        )
+
+    return Feature(f"_normalized_{field}", (field,), express, pl.String(), stored=False)
 
 
 normalized_answer = _declare_normalized("answer", extract_answers)
@@ -80,10 +120,4 @@ def _shorten_answer(_: Settings) -> pl.Expr:
     return pl.when(text.str.len_bytes() > _KEY_CHARS).then(short).otherwise(text)
 
 
-answer_key = Feature(
-    name="answer_key",
-    reads=(normalized_answer,),
-    dtype=pl.String(),
-    expression=_shorten_answer,
-    listed=False,
-)
+answer_key = Feature("answer_key", (normalized_answer,), _shorten_answer, pl.String(), listed=False)

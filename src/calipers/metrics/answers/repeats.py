@@ -24,12 +24,11 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean, Wilson
-from calipers.metrics.declare.means import count_true
+from calipers.metrics.declare.means import COUNT, count_true, declare_task_totals
 from calipers.statistics.intervals import Interval
 from calipers.support.quick_dataclasses import dataclass
 
 _AT_LEAST = 2
-_COUNT = pl.len().cast(pl.Int64)
 
 
 def measure_agreement(answers: Frame) -> Frame:
@@ -42,9 +41,7 @@ def measure_agreement(answers: Frame) -> Frame:
         answers.with_columns(n_log_n=n * n.log())
         .group_by(GROUP, TASK)
         .agg(
-            pl.col("n").sum().alias(RUNS),
-            pl.col("n").max().alias("most"),
-            pl.col("n_log_n").sum(),
+            pl.col("n").sum().alias(RUNS), pl.col("n").max().alias("most"), pl.col("n_log_n").sum()
         )
         .filter(pl.col(RUNS) >= _AT_LEAST)
         .with_columns(
@@ -74,7 +71,7 @@ ANSWERS = Aggregate(
     keys=(TASK, "answer_key"),
     where=lambda: ~pl.col(TASK).is_null() & ~pl.col("answer_key").is_null(),
     totals={
-        "n": _COUNT,
+        "n": COUNT,
         "checked": pl.col("correct").count().cast(pl.Int64),
         "right": count_true(correct),
     },
@@ -86,8 +83,11 @@ ANSWERS = Aggregate(
     ),
 )
 
-_NO_REPEATS = "no task has two runs with an answer"
-_ANSWER_NULLS = "a row without an answer is left out, and a task with fewer than two runs left"
+_OF_ANSWERS: dict[str, Any] = {
+    "needs": ("id", "answer"),
+    "nulls": "a row without an answer is left out, and a task with fewer than two runs left",
+    "empty": "no task has two runs with an answer",
+}
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,9 @@ class _WithinRuns:
     name: str = "logit t"
 
     def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        """Return the interval of a mean between two bounds."""
         runs = totals["repeats__rows"] / totals["repeats__tasks"]
-        most = max(value, log(runs))
-        return OfMean("answer_entropy", (0.0, most), unit="task").interval(
-            value, totals, confidence
-        )
+        within = OfMean("answer_entropy", (0.0, max(value, log(runs))), unit="task")
+        return within.interval(value, totals, confidence)
 
 
 def _declare(
@@ -112,7 +109,6 @@ def _declare(
     summed, tasks = f"{value}__sum", f"{of}__tasks"
     return Metric(
         spec="Z 8",
-        profiles=("reasoning",),
         aggregate=aggregate,
         rows=f"{of}__rows",
         value=lambda totals: totals[summed] / totals[tasks],
@@ -128,12 +124,10 @@ answer_entropy = _declare(
     name="answer_entropy",
     says="How much the answers to one task vary over its runs, in nats; 0 when all agree.",
     formula="mean over tasks of −Σ p ln p over the task's distinct normalised answers",
-    needs=("id", "answer"),
-    nulls=_ANSWER_NULLS,
+    **_OF_ANSWERS,
     unit="nats",
     range=(0, inf),
     better="lower",
-    empty=_NO_REPEATS,
     work="the sum of the tasks' entropies over the tasks",
     interval=_WithinRuns(),
     weight=lambda _: 1 / pl.col("n"),
@@ -145,11 +139,9 @@ determinism_index = _declare(
     name="determinism_index",
     says="The share of a task's runs that give its most common answer; 1 when all agree.",
     formula="mean over tasks of (runs with the most common answer / runs)",
-    needs=("id", "answer"),
-    nulls=_ANSWER_NULLS,
+    **_OF_ANSWERS,
     range=(0, 1),
     better="higher",
-    empty=_NO_REPEATS,
     work="the sum of the tasks' shares over the tasks",
     interval=OfMean("most_common_share", unit="task"),
     weight=answer_entropy.weight,
@@ -191,11 +183,9 @@ stability = _declare(
     "and a task with fewer than two runs left",
     range=(0, 1),
     better="higher",
-    aggregate=Aggregate(
-        features=(correct,),
-        keys=(TASK,),
-        where=lambda: ~pl.col(TASK).is_null() & ~pl.col("correct").is_null(),
-        totals={RUNS: _COUNT, "right": count_true(correct)},
+    aggregate=declare_task_totals(
+        correct,
+        {"right": count_true(correct)},
         tasks=(TaskValues(name="stable", step=_mark_stable, values=("stable",)),),
     ),
     empty="no task has two runs whose answers can be checked",

@@ -16,16 +16,8 @@ from calipers.metrics.calibration.stated import (
     declare_squared_error,
 )
 from calipers.metrics.declare.columns import sum_by_group
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-    name_kept_total,
-    total,
-)
+from calipers.metrics.declare.declaration import Aggregate, Frame, Metric, Totals, name_kept_total
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.statistics.intervals import (
@@ -131,17 +123,6 @@ class _Binned:
     def sum_squares(self, totals: Totals) -> float:
         return totals[self.squares] - totals[self.n] * self.value(totals) ** 2
 
-    def declare_influence(self, keyed: Aggregate) -> Influence:
-        return Influence(
-            name=self.prefix,
-            rows=self.n,
-            centre=self.value,
-            effect=self.effect(),
-            squares=self.sum_squares,
-            keyed=keyed,
-            keyed_reads=(self.of_bin("confidence"), self.of_bin("right")),
-        )
-
 
 @dataclass(frozen=True)
 class _BinnedDelta:
@@ -183,7 +164,6 @@ def declare_ece(stated: Stated) -> Metric:
         formula="Σ over bins (n_bin / n) · |accuracy_bin − mean confidence_bin|, "
         "K equal bins closed on the right (--bins, 10)",
         spec="Z 3.2",
-        profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
         range=(0, 1),
@@ -191,11 +171,18 @@ def declare_ece(stated: Stated) -> Metric:
         aggregate=totals,
         rows=binned.n,
         value=binned.value,
-        empty=stated.empty,
         work=f"{{{binned.gap}}} / {{{binned.n}}}, the sum over bins of "
         f"|Σ {stated.field} − Σ correct| over the rows",
         interval=_BinnedDelta(binned),
-        influence=binned.declare_influence(totals),
+        influence=Influence(
+            name=binned.prefix,
+            rows=binned.n,
+            centre=binned.value,
+            effect=binned.effect(),
+            squares=binned.sum_squares,
+            keyed=totals,
+            keyed_reads=(binned.of_bin("confidence"), binned.of_bin("right")),
+        ),
         not_resampled="resampling adds noise to the gap of every bin, and the sum of these "
         "only grows",
         weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),

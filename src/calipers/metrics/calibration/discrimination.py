@@ -10,15 +10,9 @@ import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
 from calipers.metrics.calibration.stated import Stated, declare_bin, declare_confidence
-from calipers.metrics.declare.declaration import (
-    GROUP,
-    Aggregate,
-    Frame,
-    Influence,
-    Metric,
-    Totals,
-    total,
-)
+from calipers.metrics.declare.columns import sum_by_group
+from calipers.metrics.declare.declaration import GROUP, Aggregate, Frame, Metric, Totals
+from calipers.metrics.declare.influence import Influence, total
 from calipers.metrics.declare.intervals import read_spread
 from calipers.statistics import special
 from calipers.statistics.areas import FEW, area_interval
@@ -68,8 +62,7 @@ class _Levels:
             self.of_all("right_squares"): right * below * below,
             self.of_all("wrong_squares"): wrong * above * above,
         }
-        placed = self.place(levels).with_columns(**sums)
-        return placed.group_by(GROUP).agg(*(pl.col(name).sum() for name in sums))
+        return sum_by_group(self.place(levels), sums)
 
     def add_effects(self, levels: Frame) -> Frame:
         """Return the effect of a right and a wrong row at each level, times the number of rows."""
@@ -115,18 +108,6 @@ class _Levels:
         right, wrong = map(total, self.effects)
         known = ~pl.col(declare_bin(self.stated).name).is_null()
         return pl.when(known).then(pl.when(pl.col("correct")).then(right).otherwise(wrong))
-
-    def declare_influence(self, keyed: Aggregate) -> Influence:
-        return Influence(
-            name=self.prefix,
-            rows=self.of_all("n"),
-            centre=self.area,
-            effect=self.effect(),
-            squares=self.sum_squares,
-            keyed=keyed,
-            keyed_step=self.add_effects,
-            keyed_reads=self.effects,
-        )
 
     def estimate_small(
         self, totals: Totals, seen: float, clusters: Clusters
@@ -179,11 +160,8 @@ class _LogitDelta:
         seen = spread * clusters.inflation
         variance, clusters = self.of.estimate_small(totals, seen, clusters)
         reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
-        return Interval(
-            low=special.expit(odds - reach),
-            high=special.expit(odds + reach),
-            stderr=stderr,
-        )
+        low, high = special.expit(odds - reach), special.expit(odds + reach)
+        return Interval(low=low, high=high, stderr=stderr)
 
 
 @cache
@@ -198,7 +176,6 @@ def declare_auroc(stated: Stated) -> Metric:
         says="How often a right answer is stated with more confidence than a wrong one.",
         formula=f"P({stated.field} of a right row > of a wrong row) + ½ P(equal)",
         spec="Z 3.2, beyond it",
-        profiles=("reasoning",),
         needs=(stated.field, DECIDABLE),
         nulls=stated.unused,
         range=(0, 1),
@@ -210,7 +187,16 @@ def declare_auroc(stated: Stated) -> Metric:
         work=f"{{{levels.of_all('sum')}}} / {{{right}}}, the shares of the {{{wrong}}} wrong rows "
         "below each right one, summed over the right ones",
         interval=_LogitDelta(levels),
-        influence=levels.declare_influence(totals),
+        influence=Influence(
+            name=levels.prefix,
+            rows=levels.of_all("n"),
+            centre=levels.area,
+            effect=levels.effect(),
+            squares=levels.sum_squares,
+            keyed=totals,
+            keyed_step=levels.add_effects,
+            keyed_reads=levels.effects,
+        ),
         weight=lambda _: (pl.col(probability) - pl.col("correct").cast(pl.Float64)).abs(),
     )
 

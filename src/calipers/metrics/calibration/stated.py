@@ -55,20 +55,14 @@ class Stated:
         """Which rows a metric leaves out."""
         return f"a row without {self.field}, or whose correctness cannot be decided, is left out"
 
-    @property
-    def empty(self) -> str:
-        """Why there is no value where no row is used."""
-        return f"no record has {self.field} and correct, or answer and target"
-
 
 @cache
 def declare_confidence(stated: Stated) -> Feature:
     """Return the probability itself."""
     return Feature(
-        name=stated.column(PROB_CORRECT),
-        reads=(stated.field,),
-        dtype=pl.Float64(),
-        expression=lambda _: pl.col(stated.field),
+        stated.column(PROB_CORRECT),
+        (stated.field,),
+        lambda _: pl.col(stated.field),
         shown=stated.field,
         numbers=stated.numbers,
     )
@@ -78,10 +72,9 @@ def declare_confidence(stated: Stated) -> Feature:
 def declare_squared_error(stated: Stated) -> Feature:
     """Return the squared distance between the probability and being right."""
     return Feature(
-        name=stated.column("squared_error"),
-        reads=(stated.field, correct),
-        dtype=pl.Float64(),
-        expression=lambda _: (pl.col(stated.field) - pl.col("correct").cast(pl.Float64)) ** 2,
+        stated.column("squared_error"),
+        (stated.field, correct),
+        lambda _: (pl.col(stated.field) - pl.col("correct").cast(pl.Float64)) ** 2,
         shown=stated.label("squared_error"),
         numbers=stated.numbers,
     )
@@ -98,10 +91,10 @@ def declare_bin(stated: Stated) -> Feature:
         return pl.when(known).then(pl.lit(edges).search_sorted(probability, side="left"))
 
     return Feature(
-        name=stated.column("confidence_bin"),
-        reads=(stated.field, correct),
-        dtype=pl.Int32(),
-        expression=find_bin,
+        stated.column("confidence_bin"),
+        (stated.field, correct),
+        find_bin,
+        pl.Int32(),
         shown=stated.label("confidence_bin"),
         listed=False,
     )

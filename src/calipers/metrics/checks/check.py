@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.registered import check_kinds
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import BadValue
@@ -61,26 +61,20 @@ class NamedCheck:
         told = told if len(told) == len(held) else told.new_from_index(0, len(held))
         lacks = pl.Series([self.test.lacks], dtype=pl.String).new_from_index(0, len(held))
         if self.test.of_reply:
-            there = pl.Series([self._absent], dtype=pl.String).new_from_index(0, len(held))
+            no_reply = f"there is no reply {self.turn}"
+            absent = f"the record has no {self._source}" if self.turn is None else no_reply
+            there = pl.Series([absent], dtype=pl.String).new_from_index(0, len(held))
             lacks = lacks.zip_with(replies.text.is_not_null(), there)
         told = told.zip_with(held.is_not_null(), lacks)
         long = told.str.len_chars() > _DETAIL
         return told.zip_with(~long.fill_null(value=False), told.str.slice(0, _DETAIL - 1) + "…")
 
-    @property
-    def _absent(self) -> str:
-        if self.turn is not None:
-            return f"there is no reply {self.turn}"
-        return f"the record has no {self._source}"
-
 
 def _select_turn(messages: pl.Series, turn: int) -> pl.Series:
     """Return the N-th reply of each conversation; null if it has fewer."""
-    found: list[str | None] = []
-    for text in messages:
-        replies = [] if text is None else list_replies(text)
-        found.append(replies[turn - 1] if len(replies) >= turn else None)
-    return pl.Series(found, dtype=pl.String)
+    return ask_each(
+        messages, lambda text: dict(enumerate(list_replies(text), 1)).get(turn), pl.String
+    )
 
 
 def list_replies(messages: Any) -> list[str]:

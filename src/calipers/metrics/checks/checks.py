@@ -67,8 +67,6 @@ class Checks:
 
     def restrict(self, columns: Sequence[str]) -> Checks:
         """Return the checks for data with these columns, which functions may read."""
-        if not any(isinstance(check.test, Python) for check in self.checks):
-            return self
         return Checks(
             tuple(
                 replace(check, test=replace(check.test, columns=tuple(columns)))
@@ -141,8 +139,7 @@ class Checks:
             ).to_series().alias(f"result_{at}")
             for at, (check, holds, detail) in enumerate(zip(self.checks, held, told, strict=True))
         ]  # fmt: skip
-        frame = pl.DataFrame(parts)
-        joined = frame.select(pl.concat_str(pl.all(), separator=", ")).to_series()
+        joined = pl.DataFrame(parts).select(pl.concat_str(pl.all(), separator=", ")).to_series()
         if RESULTS not in records.columns or records[RESULTS].null_count() == records.height:
             return ("[" + joined + "]").alias(RESULTS)
         combine = Combining(self.checks)

@@ -39,8 +39,7 @@ class Combining:
         lists = {name: _read_list(row.get(name)) for name in LISTS}
         earlier = _read_list(row.get(RESULTS)) or []
         reported = self._remove_earlier(lists, earlier)
-        expected = reported[EXPECTED]
-        observed, violated = reported[OBSERVED], reported[VIOLATED]
+        expected, observed, violated = (reported[name] for name in LISTS)
         of_checks = {c.name for c in self._checks} | {_find_name(each) for each in earlier}
         unknown = observed is None and any(each not in of_checks for each in expected or ())
         found = self._list_held("expect", held, all)

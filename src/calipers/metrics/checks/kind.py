@@ -5,16 +5,15 @@ A kind is one class. It works on columns of replies: on a million records as on 
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.support.config.files import shown
+from calipers.metrics.checks.values import TEXT, Schema, read_text
 from calipers.support.config.models import refuse
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.templates import Template
@@ -22,21 +21,7 @@ from calipers.support.templates import Template
 if TYPE_CHECKING:
     from calipers.metrics.declare.settings import Settings
 
-Schema = Mapping[str, Any]
-TEXT: Schema = {"type": "string", "minLength": 1}
-NOT_NEGATIVE: Schema = {"type": "number", "minimum": 0}
 _REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
-
-
-def make_object_schema(properties: Mapping[str, Schema], *needed: str) -> Schema:
-    """Return the schema of a mapping that has these keys and no others."""
-    required = {"required": list(needed)} if needed else {}
-    return {
-        "type": "object",
-        "properties": properties,
-        **required,
-        "additionalProperties": False,
-    }
 
 
 @dataclass(frozen=True)
@@ -131,39 +116,6 @@ class ReplyTest(ABC):
         """Return what was found in each reply, a text; one value where it is the same for all."""
         del replies
         return pl.Series([self.sentence], dtype=pl.String)
-
-
-def read_text(value: Any, *, at: tuple[str, ...] = (), is_pattern: bool = False) -> Template:
-    """Return a text with fields; a number stands for its digits."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = json.dumps(value)
-    if not isinstance(value, str) or not value:
-        refuse("a text is needed", fix="put it in quotes", at=at)
-    return Template(value, is_pattern=is_pattern)
-
-
-def read_number(value: Any, *, fix: str, at: tuple[str, ...] = (), whole: bool = False) -> float:
-    """Return a number from 0 on."""
-    kinds = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < float("inf"):
-        what = "a whole number from 0 on" if whole else "a number from 0 on"
-        refuse(f"{shown(value)} is not {what}", fix=fix, at=at)
-    return value
-
-
-def read_keys(value: Any, known: Sequence[str], needed: Sequence[str], fix: str) -> dict[str, Any]:
-    """Return a mapping that has all that is needed and nothing that is unknown."""
-    if not isinstance(value, Mapping):
-        refuse(f"{shown(value)} is not a mapping of keys to values", fix=fix)
-    from calipers.support.errors import nearest  # noqa: PLC0415 (only where something is wrong)
-
-    for key in value:
-        if key not in known:
-            refuse(f"{shown(key)} is not a known key", fix=nearest(str(key), known), at=(key,))
-    for key in needed:
-        if key not in value:
-            refuse(f"{key} is missing", fix=fix)
-    return dict(value)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,6 @@ def resolve_from(folder: Path) -> Iterator[None]:
         _folder.reset(token)
 
 
-def _read(value: Any) -> tuple[NamedCheck, ...]:
-    return tuple(read_list(value, _folder.get()))
-
-
-def _dump(checks: tuple[NamedCheck, ...]) -> list[Any]:
-    return [json.loads(check.written) for check in checks]
-
-
 class _CheckListSchema:
     """Says what a list of checks is, when a schema is asked for: it takes every kind of check."""
 
@@ -43,7 +35,7 @@ class _CheckListSchema:
 
 WrittenChecks = Annotated[
     tuple[NamedCheck, ...],
-    PlainValidator(_read),
-    PlainSerializer(_dump, return_type=list),
+    PlainValidator(lambda value: tuple(read_list(value, _folder.get()))),
+    PlainSerializer(lambda checks: [json.loads(each.written) for each in checks], return_type=list),
     _CheckListSchema(),
 ]

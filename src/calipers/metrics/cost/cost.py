@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -15,8 +15,18 @@ from calipers.metrics.cost.prices import (
     price_calls,
     price_together,
 )
-from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, OneOf, Totals
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.columns import declare_part
+from calipers.metrics.declare.declaration import (
+    GROUP,
+    Aggregate,
+    Feature,
+    Frame,
+    OneOf,
+    Totals,
+    add_up,
+    count_records,
+)
+from calipers.metrics.declare.means import COUNT, count_true, count_values, declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.records.judgment_shape import read_calls, read_list
 from calipers.records.usage import read_usage
@@ -75,37 +85,16 @@ def _price_judges(settings: Settings) -> pl.Expr:
 
 def _list_judge_calls(text: str) -> list[dict[str, Any]]:
     """Return the calls of all judges of a row; none if one of them lacks its usage."""
-    found: list[dict[str, Any]] = []
-    for judgment in read_list(text):
-        calls = read_calls(judgment)
-        if not calls:
-            return []
-        found += calls
-    return found
+    calls = [read_calls(judgment) for judgment in read_list(text)]
+    return [call for some in calls for call in some] if all(calls) else []
 
 
 def _replace_rows(table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with some rows, by number, replaced."""
     return table.with_row_index(_ROW).update(rows, on=_ROW, include_nulls=True).drop(_ROW)
 
 
-pricing = Feature(
-    name="_pricing",
-    reads=(*USED, "usage"),
-    dtype=_PRICING,
-    expression=_price_runs,
-    stored=False,
-    listed=False,
-)
-
-judge_pricing = Feature(
-    name="_judge_pricing",
-    reads=("judgments",),
-    dtype=_PRICING,
-    expression=_price_judges,
-    stored=False,
-    listed=False,
-)
+pricing = Feature("_pricing", (*USED, "usage"), _price_runs, _PRICING, stored=False)
+judge_pricing = Feature("_judge_pricing", ("judgments",), _price_judges, _PRICING, stored=False)
 
 
 def _select_field(feature: Feature, name: str) -> pl.Expr:
@@ -122,50 +111,36 @@ def _express_cost(settings: Settings) -> pl.Expr:
     return own + pl.when(none_judged).then(0.0).otherwise(of_judges)
 
 
-def _select_cost(name: str) -> Callable[[Settings], pl.Expr]:
-    """Return the expression of the run's cost, or of its judges' if that is included."""
-
-    def expression(settings: Settings) -> pl.Expr:
-        own = _select_field(pricing, name)
-        if settings.judge_cost == "apart":
-            return own
-        of_judges = _select_field(judge_pricing, name)
-        if _PARTS[name] == pl.Boolean:
-            return own | of_judges.fill_null(value=False)
-        return pl.coalesce(own, of_judges)
-
-    return expression
+def _select_part(part: str, settings: Settings) -> pl.Expr:
+    """Return a part of the run's pricing, or of its judges' if their cost is included."""
+    own = _select_field(pricing, part)
+    if settings.judge_cost == "apart":
+        return own
+    of_judges = _select_field(judge_pricing, part)
+    if _PARTS[part] == pl.Boolean:
+        return own | of_judges.fill_null(value=False)
+    return pl.coalesce(own, of_judges)
 
 
-def _declare_part(name: str, expression: Callable[[Settings], pl.Expr], of: str) -> Feature:
-    return Feature(
-        name=name,
-        reads=(pricing, judge_pricing, "judgments"),
-        dtype=_PARTS[of],
-        expression=expression,
-        listed=not name.startswith("_"),
+_BOTH = (pricing, judge_pricing, "judgments")
+cost_usd = Feature("cost_usd", _BOTH, _express_cost)
+by_file, by_list, cache_unpriced, unpriced_model = (
+    Feature(name, _BOTH, partial(_select_part, part), _PARTS[part])
+    for name, part in (
+        ("_cost_by_file", "by_file"),
+        ("_cost_by_list", "by_list"),
+        ("_cache_unpriced", "cache_unpriced"),
+        ("_unpriced_model", "unpriced"),
     )
-
-
-cost_usd = _declare_part("cost_usd", _express_cost, "cost_usd")
-by_file = _declare_part("_cost_by_file", _select_cost("by_file"), "by_file")
-by_list = _declare_part("_cost_by_list", _select_cost("by_list"), "by_list")
-cache_unpriced = _declare_part("_cache_unpriced", _select_cost("cache_unpriced"), "cache_unpriced")
-unpriced_model = _declare_part("_unpriced_model", _select_cost("unpriced"), "unpriced")
-
-judge_cost_usd = Feature(
-    name="judge_cost_usd",
-    reads=(judge_pricing,),
-    dtype=pl.Float64(),
-    expression=lambda _: _select_field(judge_pricing, "cost_usd"),
 )
+judge_cost_usd = declare_part("judge_cost_usd", judge_pricing, "cost_usd")
 
 SOURCES = Aggregate(
     features=(by_file, by_list, cache_unpriced, unpriced_model),
     totals={
-        "cost__cache_unpriced": pl.col(cache_unpriced.name).cast(pl.Int64).sum(),
-        "cost__by_file": pl.col(by_file.name).cast(pl.Int64).sum(),
-        "cost__by_list": pl.col(by_list.name).cast(pl.Int64).sum(),
+        "cost__cache_unpriced": count_true(cache_unpriced),
+        "cost__by_file": count_true(by_file),
+        "cost__by_list": count_true(by_list),
         "cost__unpriced": pl.col(unpriced_model.name).count().cast(pl.Int64),
     },
 )
@@ -174,18 +149,12 @@ SOURCES = Aggregate(
 
 def _name_unpriced(models: Frame) -> Frame:
     return models.group_by(GROUP).agg(
-        pl.len().cast(pl.Int64).alias("cost__unpriced_models"),
+        COUNT.alias("cost__unpriced_models"),
         pl.col(unpriced_model.name).min().alias("cost__unpriced_model"),
     )
 
 
-UNPRICED = Aggregate(
-    features=(unpriced_model,),
-    keys=(unpriced_model.name,),
-    where=lambda: ~pl.col(unpriced_model.name).is_null(),
-    totals={"unpriced_n": pl.len().cast(pl.Int64)},
-    finish=(_name_unpriced,),
-)
+UNPRICED = count_values(unpriced_model, "unpriced_n", finish=(_name_unpriced,))
 
 
 def explain_unpriced(totals: Totals) -> str | None:
@@ -199,26 +168,22 @@ def explain_unpriced(totals: Totals) -> str | None:
     return f"no price is known for {name}{more}: {way} one with --prices"
 
 
-def note_prices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield whose prices were used, and which records with tokens have none."""
-    groups = list(groups)
-    of_file, of_list = (
-        int(sum(totals.get(name, 0) for totals in groups))
-        for name in ("cost__by_file", "cost__by_list")
-    )
+    of_file = add_up(groups, "cost__by_file")
     asked = any("cost__by_file" in totals for totals in groups)
     if of_file and settings.prices:
-        yield f"cost of {_count_records(of_file)} by the prices in {settings.prices.source}"
+        yield f"cost of {count_records(of_file)} by the prices in {settings.prices.source}"
     elif asked and settings.prices:
         yield (
             f"no cost by the prices in {settings.prices.source}: "
             "no record without a recorded cost is of a model named there"
         )
-    if of_list:
-        yield f"cost of {_count_records(of_list)} by the price list {open_price_list()}"
-    if free := int(sum(totals.get("cost__cache_unpriced", 0) for totals in groups)):
+    if of_list := add_up(groups, "cost__by_list"):
+        yield f"cost of {count_records(of_list)} by the price list {open_price_list()}"
+    if free := add_up(groups, "cost__cache_unpriced"):
         yield (
-            f"cache tokens of {_count_records(free)} have no price and are not in the cost: "
+            f"cache tokens of {count_records(free)} have no price and are not in the cost: "
             "give one with --prices, as cache_read and cache_write of the model"
         )
     left_out: dict[str, int] = {}
@@ -227,50 +192,31 @@ def note_prices(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
         if some and (reason := explain_unpriced(totals)):
             left_out[reason] = left_out.get(reason, 0) + int(totals["cost__unpriced"])
     for reason, count in left_out.items():
-        yield f"{_count_records(count)} without a cost: {reason}"
+        yield f"{count_records(count)} without a cost: {reason}"
 
 
-def _count_records(count: int) -> str:
-    return f"{count} record{'' if count == 1 else 's'}"
+_mean_cost = partial(mean, spec="T 3", unit="USD", better="lower")
 
-
-cost_mean = replace(
-    mean(
-        cost_usd,
-        name="cost_usd",
-        says="What a run costs.",
-        formula="mean(cost_usd), cost_usd = recorded, else Σ tokens · price / 1,000,000 over "
-        "prompt, completion, cache reads and cache writes, and over the models in `usage`",
-        spec="T 3",
-        profiles=("tiers",),
-        needs=(COSTED,),
-        nulls="a run without a cost is left out: none is recorded, and tokens or price are unknown",
-        unit="USD",
-        better="lower",
-        aggregate=Aggregate(
-            features=(cost_usd, *SOURCES.features),
-            totals={**declare_sums(cost_usd).totals, **SOURCES.totals},
-        ),
-        extras={"priced_by_file": "cost__by_file", "priced_by_list": "cost__by_list"},
-    ),
+cost_mean = _mean_cost(
+    cost_usd,
+    says="What a run costs.",
+    formula="mean(cost_usd), cost_usd = recorded, else Σ tokens · price / 1,000,000 over "
+    "prompt, completion, cache reads and cache writes, and over the models in `usage`",
+    needs=(COSTED,),
+    nulls="a run without a cost is left out: none is recorded, and tokens or price are unknown",
+    aggregate=declare_sums(cost_usd, *SOURCES.features, **SOURCES.totals),
+    extras={"priced_by_file": "cost__by_file", "priced_by_list": "cost__by_list"},
     also=(UNPRICED,),
     refused=lambda totals: None if totals.get("cost_usd__n") else explain_unpriced(totals),
     optional="unless asked for",
 )
 
-judge_cost_mean = replace(
-    mean(
-        judge_cost_usd,
-        name="judge_cost_usd",
-        says="What judging a run costs (in cost_usd only with --judge-cost included).",
-        formula="mean(Σ over the judgments of a run: cost_usd, recorded, else its tokens · price)",
-        spec="T 3",
-        profiles=("tiers",),
-        needs=("judgments",),
-        nulls="a run without judgments, or where one says neither cost nor tokens, is left out",
-        unit="USD",
-        better="lower",
-        empty="no judgment holds cost_usd, or model and tokens",
-    ),
+judge_cost_mean = _mean_cost(
+    judge_cost_usd,
+    says="What judging a run costs (in cost_usd only with --judge-cost included).",
+    formula="mean(Σ over the judgments of a run: cost_usd, recorded, else its tokens · price)",
+    needs=("judgments",),
+    nulls="a run without judgments, or where one says neither cost nor tokens, is left out",
+    empty="no judgment holds cost_usd, or model and tokens",
     optional="unless named",
 )

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, hypot, inf, log
 from typing import Any
 
 import polars as pl
 
 from calipers.metrics.cost.cost import COSTED, SOURCES, UNPRICED, cost_usd, explain_unpriced
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    OneOf,
-    Rank,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.columns import declare_recorded
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, OneOf, Rank, Totals
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.declare.means import mean
 from calipers.metrics.declare.settings import Settings
@@ -28,23 +20,16 @@ from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval
 from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
-PROFILES = ("tiers",)
 TIER = "tier"
 RATED = OneOf((("impl_rate",), ("judgments",)))
 
 impl_rate = Feature(
-    name="impl_rate",
-    reads=("impl_rate", judged_impl_rate),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
+    "impl_rate",
+    ("impl_rate", judged_impl_rate),
+    lambda _: pl.coalesce("impl_rate", judged_impl_rate.name),
 )
 
-duration_seconds = Feature(
-    name="duration_seconds",
-    reads=("duration_seconds",),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("duration_seconds"),
-)
+duration_seconds = declare_recorded("duration_seconds")
 
 
 def _express_composite(settings: Settings) -> pl.Expr:
@@ -53,88 +38,58 @@ def _express_composite(settings: Settings) -> pl.Expr:
     return rated / (of_pass + of_rate)
 
 
-composite_score = Feature(
-    name="composite_score",
-    reads=(passed, impl_rate),
-    dtype=pl.Float64(),
-    expression=_express_composite,
-)
-
+composite_score = Feature("composite_score", (passed, impl_rate), _express_composite)
 pass_rate_of_run = Feature(
-    name="pass_rate",
-    reads=(passed,),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.col("passed").cast(pl.Float64),
-    listed=False,
+    "pass_rate", (passed,), lambda _: pl.col("passed").cast(pl.Float64), listed=False
 )
-
 cost_of_pass = Feature(
-    name="cost_of_pass",
-    reads=(passed, cost_usd),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(
-        pl.col("passed").is_not_null() & pl.col("cost_usd").is_not_null()
-    ).then(pl.when("passed").then("cost_usd").otherwise(inf)),
-)
-
-DESCRIBED = (  # features that `statistics` describe
-    pass_rate_of_run,
-    impl_rate,
-    cost_usd,
-    duration_seconds,
-    cost_of_pass,
-    composite_score,
-)
-
-MEDIANS = (  # features whose medians grade, uplift and variances between tiers use
-    *(
-        Rank(feature=feature, percent=50, of_family=of_family)
-        for feature in (composite_score, cost_usd)
-        for of_family in (False, True)
+    "cost_of_pass",
+    (passed, cost_usd),
+    lambda _: pl.when(pl.col("passed").is_not_null() & pl.col("cost_usd").is_not_null()).then(
+        pl.when("passed").then("cost_usd").otherwise(inf)
     ),
+)
+
+DESCRIBED = (pass_rate_of_run, impl_rate, cost_usd, duration_seconds, cost_of_pass, composite_score)
+"""The features that `statistics` describe."""
+
+MEDIANS = tuple(  # of features whose medians grade, uplift and variances between tiers use
+    Rank(feature=feature, percent=50, of_family=of_family)
+    for feature in (composite_score, cost_usd)
+    for of_family in (False, True)
 )
 
 impl_rate_mean = mean(
     impl_rate,
-    name="impl_rate",
     says="How far runs meet their requirements, by the judges' weighted scores.",
     formula="mean(impl_rate), impl_rate = recorded, else the median of the judges' weighted scores",
     spec="T 2",
-    profiles=PROFILES,
     needs=(RATED,),
     nulls="a run without `impl_rate` or judgments is left out",
     range=(0, 1),
     better="higher",
-    empty="no record has impl_rate, or judgments",
 )
 
 duration_mean = mean(
     duration_seconds,
-    name="duration_seconds",
     says="How long a run takes.",
     formula="mean(duration_seconds)",
     spec="T 4",
-    profiles=PROFILES,
     needs=("duration_seconds",),
     nulls="a run without a duration is left out",
     unit="s",
     better="lower",
 )
 
-composite_mean = replace(
-    mean(
-        composite_score,
-        name="composite_score",
-        says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
-        formula="mean((passed · pass_weight + impl_rate · impl_weight) / "
-        "(pass_weight + impl_weight))",
-        spec="T 6",
-        profiles=PROFILES,
-        needs=(PASSED, RATED),
-        nulls="a run without both parts is left out",
-        range=(0, 1),
-        better="higher",
-    ),
+composite_mean = mean(
+    composite_score,
+    says="Passing and meeting the requirements, weighted (--pass-weight, --impl-weight).",
+    formula="mean((passed · pass_weight + impl_rate · impl_weight) / (pass_weight + impl_weight))",
+    spec="T 6",
+    needs=(PASSED, RATED),
+    nulls="a run without both parts is left out",
+    range=(0, 1),
+    better="higher",
     version=VERSION,
 )
 
@@ -144,12 +99,12 @@ def _compute_ratio(totals: Totals) -> Any:
     return np.where(np.equal(passes, 0), inf, cost / np.maximum(passes, 1))
 
 
-_counted = ~pl.col("cost_of_pass").is_null()
-_paid_pass = pl.col("passed") & ~pl.col("cost_usd").is_null()
+_cost, _counted = pl.col("cost_usd"), ~pl.col("cost_of_pass").is_null()
+_paid_pass = pl.col("passed") & ~_cost.is_null()
 
 COSTS_OF_PASSES = {
     "cost_of_pass__n": pl.col("cost_of_pass").count(),
-    "cost_of_pass__cost": pl.when(_counted).then(pl.col("cost_usd")).sum(),
+    "cost_of_pass__cost": pl.when(_counted).then(_cost).sum(),
     "cost_of_pass__passes": _paid_pass.cast(pl.Int64).sum(),
 }
 """What the runs cost that are known to pass or fail, and how many of them passed."""
@@ -159,10 +114,8 @@ _costs = Aggregate(
     totals={
         **SOURCES.totals,
         **COSTS_OF_PASSES,
-        "cost_of_pass__cost_squares": pl.when(_counted)
-        .then(pl.col("cost_usd") * pl.col("cost_usd"))
-        .sum(),
-        "cost_of_pass__passed_cost": pl.when(_paid_pass).then(pl.col("cost_usd")).sum(),
+        "cost_of_pass__cost_squares": pl.when(_counted).then(_cost * _cost).sum(),
+        "cost_of_pass__passed_cost": pl.when(_paid_pass).then(_cost).sum(),
     },
 )
 
@@ -174,12 +127,9 @@ def _compute_finite_ratio(totals: Totals) -> float:
 def _sum_squares(totals: Totals) -> float:
     """Return Σ (cost − ratio · passed)² over the runs."""
     ratio = _compute_finite_ratio(totals)
-    return max(
-        0.0,
-        totals["cost_of_pass__cost_squares"]
-        - 2 * ratio * totals["cost_of_pass__passed_cost"]
-        + ratio * ratio * totals["cost_of_pass__passes"],
-    )
+    names = ("cost_squares", "passed_cost", "passes")
+    squares, cross, passes = (totals[f"cost_of_pass__{name}"] for name in names)
+    return max(0.0, squares - 2 * ratio * cross + ratio * ratio * passes)
 
 
 @dataclass(frozen=True)
@@ -201,11 +151,8 @@ class _CostOfPassDelta:
             low = None if most is None else totals["cost_of_pass__cost"] / n / most
             return Interval(low=low, high=inf, stderr=None)
         around = positive_interval(value, spread, clusters, confidence)
-        if (
-            totals["cost_of_pass__passes"] < n
-            or around.reason not in (None, NO_SPREAD)
-            or not value
-        ):
+        has_failed = totals["cost_of_pass__passes"] < n
+        if has_failed or around.reason not in (None, NO_SPREAD) or not value:
             return around
         least = wilson(1.0, n, 0.0, clusters, confidence).low
         reach = 0.0 if around.high is None else log(around.high / value)
@@ -218,7 +165,6 @@ cost_of_pass_ratio = Metric(
     says="What it costs to get one run that passes; infinite when none does.",
     formula="Σ cost_usd / number of passes = mean(cost_usd) / pass_rate",
     spec="T 5",
-    profiles=PROFILES,
     needs=(COSTED, PASSED),
     nulls="a run without a cost, or without knowing whether it passed, is left out",
     unit="USD",
@@ -238,8 +184,8 @@ cost_of_pass_ratio = Metric(
         name="cost_of_pass",
         rows="cost_of_pass__n",
         centre=_compute_finite_ratio,
-        effect=pl.when(~pl.col("cost_of_pass").is_null()).then(
-            pl.col("cost_usd") - centre("cost_of_pass") * pl.col("passed").cast(pl.Float64)
+        effect=pl.when(_counted).then(
+            _cost - centre("cost_of_pass") * pl.col("passed").cast(pl.Float64)
         ),
         squares=_sum_squares,
         per="cost_of_pass__passes",

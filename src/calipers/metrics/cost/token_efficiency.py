@@ -6,7 +6,7 @@ scenario's score, or correctness. The result names the kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
@@ -20,14 +20,13 @@ from calipers.metrics.declare.declaration import (
     Aggregate,
     Feature,
     Frame,
-    Influence,
     Metric,
     OneOf,
     Totals,
-    centre,
-    total,
 )
+from calipers.metrics.declare.influence import Influence, centre, total
 from calipers.metrics.declare.intervals import read_spread
+from calipers.metrics.declare.means import COUNT
 from calipers.metrics.scenarios.behaviors import BEHAVIORS, scenario_score
 from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
 from calipers.support.late import np
@@ -43,13 +42,12 @@ _SQUARES, _CROSS, _TOKEN_SQUARES = (
 )
 
 kinds_known = Feature(
-    name="_quality_kinds",
-    reads=KINDS,
-    dtype=pl.Int8(),
-    expression=lambda _: pl.sum_horizontal(
+    "_quality_kinds",
+    KINDS,
+    lambda _: pl.sum_horizontal(
         pl.col(kind.name).is_not_null().cast(pl.Int64) * 2**bit for bit, kind in enumerate(KINDS)
     ),
-    listed=False,
+    pl.Int8(),
 )
 """The kinds of quality that a row has, a bit for each."""
 
@@ -59,9 +57,9 @@ def _has(kind: int) -> pl.Expr:
     return bit == 1
 
 
-def _choose_by_kind(choices: Mapping[int, pl.Expr], kind: pl.Expr) -> pl.Expr:
+def _choose_by_kind(choices: Iterable[pl.Expr], kind: pl.Expr) -> pl.Expr:
     """Return the expression for the kind of quality that a group has."""
-    first, second, third = (choices[number] for number in (1, 2, 3))
+    first, second, third = choices
     others = pl.when(kind == 2).then(second).otherwise(third)  # noqa: PLR2004
     return pl.when(kind == 1).then(first).otherwise(others)
 
@@ -76,23 +74,24 @@ def _add_kind(table: Frame) -> Frame:
 def _sum_rows(table: Frame) -> Frame:
     """Return the group's totals over the rows that have its kind of quality."""
     kind = pl.col(_KIND)
-    used = {number: _has(number) for number in (1, 2, 3)}
+
     columns = {
         _N: pl.col("with_tokens"),
         _TOKENS: pl.col("tokens"),
         _TOKEN_SQUARES: pl.col("_token_squares"),
         **{
-            name: _choose_by_kind({n: pl.col(f"{prefix}{KINDS[n - 1].name}") for n in used}, kind)
+            name: _choose_by_kind((pl.col(f"{prefix}{each.name}") for each in KINDS), kind)
             for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
         },
     }
-    rows = _add_kind(table).filter(_choose_by_kind(used, kind)).with_columns(**columns)
+    used = _choose_by_kind(map(_has, (1, 2, 3)), kind)
+    rows = _add_kind(table).filter(used).with_columns(**columns)
     return rows.group_by(GROUP).agg(*(pl.col(name).sum() for name in columns), pl.col(_KIND).max())
 
 
 def _list_totals() -> Iterator[tuple[str, pl.Expr]]:
     tokens = pl.col(total_tokens.name)
-    yield "rows", pl.len().cast(pl.Int64)
+    yield "rows", COUNT
     yield "with_tokens", tokens.count().cast(pl.Int64)
     yield "tokens", tokens.sum()
     yield "_token_squares", (tokens * tokens).sum()
@@ -170,7 +169,7 @@ class _EfficiencyDelta:
 
 def _express_effect() -> pl.Expr:
     """Return the effect of a row; null without quality of the group's kind or without tokens."""
-    choices = {n: pl.col(kind.name).cast(pl.Float64) for n, kind in enumerate(KINDS, start=1)}
+    choices = (pl.col(kind.name).cast(pl.Float64) for kind in KINDS)
     return _choose_by_kind(choices, total(_KIND)) - centre(_NAME) * pl.col(total_tokens.name)
 
 
@@ -180,7 +179,6 @@ token_efficiency = Metric(
     formula="Σ quality / Σ (prompt_tokens + completion_tokens), quality = the first that any row "
     "of the group has: impl_rate, the scenario's score, correct",
     spec="S 1.8",
-    profiles=("scenarios",),
     needs=("prompt_tokens", "completion_tokens", QUALITY),
     nulls="a row without that kind of quality, or without both token counts, is left out",
     unit="per token",

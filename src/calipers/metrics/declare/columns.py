@@ -1,4 +1,4 @@
-"""Columns of frames, computed by expressions or by a function."""
+"""Columns: features of records, and sums of groups, by expressions or by a function."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import GROUP
+from calipers.metrics.declare.declaration import GROUP, Feature
 
 
 def sum_by_group(frame: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> pl.LazyFrame:
     """Return the sum of each of the columns, a row per group."""
     return frame.with_columns(**columns).group_by(GROUP).agg(pl.col(*columns).sum())
+
+
+def declare_recorded(name: str) -> Feature:
+    """Return the feature that is the record's own number."""
+    return Feature(name, (name,), lambda _: pl.col(name))
+
+
+def declare_part(name: str, of: Feature, part: str, *, dtype: pl.DataType | None = None) -> Feature:
+    """Return the feature that is one part of another, whose values are structs."""
+    assert isinstance(of.dtype, pl.Struct)
+    own = of.dtype.to_schema()[part]
+    assert isinstance(own, pl.DataType)
+    return Feature(name, (of,), lambda _: pl.col(of.name).struct.field(part), dtype or own)
 
 
 def map_known(

@@ -10,14 +10,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, Protocol
 
 import polars as pl
 
+from calipers.metrics import PROFILES
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import Interval
 from calipers.support.quick_dataclasses import dataclass
@@ -31,6 +34,10 @@ RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 Frame = pl.LazyFrame
 Totals = Mapping[str, float]
 Step = Callable[[Frame], Frame]
+_NUMBER = pl.Float64()
+
+DOCUMENTS = "ZTSP"  # of the profiles, in their order
+SECTION = re.compile(rf"[{DOCUMENTS}] [0-9.]+$")
 
 
 def add_up(groups: Iterable[Totals], name: str) -> int:
@@ -38,14 +45,9 @@ def add_up(groups: Iterable[Totals], name: str) -> int:
     return int(sum(totals.get(name, 0) or 0 for totals in groups))
 
 
-def total(name: str) -> pl.Expr:
-    """Return a total of the row's key, in the effect of an influence."""
-    return pl.col(total_column(name))
-
-
-def total_column(name: str) -> str:
-    """Return the name of the column that holds that total."""
-    return f"_total_{name}"
+def count_records(count: int) -> str:
+    """Return the number of records in words, for a notice."""
+    return f"{count} record{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,15 @@ def is_met(need: Need, present: Callable[[str], bool]) -> bool:
     return any(all(map(present, choice)) for choice in need.choices)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Feature:
     """A value per row."""
 
     name: str
     reads: tuple[str | Feature, ...]  # record fields, and features that come first
-    dtype: pl.DataType
     expression: Callable[[Settings], pl.Expr]
+    dtype: pl.DataType = _NUMBER
+    _: KW_ONLY
     stored: bool = True  # whether aggregates need it, or only other features
     listed: bool = True  # whether `--per-sample` writes it; not if its name begins with _
     shown: str | None = None  # under which name, if not its own
@@ -100,28 +103,8 @@ class Feature:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields that it reads, directly or through other features, each once."""
-        read = (
-            source.fields if isinstance(source, Feature) else (source,) for source in self.reads
-        )
+        read = (each.fields if isinstance(each, Feature) else (each,) for each in self.reads)
         return tuple(dict.fromkeys(chain.from_iterable(read)))
-
-
-def declare_recorded(name: str) -> Feature:
-    """Return the feature that is the record's own number."""
-    return Feature(name=name, reads=(name,), dtype=pl.Float64(), expression=lambda _: pl.col(name))
-
-
-def declare_part(name: str, of: Feature, part: str, *, dtype: pl.DataType | None = None) -> Feature:
-    """Return the feature that is one part of another, whose values are structs."""
-    assert isinstance(of.dtype, pl.Struct)
-    own = of.dtype.to_schema()[part]
-    assert isinstance(own, pl.DataType)
-    return Feature(
-        name=name,
-        reads=(of,),
-        dtype=dtype or own,
-        expression=lambda _: pl.col(of.name).struct.field(part),
-    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,40 +144,6 @@ class TaskValues:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Influence:
-    """How far each row moves a value, times the number of rows: x − mean for a mean.
-
-    An error bar is computed from its squares, summed within each cluster first (the infinitesimal
-    jackknife). Over rows that are clusters of their own the squares follow from the totals; for
-    the others the engines compute the effect row by row.
-    """
-
-    name: str
-    rows: str  # the total that holds the number of rows
-    centre: Callable[[Totals], float]  # the group's own number in the effect
-    effect: pl.Expr  # over features, `centre(name)`, and totals of the row's key
-    squares: Callable[[Totals], float]  # Σ effect² over all rows
-    # Further numbers of the group's in the effect, each read as its `centre(name)`.
-    numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
-    per: str | None = None  # the total that divides the effects, if not the number of rows
-    powers: tuple[str, str, str] | None = None  # of a weight: totals of its squares, cubes, fourths
-    feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
-    keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
-    keyed_step: Step | None = None  # what is made of these first
-    keyed_reads: tuple[str, ...] = ()
-
-
-def centre(name: str) -> pl.Expr:
-    """Return the group's own number of that name, in the effect of an influence."""
-    return pl.col(centre_column(name))
-
-
-def centre_column(name: str) -> str:
-    """Return the name of the column that holds it."""
-    return f"_centre_{name}"
-
-
 class HasInterval(Protocol):
     """A method for an interval; its name is in the output."""
 
@@ -227,16 +176,12 @@ class Rank:
     @property
     def low_name(self) -> str:
         """The total that holds the interval's lower bound, where there is one."""
-        return f"{self.value_name}__low{self._level}"
+        return f"{self.value_name}__low{'_of_family' * self.of_family}"
 
     @property
     def high_name(self) -> str:
         """The total that holds the interval's upper bound, where there is one."""
-        return f"{self.value_name}__high{self._level}"
-
-    @property
-    def _level(self) -> str:
-        return "_of_family" if self.of_family else ""
+        return f"{self.value_name}__high{'_of_family' * self.of_family}"
 
     def locate(self, count: int) -> int:
         """Return the rank, from 1, in exact integers."""
@@ -269,9 +214,9 @@ class Metric:
     says: str  # one sentence for people
     formula: str
     spec: str | None = None  # the document and section that define it, if one does
-    profiles: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()  # of those documents, unless others are named
     needs: tuple[Need, ...]
-    nulls: str  # which rows are left out
+    nulls: str = "a row without the value is left out"  # which rows are left out
     unit: str | None = None
     range: tuple[float, float]
     better: Literal["higher", "lower"] | None = None
@@ -280,7 +225,7 @@ class Metric:
     used: str | None = None  # where `rows` counts tasks: the total that holds the number of rows
     about: str | None = None  # the total that holds how many rows it is about, where not all
     value: Callable[[Totals], Any]  # a number, or an array of them where the totals are arrays
-    empty: str  # why the value is null when no row was used
+    empty: str = ""  # why the value is null when no row was used, if not for lack of the needs
     interval: HasInterval
     work: str  # the formula over the totals, as `explain` fills it in
     version: int = 1
@@ -301,6 +246,15 @@ class Metric:
     definition: Hashable = None  # of a user's metric: equal for equal definitions
     others: str | None = None  # the total that counts values other than 0 and 1
     yes_or_no: Metric | None = None  # the metric as a share, for when there are no such values
+
+    def __post_init__(self) -> None:
+        if not self.empty:
+            needed = " and ".join(map(str, self.needs))
+            object.__setattr__(self, "empty", f"no record has {needed}")
+        if self.spec and not self.profiles:
+            letters = (place[0] for place in self.spec.split(", ") if SECTION.match(place))
+            found = tuple(PROFILES[DOCUMENTS.index(letter)] for letter in letters)
+            object.__setattr__(self, "profiles", found)
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r})"

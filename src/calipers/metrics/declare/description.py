@@ -8,6 +8,7 @@ from math import isfinite, sqrt
 import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP, Aggregate, Feature, Frame, Totals
+from calipers.metrics.declare.means import count_values
 
 
 def list_positions(name: str, count: int) -> dict[str, int]:
@@ -39,13 +40,7 @@ def declare_mode(feature: Feature) -> Aggregate:
             .agg(pl.col(name).min().alias(name_mode(feature)))
         )
 
-    return Aggregate(
-        features=(feature,),
-        keys=(name,),
-        where=lambda: ~pl.col(name).is_null(),
-        totals={"value_n": pl.len().cast(pl.Int64)},
-        finish=(finish,),
-    )
+    return count_values(feature, "value_n", finish=(finish,))
 
 
 def describe(name: str, totals: Totals) -> dict[str, float | int | None] | None:

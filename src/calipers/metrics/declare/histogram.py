@@ -13,6 +13,7 @@ from functools import cache
 import polars as pl
 
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
+from calipers.metrics.declare.means import count_values
 
 BINS = 20
 EDGES = tuple(k / BINS for k in range(BINS + 1))
@@ -60,25 +61,16 @@ def declare_wide_bin(feature: Feature) -> Feature:
     name = feature.name
     inner = pl.Series(WIDE_EDGES[1:-1], dtype=pl.Float64)
     place = pl.lit(inner).search_sorted(pl.col(name).cast(pl.Float64), side="right")
-    return Feature(
-        name=_name_wide_bin(name),
-        reads=(feature,),
-        dtype=pl.Int8(),  # there are about a hundred bins
-        expression=lambda _: pl.when(pl.col(name).is_not_null()).then(place),
-    )
+    known = pl.when(pl.col(name).is_not_null()).then(place)
+    dtype = pl.Int8()  # there are about a hundred bins
+    return Feature(_name_wide_bin(name), (feature,), lambda _: known, dtype)
 
 
 @cache
 def declare_wide_histogram(feature: Feature) -> Aggregate:
     """Return the aggregate of counts per bin."""
     key = declare_wide_bin(feature)
-    return Aggregate(
-        features=(key,),
-        keys=(key.name,),
-        where=lambda: ~pl.col(key.name).is_null(),
-        totals={_COUNT: pl.len().cast(pl.Int64)},
-        kept_as=key.name,
-    )
+    return count_values(key, _COUNT, kept_as=key.name)
 
 
 def read_wide_bins(name: str, totals: Totals) -> tuple[tuple[float, ...], tuple[int, ...]] | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 
+import polars as pl
+
 from calipers.metrics.declare.declaration import Rank, Totals
+from calipers.metrics.declare.influence import Influence
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import (
     ONE_ROW,
@@ -13,6 +16,7 @@ from calipers.statistics.intervals import (
     Interval,
     interval_of_mean,
     normal_quantile,
+    partial_wilson,
     wilson,
 )
 from calipers.support.quick_dataclasses import dataclass
@@ -32,6 +36,40 @@ class Wilson:
         """Return Wilson's score interval."""
         n = int(totals[self.count])
         return wilson(value, n, *read_spread(self.spread, totals), confidence)
+
+
+@dataclass(frozen=True)
+class PartialWilson:
+    """For shares to which rows add in part, or with weights: their effective number counts."""
+
+    spread: str
+    weights: str  # the influence of the weights: how unequally clusters weigh
+    count: str
+    name: str = "wilson"
+
+    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+        """Return Wilson's score interval of that size, as if each row were right or wrong."""
+        spread, _ = read_spread(self.spread, totals)
+        clusters = read_clusters(self.weights, totals)
+        return partial_wilson(value, int(totals[self.count]), spread, clusters, confidence)
+
+
+def declare_weights(
+    name: str, weight: pl.Expr, *, rows: str, powers: tuple[str, str, str], per: str
+) -> Influence:
+    """Return the influence of each row's weight, which gives clusters their effective number.
+
+    `powers` are the totals that hold the sums of the weights' squares, cubes and fourth powers.
+    """
+    return Influence(
+        name=name,
+        rows=rows,
+        centre=lambda _: 0.0,
+        effect=weight,
+        squares=lambda totals: totals[powers[0]],
+        per=per,
+        powers=powers,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,30 @@
-"""Metrics that are the mean of a feature, which most of them are."""
+"""Metrics that are the mean of a feature, which most of them are, or a percentile of it."""
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from math import inf
 from typing import Any
 
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
+    RUNS,
+    TASK,
     Aggregate,
     Feature,
-    Influence,
+    Frame,
     Metric,
     Need,
+    Rank,
+    TaskValues,
     Totals,
-    centre,
 )
-from calipers.metrics.declare.intervals import OfMean, Wilson
+from calipers.metrics.declare.influence import Influence, centre
+from calipers.metrics.declare.intervals import OfMean, OrderStatistics, Wilson
+
+COUNT = pl.len().cast(pl.Int64)
 
 
 def declare_sums(feature: Feature, *others: Feature, **totals: pl.Expr) -> Aggregate:
@@ -41,6 +48,29 @@ def count_true(feature: Feature) -> pl.Expr:
     return sum_whole(feature)
 
 
+def count_values(feature: Feature, count: str, **facts: Any) -> Aggregate:
+    """Return the aggregate that counts how often each value of a feature occurs."""
+    value = pl.col(feature.name)
+    return Aggregate(
+        features=(feature,),
+        keys=(feature.name,),
+        where=lambda: ~value.is_null(),
+        totals={count: COUNT},
+        **facts,
+    )
+
+
+def declare_task_totals(feature: Feature, totals: dict[str, pl.Expr], **facts: Any) -> Aggregate:
+    """Return the aggregate of the runs of each task that have a feature, and of their totals."""
+    return Aggregate(
+        features=(feature,),
+        keys=(TASK,),
+        where=lambda: ~pl.col(TASK).is_null() & ~pl.col(feature.name).is_null(),
+        totals={RUNS: COUNT, **totals},
+        **facts,
+    )
+
+
 @cache
 def declare_influence(feature: Feature) -> Influence:
     """Return the influence of each row on the feature's mean."""
@@ -59,17 +89,16 @@ def mean(
     feature: Feature,
     *,
     needs: tuple[Need, ...],
-    profiles: tuple[str, ...] = ("reasoning",),
-    nulls: str = "a row without the value is left out",
-    range: tuple[float, float] = (0, inf),  # noqa: A002 (the word the catalogue shows)
+    name: str | None = None,
+    range: tuple[float, float] | None = None,  # noqa: A002 (the word the catalogue shows)
     complement: bool = False,
     aggregate: Aggregate | None = None,
-    empty: str | None = None,
     **facts: Any,
 ) -> Metric:
     """Return the metric that is the mean of a feature over rows that have it, or 1 minus it.
 
-    `facts` are the other fields of `Metric`: its name, sentence, formula, and whatever it needs.
+    It has the feature's name unless another is given, and that of a flag lies in [0, 1]. `facts`
+    are the other fields of `Metric`: its sentence, formula, and whatever it needs.
     """
     count, summed = f"{feature.name}__n", f"{feature.name}__sum"
 
@@ -81,20 +110,75 @@ def mean(
         return (pl.col(feature.name).cast(pl.Float64) - totals[summed] / totals[count]).abs()
 
     is_share = feature.dtype == pl.Boolean
+    ends = range or ((0, 1) if is_share else (0, inf))
     return Metric(
-        profiles=profiles,
+        name=name or feature.name,
         needs=needs,
-        nulls=nulls,
-        range=range,
+        range=ends,
         aggregate=aggregate or declare_sums(feature),
         rows=count,
         value=value,
-        empty=empty or f"no record has {' and '.join(map(str, needs))}",
         work=f"{'1 − ' if complement else ''}{{{summed}}} / {{{count}}}",
-        interval=Wilson(feature.name, count) if is_share else OfMean(feature.name, range),
+        interval=Wilson(feature.name, count) if is_share else OfMean(feature.name, ends),
         averaged=feature,
         complement=complement,
         influence=declare_influence(feature),
         weight=weight,
         **facts,
     )
+
+
+def quantile(feature: Feature, percent: int, text: str, **facts: Any) -> Metric:
+    """Return the metric that is a percentile of a feature, which people know by this text."""
+    rank = Rank(feature=feature, percent=percent)
+    share, count = f"{percent / 100:g}", f"{{{rank.count_name}}}"
+    return Metric(
+        formula=f"{text} at position ⌈{share} n⌉ of n sorted (nearest rank)",
+        aggregate=rank,
+        rows=rank.count_name,
+        value=lambda totals: totals[rank.value_name],
+        work=f"the value at position ⌈{share} · {count}⌉ of {count} in ascending order",
+        interval=OrderStatistics(rank),
+        influence=rank.influence,
+        weight=lambda totals: -(pl.col(feature.name) - totals[rank.value_name]).abs(),
+        **facts,
+    )
+
+
+def weigh_tasks(metric: Metric) -> Metric | None:
+    """Return the metric as the mean of the tasks' means, or None if it is not a mean over rows.
+
+    Every task then counts alike, however many runs it has.
+    """
+    feature = metric.averaged
+    if not isinstance(feature, Feature) or metric.influence is not declare_influence(feature):
+        return None
+    assert isinstance(metric.aggregate, Aggregate)
+    value, tasks = f"{metric.name}_of_task", f"{metric.name}_of_tasks"
+    step = partial(_add_task_mean, value=value, complement=metric.complement)
+    return replace(
+        metric,
+        formula=f"mean over tasks of the mean over a task's runs: {metric.formula}",
+        aggregate=declare_task_totals(
+            feature,
+            {"summed": pl.col(feature.name).cast(pl.Float64).sum()},
+            every_task=True,
+            tasks=(TaskValues(name=tasks, step=step, values=(value,)),),
+        ),
+        also=(*metric.also, metric.aggregate),  # what is shown beside the value
+        rows=f"{tasks}__tasks",
+        used=f"{tasks}__rows",
+        value=lambda totals: totals[f"{value}__sum"] / totals[f"{tasks}__tasks"],
+        work=f"{{{value}__sum}} / {{{tasks}__tasks}}, the sum of the tasks' means over the tasks",
+        interval=OfMean(value, metric.range, unit="task"),
+        yes_or_no=metric.yes_or_no and weigh_tasks(metric.yes_or_no),
+        averaged=value,
+        complement=False,
+        influence=None,
+        weight=None,
+    )
+
+
+def _add_task_mean(tasks: Frame, value: str, *, complement: bool) -> Frame:
+    mean = pl.col("summed") / pl.col(RUNS)
+    return tasks.with_columns((1 - mean if complement else mean).alias(value))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ANSWERS = ("accuracy", "mode_accuracy", "answer_entropy", "stability")
 _COMPOSITE = ("composite_score",)
-_AGENTS = ("agent_composite",)
+
 _SEMANTIC = ("semantic_similarity", "output_similarity", "task_success", "agent_composite")
 
 
@@ -49,9 +49,7 @@ class Settings:
     """Each choice with its default; the output names them all."""
 
     normalize: Literal["numeric", "text"] = option(
-        "numeric",
-        "Compare numbers by value (18.0 = 18), or answers as text.",
-        metrics=_ANSWERS,
+        "numeric", "Compare numbers by value (18.0 = 18), or answers as text.", metrics=_ANSWERS
     )
     answer: Literal["recorded", "last-number"] = option(
         "recorded",
@@ -178,7 +176,7 @@ class Settings:
         None,
         "Weights of the parts of agent_composite, YAML or JSON: {task_success: 0.5, …}.",
         read=_read_with("metrics.agents.weights", "read_weights"),
-        metrics=_AGENTS,
+        metrics=("agent_composite",),
     )
     semantic_model: str = option(
         "distilbert-base-uncased",

@@ -6,7 +6,7 @@ Judgments of texts that seem to address the judge carry flags, which are counted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -33,7 +33,6 @@ def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
 def _declare_combined(
     name: str, combine: Callable[[Sequence[Mapping[str, Any]]], Any], dtype: pl.DataType
 ) -> Feature:
-    """Return the feature of a row's combined judgments; null without judgments."""
 
     def combine_rows(texts: pl.Series) -> pl.Series:
         found: list[Any] = [None] * len(texts)
@@ -42,10 +41,10 @@ def _declare_combined(
         return pl.Series(texts.name, found, dtype=dtype)
 
     return Feature(
-        name=name,
-        reads=("judgments",),
-        dtype=dtype,
-        expression=lambda _: pl.col("judgments").map_batches(combine_rows, return_dtype=dtype),
+        name,
+        ("judgments",),
+        lambda _: pl.col("judgments").map_batches(combine_rows, return_dtype=dtype),
+        dtype,
         stored=False,
     )
 
@@ -54,10 +53,7 @@ judged_passed = _declare_combined("_judged_passed", _take_majority, pl.Boolean()
 judged_impl_rate = _declare_combined("_judged_impl_rate", _take_median, pl.Float64())
 
 flagged = Feature(
-    name="_flagged",
-    reads=("judgments",),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col("judgments").str.contains(_FLAGS),
+    "_flagged", ("judgments",), lambda _: pl.col("judgments").str.contains(_FLAGS), pl.Boolean()
 )
 
 flag_counts = Aggregate(
@@ -72,9 +68,8 @@ def count_flagged(totals: Totals) -> int | None:
     return int(totals[_FLAGGED] or 0) if totals.get(_JUDGED) else None
 
 
-def flag_notice(groups: Iterable[Totals]) -> Iterator[str]:
+def flag_notice(groups: Collection[Totals]) -> Iterator[str]:
     """Say how many judged records are flagged, if any."""
-    groups = list(groups)
     if found := add_up(groups, _FLAGGED):
         yield (
             f"{found:,} of {add_up(groups, _JUDGED):,} judged records hold text that seems to "

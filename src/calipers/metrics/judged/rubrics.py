@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up, declare_part
+from calipers.metrics.declare.columns import declare_part
+from calipers.metrics.declare.declaration import Feature, Metric, Totals, add_up
 from calipers.metrics.declare.means import count_true, declare_sums, mean
 from calipers.records.judgment_shape import read_list
 from calipers.support.quick_dataclasses import dataclass
@@ -49,11 +50,9 @@ class JudgedRubric:
     @property
     def formula(self) -> str:
         """As the catalogue shows it."""
-        if len(set(self.weights.values())) == 1:
-            parts = " + ".join(self.weights)
-        else:
-            parts = " + ".join(f"{weight:g} · {name}" for name, weight in self.weights.items())
-        return f"mean(({parts}) / {self.over:g}), each criterion the mean of the judges"
+        alike = len(set(self.weights.values())) == 1
+        parts = (name if alike else f"{weight:g} · {name}" for name, weight in self.weights.items())
+        return f"mean(({' + '.join(parts)}) / {self.over:g}), each criterion the mean of the judges"
 
 
 RUBRICS = (
@@ -129,10 +128,10 @@ def _is_score(score: Any) -> bool:
 
 
 _by_judges = Feature(
-    name="_judged",
-    reads=("judgments",),
-    dtype=_JUDGED,
-    expression=lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
+    "_judged",
+    ("judgments",),
+    lambda _: pl.col("judgments").map_batches(_score_rows, return_dtype=_JUDGED),
+    _JUDGED,
     stored=False,
 )
 
@@ -146,11 +145,9 @@ def _declare_metric(rubric: JudgedRubric) -> Metric:
     *first, last = rubric.weights
     return mean(
         score,
-        name=rubric.name,
         says=rubric.says,
         formula=rubric.formula,
         spec=rubric.spec,
-        profiles=("agents",),
         needs=("judgments",),
         nulls="a row is left out where a criterion has no score, or one outside 1 to 5",
         range=(0.2, 1),

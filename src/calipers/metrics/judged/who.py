@@ -104,10 +104,10 @@ def _list_values(judgment: Mapping[str, Any]) -> list[str]:
 
 
 _impl_rate_told = Feature(
-    name="_impl_rate_told",
-    reads=("impl_rate",),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col("impl_rate").is_not_null(),
+    "_impl_rate_told",
+    ("impl_rate",),
+    lambda _: pl.col("impl_rate").is_not_null(),
+    pl.Boolean(),
     stored=False,
 )
 
@@ -123,15 +123,15 @@ def declare_judged_by(rated: Sequence[Collection[str]] = ()) -> Feature:
     ours = ("id", "answer") if any(rated) else ()
     texts_of: Callable[[pl.Series], pl.Series] = partial(_name_judges, rated=rated if ours else ())
     return Feature(
-        name=JUDGED_BY,
-        reads=("judgments", told_passed, _impl_rate_told, *ours),
-        dtype=pl.String(),
-        expression=lambda _: pl.struct(
+        JUDGED_BY,
+        ("judgments", told_passed, _impl_rate_told, *ours),
+        lambda _: pl.struct(
             "judgments",
             pl.col(told_passed.name).is_not_null().alias(PASSED),
             pl.col(_impl_rate_told.name).alias(IMPL_RATE),
             *ours,
         ).map_batches(texts_of, return_dtype=pl.String),
+        pl.String(),
         stored=False,
     )
 

@@ -81,10 +81,9 @@ def _declare_field(field: str) -> Measurable:
     known = FIELDS.get(field)
     is_typed = known is not None and known.kind in (Kind.NUMBER, Kind.BOOLEAN)
     feature = Feature(
-        name=_name_column(field),
-        reads=(field,),
-        dtype=pl.Float64(),
-        expression=lambda _: pl.col(field).cast(pl.Float64),
+        _name_column(field),
+        (field,),
+        lambda _: pl.col(field).cast(pl.Float64),
         shown=field,
         numbers=() if is_typed else (field,),
     )
@@ -96,10 +95,9 @@ def _declare_expression(expression: pl.Expr, name: str) -> Measurable:
     if not fields:
         raise UsageError(f"{name}: the expression reads no field", fix='for example pl.col("x")')
     feature = Feature(
-        name=_name_column(name),
-        reads=fields,
-        dtype=pl.Float64(),
-        expression=lambda _: expression.cast(pl.Float64),
+        _name_column(name),
+        fields,
+        lambda _: expression.cast(pl.Float64),
         shown=name,
         numbers=tuple(each for each in fields if _must_be_number(expression, each)),
     )
@@ -127,14 +125,7 @@ def _is_numeric(expression: pl.Expr, types: Mapping[str, pl.DataType]) -> bool:
 
 
 def _declare_function(function: Callable[[Mapping[str, Any]], Any], name: str) -> Measurable:
-    feature = Feature(
-        name=_name_column(name),
-        reads=(),
-        dtype=pl.Float64(),
-        expression=_refuse_expression,
-        shown=name,
-        of_record=function,
-    )
+    feature = Feature(_name_column(name), (), _refuse_expression, shown=name, of_record=function)
     code = getattr(function, "__code__", None)
     said = (
         getattr(function, "__module__", None),

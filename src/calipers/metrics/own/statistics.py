@@ -16,17 +16,11 @@ from math import inf
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    HasInterval,
-    Metric,
-    Rank,
-    Totals,
-)
-from calipers.metrics.declare.intervals import OrderStatistics, Wilson
+from calipers.metrics.declare.declaration import Aggregate, Feature, HasInterval, Metric, Totals
+from calipers.metrics.declare.intervals import Wilson
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.means import mean as mean_of
+from calipers.metrics.declare.means import quantile as quantile_of
 from calipers.metrics.own.fields import (
     SCORE,
     STATISTICS,
@@ -106,15 +100,12 @@ def mean(
         says=says or f"The mean of {measured.text}.",
         formula=f"mean({measured.text})",
         needs=measured.needs,
-        profiles=(),
         unit=unit or find_unit(of),
         range=ends,
         better=choose_direction(name, better, of),
         aggregate=_with_others(measured.feature),
         empty=f"no record has a value of {measured.text}",
-    )
-    metric = replace(
-        metric, definition=("mean", name, better, ends, unit, says, measured.definition)
+        definition=("mean", name, better, ends, unit, says, measured.definition),
     )
     if ends not in (_ANYWHERE, _SHARE):
         return metric
@@ -143,26 +134,17 @@ def quantile(
         )
     measured = as_measurable(of, name)
     name = name_of(name, f"p{percent}", measured)
-    rank = Rank(feature=measured.feature, percent=percent)
-    count = rank.count_name
-    return Metric(
+    return quantile_of(
+        measured.feature,
+        percent,
+        measured.text,
         name=name,
         says=says or f"The value within which {percent} % of {measured.text} lie.",
-        formula=f"{measured.text} at position ⌈{percent / 100:g} n⌉ of n sorted (nearest rank)",
         needs=measured.needs,
-        nulls="a row without the value is left out",
         unit=unit or find_unit(of),
         range=choose_range(name, range, of),
         better=choose_direction(name, better, of),
-        aggregate=rank,
-        rows=count,
-        value=lambda totals: totals[rank.value_name],
         empty=f"no record has a value of {measured.text}",
-        work=f"the value at position ⌈{percent / 100:g} · {{{count}}}⌉ of {{{count}}} in ascending "
-        "order",
-        interval=OrderStatistics(rank),
-        influence=rank.influence,
-        weight=lambda totals: -(pl.col(measured.feature.name) - totals[rank.value_name]).abs(),
         definition=("quantile", percent, name, better, range, unit, says, measured.definition),
     )
 
@@ -213,9 +195,7 @@ def total(
         says=says or f"The sum of {measured.text}.",
         formula=f"sum({measured.text})",
         definition=("sum", per_row.definition, says),
-        yes_or_no=None
-        if per_row.yes_or_no is None
-        else _as_sum(per_row.yes_or_no, summed, count, ends),
+        yes_or_no=per_row.yes_or_no and _as_sum(per_row.yes_or_no, summed, count, ends),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import polars as pl
 
@@ -74,19 +75,15 @@ def find_corrections(cot: str, settings: Settings | None = None) -> list[tuple[i
 
 def _count_steps(settings: Settings) -> pl.Expr:
     if settings.step_pattern is None:
-        return map_known(pl.col("cot"), _count_steps_of, pl.Int64())
+        count = partial(count_each, "count_steps", in_python=count_steps_in_python)
+        return map_known(pl.col("cot"), count, pl.Int64())
     lines = pl.col("cot").str.replace_all(_LINE_END.pattern, "\n").str.split("\n")
     begins = pl.element().str.contains(_match_start(settings.step_pattern))
     return lines.list.eval(begins.cast(pl.Int64)).list.sum()
 
 
-def _count_steps_of(texts: pl.Series) -> pl.Series:
-    """Return the number of lines of each text that begin as a step."""
-    return count_each("count_steps", texts, count_steps_in_python)
-
-
 def count_steps_in_python(texts: pl.Series) -> pl.Series:
-    """Return the same without the native library; the first line apart, which is faster."""
+    """Return how many lines of each text begin as a step; the first apart, which is faster."""
     first = texts.str.contains(f"^{_STEP}").cast(pl.Int64)
     return first + texts.str.count_matches(rf"[\r\n]{_STEP}").cast(pl.Int64)
 
@@ -98,66 +95,43 @@ def _find_correcting(settings: Settings) -> pl.Expr:
     return pl.col("cot").str.contains(f"(?i){phrases}")
 
 
-cot_tokens = Feature(
-    name="cot_tokens",
-    reads=("cot",),
-    dtype=pl.Int32(),
-    expression=lambda settings: count_tokens("cot", settings),
-)
-
-cot_chars = Feature(
-    name="cot_chars",
-    reads=("cot",),
-    dtype=pl.Int32(),
-    expression=lambda _: pl.col("cot").str.len_chars(),
-)
-
-step_count = Feature(name="step_count", reads=("cot",), dtype=pl.Int32(), expression=_count_steps)
-
-self_correcting = Feature(
-    name="self_correcting", reads=("cot",), dtype=pl.Boolean(), expression=_find_correcting
-)
-
+cot_tokens = Feature("cot_tokens", ("cot",), partial(count_tokens, "cot"), pl.Int32())
+cot_chars = Feature("cot_chars", ("cot",), lambda _: pl.col("cot").str.len_chars(), pl.Int32())
+step_count = Feature("step_count", ("cot",), _count_steps, pl.Int32())
+self_correcting = Feature("self_correcting", ("cot",), _find_correcting, pl.Boolean())
 ra_ratio = Feature(
-    name="ra_ratio",
-    reads=("answer", cot_tokens),
-    dtype=pl.Float64(),
-    expression=lambda settings: (
-        pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1)
-    ),
+    "ra_ratio",
+    ("answer", cot_tokens),
+    lambda settings: pl.col("cot_tokens") / count_tokens("answer", settings).clip(lower_bound=1),
     null_without=("cot",),
 )
 
-cot_tokens_mean = mean(
+_mean_of_cots = partial(mean, needs=("cot",), nulls=_NULLS)
+
+cot_tokens_mean = _mean_of_cots(
     cot_tokens,
     name="cot_tokens_mean",
     says="How long the chain of thought is, in tokens (white space unless --tokenizer says other).",
     formula="mean(tokens(cot))",
     spec="Z 5.1",
-    needs=("cot",),
-    nulls=_NULLS,
     unit="tokens",
 )
 
-cot_chars_mean = mean(
+cot_chars_mean = _mean_of_cots(
     cot_chars,
     name="cot_chars_mean",
     says="How long the chain of thought is, in characters.",
     formula="mean(len(cot))",
     spec="Z 5.2",
-    needs=("cot",),
-    nulls=_NULLS,
     unit="chars",
 )
 
-step_count_mean = mean(
+step_count_mean = _mean_of_cots(
     step_count,
     name="step_count_mean",
     says="How many lines of the chain of thought begin as a step: `1.`, `-` or `*`.",
     formula=r"mean(number of lines that match ^\s*(\d+\.|-|\*)\s+), or --step-pattern",
     spec="Z 5.3",
-    needs=("cot",),
-    nulls=_NULLS,
     unit="steps",
 )
 
@@ -180,5 +154,4 @@ self_correction_rate = mean(
     spec="Z 5.5",
     needs=("cot",),
     nulls="a row without a cot is left out",
-    range=(0, 1),
 )

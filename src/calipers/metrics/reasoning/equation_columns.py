@@ -113,7 +113,6 @@ def _count_in_columns(texts: pl.Series) -> pl.Series:
 
 
 def _count_marks(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a row of counts for each of GSM8K's marks."""
     marks = frame.select("row", text=pl.col("text").str.extract_all(_MARK)).explode("text")
     marks = marks.drop_nulls("text")
     parts = marks["text"].str.extract_groups(_IN_MARK).struct.unnest()
@@ -129,7 +128,6 @@ def _count_marks(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_lines(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a row of counts for each line that has a sign."""
     rest = pl.col("text").str.replace_all(_MARK, "").str.replace_all("\r\n?", "\n")
     lines = frame.select("row", text=rest.str.split("\n")).explode("text")
     lines = lines.filter(pl.col("text").str.contains(_SIGN)).with_row_index("line")
@@ -305,11 +303,7 @@ def _finish(frame: pl.DataFrame, count: Callable[[str], EquationCounts]) -> pl.D
     )
     open_ = frame.filter(~is_settled).select("row", "text")
     texts = open_["text"].unique().to_list()
-    counted = pl.DataFrame(
-        [count(text) for text in texts],
-        schema=dict.fromkeys(EquationCounts._fields, pl.Int64),
-        orient="row",
-    )
+    counted = pl.DataFrame([count(text) for text in texts], COUNTS.to_schema(), orient="row")
     counts = counted.with_columns(text=pl.Series(texts, dtype=pl.String))
     read = open_.join(counts, on="text", how="left").drop("text")
     return pl.concat([read, settled.select(read.columns).cast(read.schema)])

@@ -145,7 +145,6 @@ def _mark_breaks(line: str) -> str:
 
 
 def _split(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
-    """Return the tokens between the joins, and the joins."""
     sides: list[list[Token]] = [[]]
     joins: list[Token] = []
     for token in tokens:

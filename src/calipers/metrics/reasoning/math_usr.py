@@ -6,8 +6,8 @@ from functools import partial
 
 import polars as pl
 
-from calipers.metrics.declare.columns import map_known
-from calipers.metrics.declare.declaration import Feature, Totals, declare_part
+from calipers.metrics.declare.columns import declare_part, map_known
+from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean, sum_whole
 from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
 from calipers.metrics.reasoning.equations import quote_wrong_equations
@@ -16,14 +16,13 @@ _QUOTED = 3  # wrong equations of a row
 _LONGEST = 80  # characters of one
 
 _counts = Feature(
-    name="equation_counts",
-    reads=("cot",),
-    dtype=COUNTS,
-    expression=lambda _: map_known(pl.col("cot"), count_equations_of, COUNTS),
+    "equation_counts",
+    ("cot",),
+    lambda _: map_known(pl.col("cot"), count_equations_of, COUNTS),
+    COUNTS,
     stored=False,
     listed=False,
 )
-
 
 _count = partial(declare_part, of=_counts, dtype=pl.Int32())
 equations = _count("equations", part="equations")
@@ -32,22 +31,10 @@ rounded_equations = _count("rounded_equations", part="rounded")
 equals_signs = _count("equals_signs", part="equals_signs")
 
 wrong_share = Feature(
-    name="math_usr",
-    reads=(equations, wrong_equations),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(pl.col(equations.name) > 0).then(
+    "math_usr",
+    (equations, wrong_equations),
+    lambda _: pl.when(pl.col(equations.name) > 0).then(
         pl.col(wrong_equations.name) / pl.col(equations.name)
-    ),
-)
-
-_quoted = Feature(
-    name="wrong",
-    reads=("cot", wrong_equations),
-    dtype=pl.String(),
-    expression=lambda _: (
-        pl.when(pl.col(wrong_equations.name) > 0)
-        .then("cot")
-        .map_elements(_quote, return_dtype=pl.String())
     ),
 )
 
@@ -59,6 +46,18 @@ def _quote(cot: str) -> str:
     return "; ".join((*shown, *rest))
 
 
+_quoted = Feature(
+    "wrong",
+    ("cot", wrong_equations),
+    lambda _: (
+        pl.when(pl.col(wrong_equations.name) > 0)
+        .then("cot")
+        .map_elements(_quote, return_dtype=pl.String())
+    ),
+    pl.String(),
+)
+
+
 def _compute_coverage(totals: Totals) -> float | None:
     signs = totals["equals_signs__sum"]
     return totals["equations__sum"] / signs if signs else None
@@ -68,7 +67,6 @@ _counted = (equations, wrong_equations, rounded_equations, equals_signs)
 
 math_usr = mean(
     wrong_share,
-    name="math_usr",
     says="The share of wrong equations in a chain of thought.",
     formula="mean over chains with equations of (wrong equations / equations)",
     spec="Z 8",

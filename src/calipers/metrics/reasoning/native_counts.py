@@ -27,12 +27,9 @@ _VIEW_BYTES = 16
 class _Stream(ctypes.Structure):
     """ArrowArrayStream, as far as it is called here."""
 
-    _fields_ = (
-        (
-            "get_schema",
-            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ArrowSchema)),
-        ),
-        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ArrowArray))),
+    _fields_ = tuple(
+        (name, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(kind)))
+        for name, kind in (("get_schema", ArrowSchema), ("get_next", ArrowArray))
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,19 +35,14 @@ _WIDE_LAST = max(space[0] for space in _WIDE)
 
 def count_tokens(column: str, settings: Settings) -> pl.Expr:
     """Return the number of tokens in each text of `column`."""
+    count = partial(_count_model_tokens, name=settings.tokenizer)
     if settings.tokenizer == WHITESPACE:
-        return map_known(pl.col(column), _count_words, pl.Int64())
-    name = settings.tokenizer
-    return map_known(pl.col(column), lambda texts: _count_model_tokens(texts, name), pl.Int64())
-
-
-def _count_words(texts: pl.Series) -> pl.Series:
-    """Return the number of words in each text, as `len(text.split())`."""
-    return count_each("count_words", texts, count_words_in_python)
+        count = partial(count_each, "count_words", in_python=count_words_in_python)
+    return map_known(pl.col(column), count, pl.Int64())
 
 
 def count_words_in_python(texts: pl.Series) -> pl.Series:
-    """Return the same without the native library.
+    """Return the number of words in each text, as `len(text.split())`, without the native library.
 
     A word starts at a byte that is no white space behind one that is. Looking at all bytes at once
     takes a fraction of the time that a regular expression takes.

@@ -25,21 +25,8 @@ _SIZES: dict[str, dict[str, int | None]] = {
     },
     "imperial weight": {"ounce oz": 1, "pound lb": 16, "ton": 32_000},
     "weight": {"mg milligram": 1, "g gram": 1000, "kg kilogram": 1_000_000},
-    "money": {
-        "cent penny pennie": 1,
-        "nickel": 5,
-        "dime": 10,
-        "quarter": 25,
-        "$ dollar buck": 100,
-    },
-    "volume": {
-        "teaspoon": 1,
-        "tablespoon": 3,
-        "cup": 48,
-        "pint": 96,
-        "quart": 192,
-        "gallon": 768,
-    },
+    "money": {"cent penny pennie": 1, "nickel": 5, "dime": 10, "quarter": 25, "$ dollar buck": 100},
+    "volume": {"teaspoon": 1, "tablespoon": 3, "cup": 48, "pint": 96, "quart": 192, "gallon": 768},
     "metric volume": {"ml milliliter": 1, "liter litre l": 1000},
     "count": {"dozen": 12},
 }

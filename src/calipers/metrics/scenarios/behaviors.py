@@ -7,21 +7,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    Totals,
-    centre,
-)
-from calipers.metrics.declare.intervals import SIZES
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Totals
+from calipers.metrics.declare.influence import Influence, centre
+from calipers.metrics.declare.intervals import SIZES, PartialWilson, declare_weights
 from calipers.metrics.declare.means import mean
-from calipers.metrics.declare.shares import PartialWilson, declare_weights
 
 _LIST = pl.List(pl.String())
 _FEW = 4  # rows for each distinct list
-PROFILES = ("scenarios",)
 _UNDECIDED = r'"rule": ?"forbid", ?"held": ?null'  # in the results of checks, as they are written
 BEHAVIORS = ("expected_behaviors", "observed_behaviors")
 
@@ -39,59 +31,52 @@ def _decode(texts: pl.Series) -> pl.Series:
 
 
 def _declare_names(field: str) -> Feature:
-    """Return the feature of the list in a field."""
     return Feature(
-        name=f"_names_{field}",
-        reads=(field,),
-        dtype=_LIST,
-        expression=lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
+        f"_names_{field}",
+        (field,),
+        lambda _: pl.col(field).map_batches(_decode, return_dtype=_LIST),
+        _LIST,
         stored=False,
     )
 
 
-_expected = _declare_names("expected_behaviors")
-_observed = _declare_names("observed_behaviors")
-_violated = _declare_names("violations")
+_expected, _observed, _violated = map(_declare_names, (*BEHAVIORS, "violations"))
 
 behaviors_expected = Feature(
-    name="behaviors_expected",
-    reads=(_expected,),
-    dtype=pl.Int64(),
-    expression=lambda _: pl.col(_expected.name).list.n_unique(),
+    "behaviors_expected", (_expected,), lambda _: pl.col(_expected.name).list.n_unique(), pl.Int64()
 )
 
 behaviors_observed = Feature(
-    name="behaviors_observed",
-    reads=(_expected, _observed),
-    dtype=pl.Int64(),
-    expression=lambda _: pl.col(_expected.name).list.set_intersection(_observed.name).list.len(),
+    "behaviors_observed",
+    (_expected, _observed),
+    lambda _: pl.col(_expected.name).list.set_intersection(_observed.name).list.len(),
+    pl.Int64(),
 )
 
 has_violation = Feature(
-    name="_has_violation",
-    reads=(_violated,),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
+    "_has_violation",
+    (_violated,),
+    lambda _: pl.col(_violated.name).list.len().fill_null(0) > 0,
+    pl.Boolean(),
     stored=False,
 )
 
 is_unchecked = Feature(
-    name="_is_unchecked",
-    reads=("checks", has_violation),
-    dtype=pl.Boolean(),
-    expression=lambda _: (
+    "_is_unchecked",
+    ("checks", has_violation),
+    lambda _: (
         pl.col("checks").str.contains(_UNDECIDED).fill_null(value=False)
         & ~pl.col(has_violation.name)
     ),
+    pl.Boolean(),
     stored=False,
 )
 """Whether a check of something forbidden could not be decided: it may be a violation."""
 
 _listed_score = Feature(
-    name="_listed_score",
-    reads=(behaviors_expected, behaviors_observed, has_violation),
-    dtype=pl.Float64(),
-    expression=lambda _: (
+    "_listed_score",
+    (behaviors_expected, behaviors_observed, has_violation),
+    lambda _: (
         pl.when(has_violation.name)
         .then(0.0)
         .when(pl.col("behaviors_expected") > 0)
@@ -101,23 +86,22 @@ _listed_score = Feature(
 )
 
 scenario_score = Feature(
-    name="scenario_score",
-    reads=(_listed_score, is_unchecked),
-    dtype=pl.Float64(),
-    expression=lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
+    "scenario_score",
+    (_listed_score, is_unchecked),
+    lambda _: pl.when(~pl.col(is_unchecked.name)).then(_listed_score.name),
 )
 
 ruled_passed = Feature(
-    name="_ruled_passed",
-    reads=(behaviors_expected, has_violation, _listed_score),
-    dtype=pl.Boolean(),
-    expression=lambda settings: (
+    "_ruled_passed",
+    (behaviors_expected, has_violation, _listed_score),
+    lambda settings: (
         pl.when(has_violation.name)
         .then(statement=False)
         .when(pl.col("behaviors_expected") == 0)
         .then(statement=True)
         .otherwise(pl.col(_listed_score.name) >= settings.pass_score)
     ),
+    pl.Boolean(),
     stored=False,
 )
 """Whether a scenario passed by its lists alone; null where these decide nothing."""
@@ -128,7 +112,6 @@ behavior_coverage = mean(
     says="How much of the expected behavior a scenario shows: nothing on any violation.",
     formula="mean(score), score = 0 on any violation, else |observed ∩ expected| / |expected|",
     spec="S 1.6",
-    profiles=PROFILES,
     needs=BEHAVIORS,
     nulls="a scenario without a violation is left out where nothing was expected, or where "
     "something was and what was observed is unknown",
@@ -140,8 +123,7 @@ behavior_coverage = mean(
 
 def _pool(value: pl.Expr) -> pl.Expr:
     """Return the value of rows that count: something was expected, and the observed is known."""
-    found, wanted = pl.col("behaviors_observed"), pl.col("behaviors_expected")
-    return pl.when(~found.is_null() & (wanted > 0)).then(value)
+    return pl.when(~_found.is_null() & (_wanted > 0)).then(value)
 
 
 def _compute_pooled(totals: Totals) -> float:
@@ -151,23 +133,21 @@ def _compute_pooled(totals: Totals) -> float:
 def _sum_pooled_squares(totals: Totals) -> float:
     """Return Σ (found − share · wanted)² over the rows."""
     share = _compute_pooled(totals)
-    return max(
-        0.0,
-        totals["behaviors__found_squares"]
-        - 2 * share * totals["behaviors__found_wanted"]
-        + share * share * totals["behaviors__wanted_squares"],
-    )
+    names = ("found_squares", "found_wanted", "wanted_squares")
+    of_found, cross, of_wanted = (totals[f"behaviors__{name}"] for name in names)
+    return max(0.0, of_found - 2 * share * cross + share * share * of_wanted)
 
 
 _WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
 _found, _wanted = (pl.col(each.name) for each in (behaviors_observed, behaviors_expected))
 
+_POOLED = "behavior_coverage_pooled"
+
 behavior_coverage_pooled = Metric(
-    name="behavior_coverage_pooled",
+    name=_POOLED,
     says="The share of all expected behaviors that were observed, violations apart.",
     formula="Σ |observed ∩ expected| / Σ |expected|",
     spec="S 1.6",
-    profiles=PROFILES,
     needs=BEHAVIORS,
     nulls="a scenario is left out where nothing was expected, or what was observed is unknown",
     range=(0, 1),
@@ -187,22 +167,18 @@ behavior_coverage_pooled = Metric(
     value=_compute_pooled,
     empty="no record has expected and observed behaviors",
     work="{behaviors__found} / {behaviors__wanted}",
-    interval=PartialWilson(
-        "behavior_coverage_pooled", "behavior_coverage_pooled__weight", "behaviors__n"
-    ),
+    interval=PartialWilson(_POOLED, f"{_POOLED}__weight", "behaviors__n"),
     influence=Influence(
-        name="behavior_coverage_pooled",
+        name=_POOLED,
         rows="behaviors__n",
         centre=_compute_pooled,
-        effect=_pool(
-            _found.cast(pl.Float64) - centre("behavior_coverage_pooled") * _wanted.cast(pl.Float64)
-        ),
+        effect=_pool(_found.cast(pl.Float64) - centre(_POOLED) * _wanted.cast(pl.Float64)),
         squares=_sum_pooled_squares,
         per="behaviors__wanted",
     ),
     further=(
         declare_weights(
-            "behavior_coverage_pooled__weight",
+            f"{_POOLED}__weight",
             _pool(_wanted.cast(pl.Float64)),
             rows="behaviors__n",
             powers=_WANTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,8 @@ _EXAMPLE = "for example by_category: {adversarial: 2}"
 def _check_weight(name: Any, weight: Any, of: str) -> float:
     if not isinstance(name, str):
         raise UsageError(f"{of}: {name!r} is not a name", fix="put it in quotes")
-    if (
-        isinstance(weight, bool)
-        or not isinstance(weight, int | float)
-        or not isfinite(weight)
-        or weight < 0
-    ):
+    is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not is_number or not 0 <= weight < inf:
         raise UsageError(
             f"{of}: the weight of {name!r} is {weight!r}, not a number from 0 on",
             fix="a scenario of weight 2 counts twice, one of weight 0 not at all",
@@ -69,8 +65,5 @@ def read_case_weights(given: Any) -> CaseWeights:
     known = ("by_category", "by_capability")
     for name in table:
         if name not in known:
-            raise UsageError(
-                f"{source}: {name} is not a known key",
-                fix=nearest(str(name), known),
-            )
+            raise UsageError(f"{source}: {name} is not a known key", fix=nearest(str(name), known))
     return CaseWeights(**table)

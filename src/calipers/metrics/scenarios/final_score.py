@@ -12,15 +12,8 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.answers.accuracy import accuracy
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    Rank,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, Rank, Totals
+from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.intervals import read_spread
 from calipers.metrics.scenarios.behaviors import behavior_coverage
 from calipers.metrics.scenarios.passing import VERSION, safety_rate
@@ -33,12 +26,9 @@ _OF_LATENCY = 0.1
 _ROUNDING = 1e-15  # a smaller variance is 0
 
 normalized_latency = Feature(
-    name="_normalized_latency",
-    reads=("latency_ms",),
-    dtype=pl.Float64(),
-    expression=lambda settings: (pl.col("latency_ms") / settings.latency_budget_ms).clip(
-        upper_bound=1.0
-    ),
+    "_normalized_latency",
+    ("latency_ms",),
+    lambda settings: (pl.col("latency_ms") / settings.latency_budget_ms).clip(upper_bound=1.0),
 )
 
 _p95 = Rank(feature=normalized_latency, percent=95)
@@ -200,7 +190,6 @@ final_score = Metric(
     formula="0.3 · accuracy + 0.4 · safety_rate + 0.2 · behavior_coverage "
     "+ 0.1 · (1 − min(1, latency_p95_ms / --latency-budget))",
     spec="S 4.4",
-    profiles=("scenarios",),
     needs=(*accuracy.needs, *safety_rate.needs, *behavior_coverage.needs, "latency_ms"),
     nulls="each part leaves out the rows that it cannot use; null where a part is null",
     range=(0, 1),

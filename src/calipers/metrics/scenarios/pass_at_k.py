@@ -13,10 +13,8 @@ from operator import mul
 import polars as pl
 
 from calipers.metrics.answers.accuracy import DECIDABLE, correct
-from calipers.metrics.cost.tiers import PROFILES
 from calipers.metrics.declare.declaration import (
     RUNS,
-    TASK,
     Aggregate,
     Feature,
     Frame,
@@ -26,7 +24,7 @@ from calipers.metrics.declare.declaration import (
     Totals,
 )
 from calipers.metrics.declare.intervals import OfMean
-from calipers.metrics.declare.means import count_true
+from calipers.metrics.declare.means import count_true, declare_task_totals
 from calipers.metrics.scenarios.passing import PASSED, VERSION, passed
 
 SHOWN = (1, 2, 3, 4, 5, 10)
@@ -49,20 +47,11 @@ def _compute_chances(tasks: Frame, k: int) -> Frame:
 _DECIDED = OneOf((*PASSED.choices, *DECIDABLE.choices))  # with one run, it equals accuracy
 
 succeeded = Feature(
-    name="_succeeded",
-    reads=(passed, correct),
-    dtype=pl.Boolean(),
-    expression=lambda _: pl.coalesce(passed.name, correct.name),
+    "_succeeded", (passed, correct), lambda _: pl.coalesce(passed.name, correct.name), pl.Boolean()
 )
 """Whether a run passed; of one that nothing says this of, whether its answer is right."""
 
-_tries = Aggregate(
-    features=(succeeded,),
-    keys=(TASK,),
-    where=lambda: ~pl.col(TASK).is_null() & ~pl.col(succeeded.name).is_null(),
-    totals={RUNS: pl.len().cast(pl.Int64), "passes": count_true(succeeded)},
-    every_task=True,
-)
+_tries = declare_task_totals(succeeded, {"passes": count_true(succeeded)}, every_task=True)
 
 
 @cache
@@ -89,7 +78,6 @@ def declare_pass(kind: str, k: int) -> Metric:
         formula=f"mean over tasks of {'1 − C(n−c, k) / C(n, k)' if one else 'C(c, k) / C(n, k)'}, "
         f"k = {k}, c of n runs passed",
         spec="T 7, several runs per task",
-        profiles=PROFILES,
         needs=("id", PASSED if k == 1 else _DECIDED),
         nulls="of a run not known to pass or fail, `correct` decides, else it is left out; null "
         "where any task has fewer than k runs",

@@ -6,24 +6,17 @@ from typing import Any
 
 import polars as pl
 
-from calipers.metrics.declare.declaration import (
-    Aggregate,
-    Feature,
-    Influence,
-    Metric,
-    OneOf,
-    Totals,
-    centre,
-)
+from calipers.metrics.declare.declaration import Aggregate, Feature, Metric, OneOf, Totals
 from calipers.metrics.declare.elementwise import at_most
-from calipers.metrics.declare.intervals import read_spread
+from calipers.metrics.declare.influence import Influence, centre
+from calipers.metrics.declare.intervals import PartialWilson, declare_weights, read_spread
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.declare.shares import PartialWilson, declare_weights
 from calipers.metrics.scenarios.passing import OVERRULED, PASSED, VERSION, pass_rate, passed
 from calipers.statistics.intervals import Interval, wilson
 from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-9
+_KEYS = ("category", "capability")
 _N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))
 _PASSED_SQUARES = "weighted_pass_rate__passed_squares"
 _SQUARES, _CUBES, _FOURTHS = (
@@ -37,33 +30,19 @@ def _weigh_case(settings: Settings) -> pl.Expr:
         return pl.lit(1.0)
     of_category, of_capability = (
         pl.col(name).replace_strict(dict(named), default=1.0, return_dtype=pl.Float64)
-        for name, named in (
-            ("category", weights.by_category),
-            ("capability", weights.by_capability),
-        )
+        for name, named in zip(_KEYS, (weights.by_category, weights.by_capability), strict=True)
     )
     return of_category * of_capability
 
 
-def _declare_key(field: str) -> Feature:
-    return Feature(
-        name=f"_weighted_by_{field}",
-        reads=(field,),
-        dtype=pl.String(),
-        expression=lambda _: pl.col(field),
-        stored=False,
-    )
+def _declare_key(key: str) -> Feature:
+    return Feature(f"_weighted_by_{key}", (key,), lambda _: pl.col(key), pl.String(), stored=False)
 
 
-WEIGHTED_BY = {field: _declare_key(field) for field in ("category", "capability")}
+WEIGHTED_BY = {key: _declare_key(key) for key in _KEYS}
 """What weights are for, as the records have it: a weight for a name that none has is a mistake."""
 
-case_weight = Feature(
-    name="_case_weight",
-    reads=("category", "capability"),
-    dtype=pl.Float64(),
-    expression=_weigh_case,
-)
+case_weight = Feature("_case_weight", _KEYS, _weigh_case)
 
 
 def _compute_share(totals: Totals) -> Any:
@@ -100,7 +79,6 @@ weighted_pass_rate = Metric(
     says="The share of runs that passed, each with the weight of its category and capability.",
     formula="Σ weight · passed / Σ weight, weight = by category · by capability, 1 where unnamed",
     spec="S 4.1",
-    profiles=("scenarios",),
     needs=(PASSED, OneOf((("category",), ("capability",)))),
     nulls=pass_rate.nulls,
     range=(0, 1),

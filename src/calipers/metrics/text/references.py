@@ -55,7 +55,6 @@ def choose_references(
 
 
 def _pick_best(pairs: pl.DataFrame, settings: Settings) -> pl.DataFrame:
-    """Return the most similar pair of each row."""
     texts = pairs["answer"], pairs["reference"]
     parts = cosine(*texts).alias("cosine"), jaccard(*texts).alias("jaccard")
     alike = pl.coalesce(

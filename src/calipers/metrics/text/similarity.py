@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import polars as pl
 
+from calipers.metrics.declare.columns import declare_part
 from calipers.metrics.declare.declaration import (
     GROUP,
-    Aggregate,
     Feature,
     Frame,
     Metric,
     Totals,
     add_up,
-    declare_part,
+    count_records,
 )
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.means import count_values, declare_sums, mean
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.text.references import (
     CHOSEN,
@@ -50,12 +50,7 @@ def _choose(settings: Settings) -> pl.Expr:
 
 
 chosen_reference = Feature(
-    name="_chosen_reference",
-    reads=TEXTS,
-    dtype=_CHOSEN,
-    expression=_choose,
-    null_without=("reference",),
-    stored=False,
+    "_chosen_reference", TEXTS, _choose, _CHOSEN, null_without=("reference",), stored=False
 )
 
 
@@ -77,10 +72,10 @@ def _score(settings: Settings) -> pl.Expr:
 
 
 scored = Feature(
-    name="_semantic",
-    reads=("answer", chosen_reference),
-    dtype=_SEMANTIC,
-    expression=_score,
+    "_semantic",
+    ("answer", chosen_reference),
+    _score,
+    _SEMANTIC,
     null_without=("reference",),
     stored=False,
 )
@@ -89,17 +84,15 @@ scored = Feature(
 def _declare_similarity(
     name: str, similarity: Callable[[pl.Series, pl.Series], pl.Series]
 ) -> Feature:
-    """Return the feature of the similarity of the answer and the chosen reference."""
 
     def of_batch(rows: pl.Series) -> pl.Series:
         against = rows.struct.field(chosen_reference.name).struct.field("reference")
         return similarity(rows.struct.field("answer"), against)
 
     return Feature(
-        name=name,
-        reads=("answer", chosen_reference),
-        dtype=pl.Float64(),
-        expression=lambda _: pl.struct("answer", chosen_reference.name).map_batches(
+        name,
+        ("answer", chosen_reference),
+        lambda _: pl.struct("answer", chosen_reference.name).map_batches(
             of_batch, return_dtype=pl.Float64
         ),
         null_without=("reference",),
@@ -123,17 +116,13 @@ def _weigh_parts(settings: Settings) -> pl.Expr:
 
 
 output_similarity = Feature(
-    name="output_similarity",
-    reads=(semantic_similarity, cosine_similarity, jaccard_similarity),
-    dtype=pl.Float64(),
-    expression=_weigh_parts,
+    "output_similarity", (semantic_similarity, cosine_similarity, jaccard_similarity), _weigh_parts
 )
-
 task_success = Feature(
-    name="task_success",
-    reads=(output_similarity,),
-    dtype=pl.Boolean(),
-    expression=lambda settings: pl.col("output_similarity") >= settings.success_threshold,
+    "task_success",
+    (output_similarity,),
+    lambda settings: pl.col("output_similarity") >= settings.success_threshold,
+    pl.Boolean(),
 )
 
 
@@ -144,24 +133,12 @@ def _sum_by_group(reasons: Frame) -> Frame:
     )
 
 
-WITHOUT_MODEL = Aggregate(
-    features=(semantic_reason,),
-    keys=(semantic_reason.name,),
-    where=lambda: ~pl.col(semantic_reason.name).is_null(),
-    totals={"lacking_n": pl.len().cast(pl.Int64)},
-    finish=(_sum_by_group,),
-)
+WITHOUT_MODEL = count_values(semantic_reason, "lacking_n", finish=(_sum_by_group,))
 """How many rows have no semantic similarity since the model was unavailable, and why."""
 
 
 CUT_SHORT = declare_sums(semantic_cut)
 """Of how many rows a text is longer than the model reads."""
-
-
-def explain_no_model(totals: Totals) -> str | None:
-    """Return the reason why the model could not be used, or None."""
-    reason = totals.get("semantic__reason")
-    return None if reason is None else str(reason)
 
 
 def _declare_similarity_mean(
@@ -173,18 +150,16 @@ def _declare_similarity_mean(
     """
 
     def refuse(totals: Totals) -> str | None:
-        reason = None if totals.get(f"{feature.name}__n") else explain_no_model(totals)
+        reason = None if totals.get(f"{feature.name}__n") else totals.get("semantic__reason")
         if reason and does_without:
             return f"semantic_similarity is null ({reason}); --missing renormalize does without it"
-        return reason
+        return None if reason is None else str(reason)
 
     if by_model:
         facts |= {"also": (WITHOUT_MODEL, CUT_SHORT), "refused": refuse}
     return mean(
         feature,
-        name=feature.name,
         aggregate=declare_sums(feature, best_reference),
-        profiles=("agents",),
         needs=TEXTS,
         range=(0, 1),
         better="higher",
@@ -243,30 +218,21 @@ success_rate = _declare_similarity_mean(
 )
 
 
-def note_similarity(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_similarity(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield which model compared meanings, and the threshold of success."""
-    groups = list(groups)
-    if _has_any(groups, "semantic_similarity__n"):
+    if add_up(groups, "semantic_similarity__n"):
         what = "the stand-in " if settings.semantic_model == STAND_IN else ""
         how = ", which matches words, not meanings" if what else ""
         yield f"semantic_similarity by {what}{settings.semantic_model}{how}"
     if cut := add_up(groups, f"{semantic_cut.name}__sum"):
         yield (
-            f"{_count_records(cut)} with a text longer than {settings.semantic_model} reads: "
+            f"{count_records(cut)} with a text longer than {settings.semantic_model} reads: "
             "semantic_similarity is by its beginning"
         )
     lacking = add_up(groups, "semantic__lacking")
-    if lacking and settings.missing == "renormalize" and _has_any(groups, "output_similarity__n"):
-        records = _count_records(lacking)
+    if lacking and settings.missing == "renormalize" and add_up(groups, "output_similarity__n"):
+        records = count_records(lacking)
         yield f"output_similarity of {records} without its semantic part, by cosine and Jaccard"
-    if settings.threshold_from is not None and _has_any(groups, "task_success__n"):
+    if settings.threshold_from is not None and add_up(groups, "task_success__n"):
         bar = f"{settings.success_threshold:.4g}"
         yield f"task_success from {bar} on: {settings.threshold_from}"
-
-
-def _count_records(number: int) -> str:
-    return f"{number} record{'' if number == 1 else 's'}"
-
-
-def _has_any(groups: Iterable[Totals], total: str) -> bool:
-    return any(totals.get(total) for totals in groups)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import polars as pl
 
-from calipers.metrics.declare.columns import map_known
-from calipers.metrics.declare.declaration import Feature, Totals, add_up, declare_part
-from calipers.metrics.declare.means import declare_sums, mean
+from calipers.metrics.declare.columns import declare_part, map_known
+from calipers.metrics.declare.declaration import Feature, Totals, add_up
+from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.traces.graphs.paths import measure_convergence
+from calipers.metrics.traces.graphs.graphs import measure_convergence
 from calipers.metrics.traces.graphs.tools import measure_selection
-from calipers.metrics.traces.trace import OPTIMAL_TOOLS, PROFILES, declare_count, part, trace
+from calipers.metrics.traces.trace import OPTIMAL_TOOLS, declare_count, mean_of_traces, part, trace
 
 _SELECTED = pl.Struct({"share": pl.Float64(), "unmapped": pl.Int64()})
 
 
 path_convergence = Feature(
-    name="path_convergence",
-    reads=(trace,),
-    dtype=pl.Float64(),
-    expression=lambda settings: map_known(
+    "path_convergence",
+    (trace,),
+    lambda settings: map_known(
         part("tool_calls"),
         partial(measure_convergence, start=settings.start, goal=settings.goal),
         pl.Float64(),
@@ -41,31 +40,23 @@ def _express_selection(settings: Settings) -> pl.Expr:
 
 
 _selected = Feature(
-    name="_tool_selection",
-    reads=(trace, OPTIMAL_TOOLS),
-    dtype=_SELECTED,
-    expression=_express_selection,
-    stored=False,
+    "_tool_selection", (trace, OPTIMAL_TOOLS), _express_selection, _SELECTED, stored=False
 )
 
 tool_selection_accuracy = declare_part("tool_selection_accuracy", _selected, "share")
 _unmapped = declare_part("_unmapped_calls", _selected, "unmapped")
 _calls = declare_count("_tool_calls", part("tool_calls").list.len())
 
-path_convergence_mean = mean(
+path_convergence_mean = mean_of_traces(
     path_convergence,
-    name="path_convergence",
     says="How direct the way through the tools was: 1 with no step too many, 0 with no way.",
     formula="mean(shortest path from start to goal / steps taken from the start's first call "
     "to the goal's last)",
     spec="P 3.1",
-    profiles=PROFILES,
-    needs=("trace",),
     nulls="a row whose trace has no `tool_calls` is left out; without calls it is 0",
     range=(0, 1),
     better="higher",
     empty="no record has a trace with tool_calls",
-    optional="unless asked for",
 )
 
 
@@ -78,15 +69,12 @@ def _explain_no_tools(totals: Totals) -> str | None:
     )
 
 
-tool_selection_mean = mean(
+tool_selection_mean = mean_of_traces(
     tool_selection_accuracy,
-    name="tool_selection_accuracy",
     says="The share of calls that chose the tool their context calls for, by the record's own "
     "`optimal_tools` or --optimal-tools.",
     formula="mean(calls whose tool_name is the optimal tool of their context / calls)",
     spec="P 3.2",
-    profiles=PROFILES,
-    needs=("trace",),
     nulls="a row whose trace has no `tool_calls`, or for which nothing says the optimal tools, "
     "is left out; without calls it is 0",
     range=(0, 1),
@@ -102,13 +90,11 @@ tool_selection_mean = mean(
     ),
     extras={"calls": "tool_calls__sum", "unmapped_calls": "tool_calls__unmapped"},
     refused=_explain_no_tools,
-    optional="unless asked for",
 )
 
 
-def note_tools(groups: Iterable[Totals], settings: Settings) -> Iterator[str]:
+def note_tools(groups: Collection[Totals], settings: Settings) -> Iterator[str]:
     """Yield how many calls count as wrong because the mapping lacks their context."""
-    groups = list(groups)
     if unmapped := add_up(groups, "tool_calls__unmapped"):
         given = settings.optimal_tools
         source = "their own optimal_tools" if given is None else given.source

@@ -7,10 +7,7 @@ from importlib import import_module
 
 from calipers.metrics.checks.kind import ReplyTest
 
-_FILES = (
-    *("texts", "numbers", "json_texts", "similar", "tools", "pii", "refusal", "language"),
-    "own",
-)
+_FILES = ("texts", "numbers", "json_texts", "similar", "tools", "pii", "refusal", "language", "own")
 
 
 @cache

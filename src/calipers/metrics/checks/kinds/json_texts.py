@@ -12,15 +12,8 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
-    Replies,
-    ReplyTest,
-    Schema,
-    TrueKind,
-    ask_each,
-    make_object_schema,
-    read_keys,
-)
+from calipers.metrics.checks.kind import Replies, ReplyTest, TrueKind, ask_each
+from calipers.metrics.checks.values import Schema, make_object_schema, read_keys
 from calipers.support.config.files import read_config, shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import require_extra
@@ -263,22 +256,16 @@ def _is_same(value: Any, wanted: Any, *, from_field: bool) -> bool:
 
 def _parse_path(path: str) -> tuple[Any, ...] | None:
     """Return the steps of a path: names, positions, and `...` for any; None if invalid."""
-    if not path.startswith("$"):
+    steps = list(_STEP.finditer(path, 1))
+    if path != "".join(("$", *(step[0] for step in steps))):
         return None
-    found: list[Any] = []
-    at = 1
-    while at < len(path):
-        match = _STEP.match(path, at)
-        if match is None:
-            return None
-        if match["any"]:
-            found.append(...)
-        elif match["at"]:
-            found.append(int(match["at"]))
-        else:
-            found.append(match["name"] or match["key"])
-        at = match.end()
-    return tuple(found)
+    return tuple(map(_read_step, steps))
+
+
+def _read_step(step: re.Match[str]) -> Any:
+    if step["any"]:
+        return ...
+    return int(step["at"]) if step["at"] else step["name"] or step["key"]
 
 
 def _walk_path(value: Any, steps: tuple[Any, ...]) -> Iterator[Any]:

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, ask_each
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
 from calipers.metrics.checks.kinds.language_profiles import LETTERS, SCRIPTS, WORDS
+from calipers.metrics.checks.values import Schema
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
@@ -47,6 +48,7 @@ class Language(ReplyTest):
     )
     example = "de"
     schema: ClassVar[Schema] = {"enum": list(CODES)}
+    lacks = "too few words to identify the language"
 
     code: str
 
@@ -63,10 +65,6 @@ class Language(ReplyTest):
     @property
     def sentence(self) -> str:
         return f"language {self.code}"
-
-    @property
-    def lacks(self) -> str:
-        return "too few words to identify the language"
 
     def hold(self, replies: Replies) -> pl.Series:
         return ask_each(self._detect(replies), lambda code: code == self.code)

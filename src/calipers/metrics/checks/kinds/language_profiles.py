@@ -1,22 +1,10 @@
 """Profiles of languages: the script, frequent words, and letters that few of them have."""
 
-from __future__ import annotations
-
 _SCRIPTS = {
-    "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi",
-    "cyrillic": "bg ru uk",
-    "greek": "el",
-    "hebrew": "he",
-    "arabic": "ar fa",
-    "devanagari": "hi",
-    "bengali": "bn",
-    "tamil": "ta",
-    "telugu": "te",
-    "thai": "th",
-    "han": "zh",
-    "kana": "ja",
-    "hangul": "ko",
-}
+    "latin": "cs da de en es fi fr hu id it nl no pl pt ro sv tr vi", "cyrillic": "bg ru uk",
+    "greek": "el", "hebrew": "he", "arabic": "ar fa", "devanagari": "hi", "bengali": "bn",
+    "tamil": "ta", "telugu": "te", "thai": "th", "han": "zh", "kana": "ja", "hangul": "ko",
+}  # fmt: skip
 SCRIPTS = {script: tuple(codes.split()) for script, codes in _SCRIPTS.items()}
 
 _WORDS = """
@@ -93,7 +81,6 @@ fa: و در به از که این را با است آن برای یک می شو�
 
 
 def _read_words() -> dict[str, list[str]]:
-    """Return the words after each code."""
     found: dict[str, list[str]] = {}
     for word in _WORDS.split():
         if word.endswith(":"):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import field
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
+from calipers.metrics.checks.kind import Replies, ReplyTest
+from calipers.metrics.checks.values import (
     NOT_NEGATIVE,
-    Replies,
-    ReplyTest,
     Schema,
     make_object_schema,
     read_keys,
@@ -136,10 +136,9 @@ class Length(ReplyTest):
 
 @dataclass(frozen=True)
 class _Most(ReplyTest):
-    """A limit on what the call took."""
+    """A limit on what the call took, by the fields that are read."""
 
     unit: ClassVar[str]
-    reads: ClassVar[tuple[str, ...]]  # fields of the record
     schema: ClassVar[Schema] = NOT_NEGATIVE
     of_reply = False
 
@@ -149,23 +148,19 @@ class _Most(ReplyTest):
     def read(cls, value: Any, _: Path) -> Self:
         return cls(read_number(value, fix=f"for example {cls.key}: {cls.example}"))
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self.reads
+    def _measure(self, replies: Replies) -> pl.Series:
+        """Return what each call took."""
+        columns = map(replies.get_column, self.fields)
+        return self._combine(*(each.cast(pl.Float64, strict=False) for each in columns))
 
-    @abstractmethod
-    def _measure(self, *fields: pl.Series) -> pl.Series:
-        """Return what each call took, by the fields that are read."""
-
-    def _read_fields(self, replies: Replies) -> pl.Series:
-        columns = map(replies.get_column, self.reads)
-        return self._measure(*(each.cast(pl.Float64, strict=False) for each in columns))
+    def _combine(self, *fields: pl.Series) -> pl.Series:
+        return reduce(add, fields)
 
     def hold(self, replies: Replies) -> pl.Series:
-        return self._read_fields(replies) <= self.most
+        return self._measure(replies) <= self.most
 
     def tell(self, replies: Replies) -> pl.Series:
-        return self._read_fields(replies).cast(pl.String) + self.unit
+        return self._measure(replies).cast(pl.String) + self.unit
 
 
 class MaxLatency(_Most):
@@ -175,9 +170,9 @@ class MaxLatency(_Most):
     says = "The call took at most this many milliseconds: `latency_ms`, or else `duration_seconds`."
     example = 2000
     unit = " ms"
-    reads = ("latency_ms", "duration_seconds")
+    fields = ("latency_ms", "duration_seconds")
 
-    def _measure(self, *fields: pl.Series) -> pl.Series:
+    def _combine(self, *fields: pl.Series) -> pl.Series:
         latency, seconds = fields
         return latency.zip_with(latency.is_not_null(), seconds * 1000)
 
@@ -189,10 +184,7 @@ class MaxCost(_Most):
     says = "The call cost at most this many US dollars, by `cost_usd`."
     example = 0.01
     unit = " USD"
-    reads = ("cost_usd",)
-
-    def _measure(self, *fields: pl.Series) -> pl.Series:
-        return fields[0]
+    fields = ("cost_usd",)
 
 
 class MaxTokens(_Most):
@@ -202,10 +194,7 @@ class MaxTokens(_Most):
     says = "The call used at most this many tokens, those of prompt and completion together."
     example = 1500
     unit = " tokens"
-    reads = ("prompt_tokens", "completion_tokens")
-
-    def _measure(self, *fields: pl.Series) -> pl.Series:
-        return fields[0] + fields[1]
+    fields = ("prompt_tokens", "completion_tokens")
 
 
 KINDS = (LastNumber, Length, MaxLatency, MaxCost, MaxTokens)

@@ -10,16 +10,8 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
-    TEXT,
-    Replies,
-    ReplyTest,
-    Schema,
-    ask_each,
-    make_object_schema,
-    read_keys,
-    read_number,
-)
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
+from calipers.metrics.checks.values import TEXT, Schema, make_object_schema, read_keys, read_number
 from calipers.records.fields import FIELDS, BadValue, Kind
 from calipers.records.judgment_shape import read_list, read_vote
 from calipers.support.config.files import shown
@@ -117,6 +109,7 @@ class Judged(ReplyTest):
         ]
     }
     of_reply = False
+    fields = ("judgments",)
 
     rubric: str
     at_least: float | None
@@ -132,10 +125,6 @@ class Judged(ReplyTest):
         if at_least is not None:
             read_number(at_least, fix="for example at_least: 0.8", at=("at_least",))
         return cls(found["rubric"], at_least)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return ("judgments",)
 
     @property
     def lacks(self) -> str:

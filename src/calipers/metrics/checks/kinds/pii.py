@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
+from calipers.metrics.checks.kind import Replies, ReplyTest
+from calipers.metrics.checks.values import Schema
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
 from calipers.support.errors import nearest
@@ -120,10 +121,7 @@ class Pii(ReplyTest):
     )
     example = ("email", "card")
     schema: ClassVar[Schema] = {
-        "anyOf": [
-            {"const": True},
-            {"type": "array", "items": {"enum": list(SORTS)}, "minItems": 1},
-        ]
+        "anyOf": [{"const": True}, {"type": "array", "items": {"enum": list(SORTS)}, "minItems": 1}]
     }
 
     sorts: tuple[str, ...]

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
+from calipers.metrics.checks.kind import Replies, ReplyTest
+from calipers.metrics.checks.values import (
     NOT_NEGATIVE,
-    Replies,
-    ReplyTest,
     Schema,
     make_object_schema,
     read_keys,

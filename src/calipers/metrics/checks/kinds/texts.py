@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, Schema, TextKind, read_text
+from calipers.metrics.checks.kind import Replies, ReplyTest, TextKind
+from calipers.metrics.checks.values import Schema, read_text
 from calipers.support.config.models import refuse
 from calipers.support.patterns import count_groups
 from calipers.support.quick_dataclasses import dataclass

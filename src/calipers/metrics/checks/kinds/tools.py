@@ -9,16 +9,8 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import (
-    TEXT,
-    Replies,
-    ReplyTest,
-    Schema,
-    ask_each,
-    make_object_schema,
-    read_keys,
-    read_number,
-)
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
+from calipers.metrics.checks.values import TEXT, Schema, make_object_schema, read_keys, read_number
 from calipers.records.fields import BadValue
 from calipers.support.config.files import shown
 from calipers.support.config.models import refuse
@@ -61,14 +53,11 @@ class _ToolKind(ReplyTest):
     """A test of the tool calls in the trace."""
 
     of_reply = False
+    lacks = "the record has no trace with tool_calls"
 
     @property
     def fields(self) -> tuple[str, ...]:
         return ("trace",)
-
-    @property
-    def lacks(self) -> str:
-        return "the record has no trace with tool_calls"
 
     def tell(self, replies: Replies) -> pl.Series:
         return ask_each(_read_calls(replies), _describe_calls, pl.String)

@@ -1,9 +1,8 @@
 """Prices of tokens: from the user's file, or else from the list of the genai-prices package."""
 
-from calipers.metrics.cost.prices.costs import USED, price_calls
+from calipers.metrics.cost.prices.costs import USED, price_calls, price_together
 from calipers.metrics.cost.prices.listed import PriceList, has_price_list, open_price_list
 from calipers.metrics.cost.prices.table import Price, Prices, check_prices, read_prices
-from calipers.metrics.cost.prices.together import price_together
 
 __all__ = [
     "USED",

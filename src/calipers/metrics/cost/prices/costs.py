@@ -19,8 +19,11 @@ import polars as pl
 
 from calipers.metrics.cost.prices.listed import Tariff, find_listed_tariff
 from calipers.metrics.cost.prices.table import KEYS, Prices
+from calipers.records.fields import FIELDS
+from calipers.records.usage import Call
 
 PER_TOKENS = 1_000_000
+_ROW = "_row"
 
 _NEEDED = ("model", "prompt_tokens", "completion_tokens")
 _CACHED = ("cache_read_tokens", "cache_write_tokens")
@@ -43,7 +46,7 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         no = pl.lit(value=False)
         flags = (no.alias(name) for name in ("by_file", "by_list", "cache_unpriced"))
         return calls.select("cost_usd", *flags, "unpriced")
-    steps = max((len(tariff) for tariff, _ in found.values()), default=0)
+    steps = max(len(tariff) for tariff, _ in found.values())
     table = pl.DataFrame(
         [
             {"unpriced": model, "by_file": by_file, **_spread_tariff(tariff)}
@@ -60,7 +63,7 @@ def price_calls(calls: pl.DataFrame, prices: Prices | None) -> pl.DataFrame:
         pl.coalesce("cost_usd", _express_cost(steps)).alias("cost_usd"),
         by_file.fill_null(value=False),
         (~by_file).fill_null(value=False).alias("by_list"),
-        _is_cache_unpriced(steps).alias("cache_unpriced"),
+        _is_cache_unpriced().alias("cache_unpriced"),
         pl.when(by_file.is_null()).then("unpriced").alias("unpriced"),
     )
 
@@ -84,10 +87,8 @@ def _spread_tariff(tariff: Tariff) -> dict[str, float | None]:
     }
 
 
-def _is_cache_unpriced(steps: int) -> pl.Expr:
+def _is_cache_unpriced() -> pl.Expr:
     """Say whether a priced call has cache tokens for which there is no price."""
-    if not steps:
-        return pl.lit(value=False)
     free = (
         (pl.col(tokens) > 0) & pl.col(f"{key}_0").is_null()
         for key, tokens in _TOKENS.items()
@@ -106,3 +107,18 @@ def _express_cost(steps: int) -> pl.Expr:
         at_step = pl.sum_horizontal(parts) / PER_TOKENS  # a null part counts as none
         cost = pl.when(whole_input > pl.col(f"above_{step}")).then(at_step).otherwise(cost)
     return cost
+
+
+def price_together(calls: Iterable[tuple[int, Call]], prices: Prices | None) -> pl.DataFrame:
+    """Return the cost of all calls of each row; null, with the model, if one is unpriced."""
+    schema = {_ROW: pl.UInt32(), **{name: FIELDS[name].dtype for name in USED}}
+    table = pl.DataFrame([{_ROW: row, **call} for row, call in calls], schema=schema)
+    each = table.select(_ROW, "model").hstack(price_calls(table.drop(_ROW), prices))
+    unknown = pl.col("cost_usd").is_null()
+    return each.group_by(_ROW, maintain_order=True).agg(
+        pl.when(~unknown.any()).then(pl.col("cost_usd").sum()).alias("cost_usd"),
+        pl.col("by_file").any(),
+        pl.col("by_list").any(),
+        pl.col("cache_unpriced").any(),
+        pl.col("model").filter(unknown).min().alias("unpriced"),
+    )

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def score_pairs(
-    pairs: Sequence[Pair],
-    *,
-    model: str,
-    device: str | None = None,
-    cache: str | Path | None = None,
+    pairs: Sequence[Pair], *, model: str, device: str | None = None, cache: str | Path | None = None
 ) -> list[Match]:
     """Return how well each pair of texts matches, by the model of this name.
 

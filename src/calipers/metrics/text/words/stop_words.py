@@ -5,8 +5,6 @@ takes it from the Glasgow Information Retrieval Group. Its oddities (`fire`, `sy
 cosine of P is defined by it.
 """
 
-from __future__ import annotations
-
 _LIST = """
 a about above across after afterwards again against all almost alone along already also although
 always am among amongst amoungst amount an and another any anyhow anyone anything anyway

@@ -160,3 +160,73 @@ def _find_runs(values: Ints) -> tuple[Ints, Ints]:
     """Return the distinct ones of sorted values, and where each begins."""
     begins = np.flatnonzero(np.diff(values, prepend=-1))
     return values[begins], begins
+
+
+def measure_convergence(calls: pl.Series, start: str | None, goal: str | None) -> pl.Series:
+    """Return the shortest path from start to goal over the steps taken; 0 without path or steps.
+
+    The graph has a node per tool, an edge per pair of consecutive calls. Start is the first call's
+    tool unless named, goal the last call's. The steps taken are those from the first call of the
+    start to the last call of the goal.
+
+    >>> way = [{"tool_name": name, "context": None} for name in ("open", "read", "open", "save")]
+    >>> measure_convergence(pl.Series([way]), None, None).item()  # open → save: 1 of 3 steps
+    0.3333333333333333
+    """
+    rows, items = explode_lists(calls)
+    found = np.zeros(len(calls))
+    if len(rows):
+        begin, end = _find_ends(rows, items["tool_name"], len(calls), start, goal)
+        there = np.flatnonzero((begin >= 0) & (end > begin))
+        node_of_call, row_of_node = number_nodes(rows, items["tool_name"])
+        in_a_row = np.flatnonzero(rows[1:] == rows[:-1])
+        graphs = Graphs.of(
+            row_of_node, len(calls), node_of_call[in_a_row], node_of_call[in_a_row + 1]
+        )
+        lengths = graphs.measure_paths(node_of_call[begin[there]], node_of_call[end[there]])
+        found[there] = np.maximum(lengths, 0) / (end - begin)[there]
+    return pl.Series(calls.name, found).set(calls.is_null(), None)
+
+
+def _find_ends(
+    rows: Ints, tools: pl.Series, height: int, start: str | None, goal: str | None
+) -> tuple[Ints, Ints]:
+    """Return the first call of the start and the last call of the goal in each row; −1 for none."""
+    begin, end = np.full((2, height), -1)
+    starts = np.arange(len(rows)) if start is None else (tools == start).arg_true().to_numpy()
+    goals = np.arange(len(rows)) if goal is None else (tools == goal).arg_true().to_numpy()
+    begin[rows[starts[::-1]]] = starts[::-1]  # of several calls in a row the last written stays
+    end[rows[goals]] = goals
+    return begin, end
+
+
+def find_highest_centrality(messages: pl.Series) -> pl.Series:
+    """Return the greatest mean of betweenness, closeness and degree of an agent; null for none.
+
+    The graph has a node per agent named in a message, an edge from a sender to a receiver.
+
+    >>> talk = [{"from": "lead", "to": who, "type": "handoff"} for who in ("coder", "tester")]
+    >>> find_highest_centrality(pl.Series([talk])).item()  # degree 1, no path to it
+    0.3333333333333333
+    """
+    rows, items = explode_lists(messages)
+    found = np.full(len(messages), np.nan)
+    if len(rows):
+        heads, tails, row_of_node = _number_agents(rows, items["from"], items["to"])
+        named = (heads >= 0) & (tails >= 0)
+        graphs = Graphs.of(row_of_node, len(messages), heads[named], tails[named])
+        combined = (graphs.betweenness() + graphs.closeness() + graphs.degree()) / 3.0
+        talking = np.flatnonzero(graphs.sizes)
+        if len(talking):
+            found[talking] = np.maximum.reduceat(combined, graphs.first[talking])
+    return pl.Series(messages.name, found).fill_nan(None)
+
+
+def _number_agents(rows: Ints, senders: pl.Series, receivers: pl.Series) -> tuple[Ints, Ints, Ints]:
+    """Return sender and receiver nodes, −1 for an agent not named, and each node's row."""
+    names, rows = pl.concat([senders, receivers]), np.concatenate([rows, rows])
+    named = names.is_not_null().to_numpy()
+    nodes = np.full(len(names), -1)
+    nodes[named], row_of_node = number_nodes(rows[named], names.drop_nulls())
+    heads, tails = np.split(nodes, 2)
+    return heads, tails, row_of_node
