@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -138,3 +141,36 @@ def test_rows_that_are_not_looked_at_would_not_have_been_chosen(seed: int) -> No
     batches = [rows[start : start + 150] for start in range(0, 900, 150)]
     found = _tell(batches, most, look_at_all=False)
     assert found == _tell(batches, most, look_at_all=True)
+
+
+_TELL_LONG_TEXTS = """
+from pathlib import Path
+import polars as pl
+from calipers.engines.codes import number_values
+from calipers.runs.row_kinds import RowKinds
+from calipers.runs.telling import TellingRows
+
+def read_megabytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+telling = TellingRows(40, kind="kind", systems=["model"], sure="sure")
+for number in range(16):
+    ids = [f"{number}-{row}" for row in range(2_000)]
+    batch = pl.DataFrame({"id": ids, "answer": [each + "x" * 10_000 for each in ids]})
+    sure = pl.Series([0.6 + number / 100] * 3 + [0.5] * 1_997)
+    batch = batch.with_columns(model=pl.lit("m"), kind=pl.lit("wrong"), sure=sure)
+    numbers, first = number_values(batch.select("model", "kind").to_struct())
+    telling.take(batch, RowKinds(numbers, batch[first]))
+    if number == 3:
+        before = read_megabytes()
+print(read_megabytes() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read memory from")
+def test_chosen_rows_do_not_hold_the_texts_of_their_batches() -> None:
+    """Three rows of every batch of 20 MB are chosen; 12 batches would be 240 MB."""
+    done = subprocess.run(
+        [sys.executable, "-c", _TELL_LONG_TEXTS], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 120

@@ -18,6 +18,7 @@ _OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
 _SURE, _AGAIN, _RANK, _ROW = "_sure", "_again", "_rank", "_row"
 _LEAST = "_least"
 _FIRST = 5_000  # rows that are considered before the rest of the first batch
+_WAITING = 2_000  # rows, with their texts, that wait to be considered together
 
 
 class TellingRows:
@@ -32,22 +33,27 @@ class TellingRows:
         self._systems = list(systems)
         self._sure = sure
         self._bars: pl.DataFrame | None = None  # what a row of a system and kind has to exceed
-        self.rows: pl.DataFrame | None = None
+        self._chosen: pl.DataFrame | None = None
+        self._waiting: list[pl.DataFrame] = []
+
+    @property
+    def rows(self) -> pl.DataFrame | None:
+        """The rows chosen so far; None before any were seen."""
+        if self._waiting:
+            self._choose()
+        return self._chosen
 
     def take(self, rows: pl.DataFrame, kinds: RowKinds) -> None:
         """Look at some more rows, of these systems and kinds; they have an id."""
         numbers = kinds.numbers
-        if self.rows is None and rows.height > _FIRST:  # so that few of the others have to be
+        if self._chosen is None and rows.height > _FIRST:  # so that few of the others have to be
             self.take(rows[:_FIRST], replace(kinds, numbers=numbers[:_FIRST]))
             rows, numbers = rows[_FIRST:], numbers[_FIRST:]
         new = self._leave_out(rows, numbers, kinds.different)
-        if self.rows is None:
-            self.rows = new
-        elif new.height:
-            self.rows = pl.concat([self.rows, new], how="vertical_relaxed")
-        else:
-            return
-        self._choose()
+        if new.height or self._chosen is None:
+            self._waiting.append(_copy_texts(new) if new.height < _WAITING else new)
+        if self._chosen is None or sum(each.height for each in self._waiting) >= _WAITING:
+            self._choose()
 
     def _leave_out(
         self, rows: pl.DataFrame, numbers: pl.Series, different: pl.DataFrame
@@ -62,8 +68,10 @@ class TellingRows:
         return rows.filter(beyond.fill_null(value=True))
 
     def _choose(self) -> None:
-        assert self.rows is not None
-        narrow = self.rows.select(  # without texts: numbers are told apart several times as fast
+        known = [] if self._chosen is None else [self._chosen]
+        rows = pl.concat([*known, *self._waiting], how="vertical_relaxed")
+        self._waiting = []
+        narrow = rows.select(  # without texts: numbers are told apart several times as fast
             pl.col(self._sure).cast(pl.Float64).alias(_SURE),
             pl.struct(self._kind).hash().alias(_OF_KIND),
             pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM),
@@ -79,8 +87,13 @@ class TellingRows:
         of_kind = pl.int_range(pl.len()).over(_OF_KIND)
         narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
         chosen = narrow.filter(of_kind < self._most)
-        self.rows = self.rows[chosen[_ROW]]
+        self._chosen = _copy_texts(rows[chosen[_ROW]])
         self._bars = _find_bars(chosen, self._most)
+
+
+def _copy_texts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return a few rows with texts of their own: in Polars, they hold those of the whole batch."""
+    return pl.DataFrame(rows.rows(), schema=rows.schema, orient="row")
 
 
 def _find_bars(chosen: pl.DataFrame, most: int) -> pl.DataFrame:
