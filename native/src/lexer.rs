@@ -1,4 +1,4 @@
-//! Cut a line into the tokens of arithmetic: `_Lexer` of `equation_tokens.py`, in its order of rules.
+//! Cut a line into the tokens of arithmetic: `_Lexer` of `tokens.py`, in its order of rules.
 
 use crate::chars::{
     ascii_class, character_at, class_of, skip_digits, skip_space, DIGIT, LETTER, SPACE,

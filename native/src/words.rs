@@ -1,4 +1,4 @@
-//! Words with a meaning for equations, as `equation_sides.py` and `equation_tokens.py` list them.
+//! Words with a meaning for equations, as `sides.py` and `tokens.py` list them.
 
 /// What touches a number and is no unit of it.
 pub static NOT_UNITS: [&[u8]; 8] = [b"st", b"nd", b"rd", b"th", b"rds", b"ths", b"am", b"pm"];

@@ -14,7 +14,7 @@ from calipers.metrics.reasoning.cot_shape import (
     self_correcting,
     step_count,
 )
-from calipers.metrics.reasoning.equations import count_equations, find_equations
+from calipers.metrics.reasoning.equations.reading import count_equations, find_equations
 
 PIECES = st.lists(
     st.one_of(

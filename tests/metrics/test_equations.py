@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning.equation_columns import _count_in_columns, count_equations_of
-from calipers.metrics.reasoning.equations import count_equations, find_equations
+from calipers.metrics.reasoning.equations import count_equations_of
+from calipers.metrics.reasoning.equations.columns import _count_in_columns
+from calipers.metrics.reasoning.equations.reading import count_equations, find_equations
 from tests.conformance.equations_reference import equations as reference
 from tests.examples import examples
 

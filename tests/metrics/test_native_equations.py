@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
-from calipers.metrics.reasoning.equations import count_equations
+from calipers.metrics.reasoning.equations import COUNTS, count_equations_of
+from calipers.metrics.reasoning.equations.reading import count_equations
 from calipers.metrics.reasoning.native_counts import Counts, count_natively
 from calipers.support import native
 from tests.examples import examples, first_of

@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
-from calipers.metrics.reasoning.equation_values import Verdict
-from calipers.metrics.reasoning.equations import find_equations
+from calipers.metrics.reasoning.equations.reading import find_equations
+from calipers.metrics.reasoning.equations.values import Verdict
 from calipers.support.quick_dataclasses import dataclass
 
 LONGEST = 50_000  # characters that a page shows of a text

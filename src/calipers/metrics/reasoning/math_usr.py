@@ -9,8 +9,7 @@ import polars as pl
 from calipers.metrics.declare.columns import declare_part, map_known
 from calipers.metrics.declare.declaration import Feature, Totals
 from calipers.metrics.declare.means import declare_sums, mean, sum_whole
-from calipers.metrics.reasoning.equation_columns import COUNTS, count_equations_of
-from calipers.metrics.reasoning.equations import quote_wrong_equations
+from calipers.metrics.reasoning.equations import COUNTS, count_equations_of
 
 _QUOTED = 3  # wrong equations of a row
 _LONGEST = 80  # characters of one
@@ -40,6 +39,8 @@ wrong_share = Feature(
 
 
 def _quote(cot: str) -> str:
+    from calipers.metrics.reasoning.equations.reading import quote_wrong_equations  # noqa: PLC0415
+
     wrong = quote_wrong_equations(cot)
     shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in wrong[:_QUOTED]]
     rest = [f"and {len(wrong) - _QUOTED} more"] if len(wrong) > _QUOTED else []

@@ -13,16 +13,17 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from calipers.metrics.reasoning.equation_sides import (
+from calipers.metrics.reasoning.equations import EquationCounts
+from calipers.metrics.reasoning.equations.sides import (
     find_left_side,
     find_right_side,
     is_doubtful,
     reach_right,
     read_otherwise,
 )
-from calipers.metrics.reasoning.equation_tokens import JOIN, JOIN_SIGN, WORD, Token, tokenize
-from calipers.metrics.reasoning.equation_values import Verdict, is_bare, judge_equation
-from calipers.metrics.reasoning.units import convert, has_mixed_units
+from calipers.metrics.reasoning.equations.tokens import JOIN, JOIN_SIGN, WORD, Token, tokenize
+from calipers.metrics.reasoning.equations.units import convert, has_mixed_units
+from calipers.metrics.reasoning.equations.values import Verdict, is_bare, judge_equation
 
 MARK = re.compile(r"<<([^<>\r\n]*)>>")  # GSM8K's calculator marks
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -37,15 +38,6 @@ class Equation(NamedTuple):
     start: int
     end: int
     verdict: Verdict
-
-
-class EquationCounts(NamedTuple):
-    """How many equations a text holds, and how many signs that may join one."""
-
-    equations: int
-    wrong: int
-    rounded: int
-    equals_signs: int
 
 
 def count_equations(text: str) -> EquationCounts:

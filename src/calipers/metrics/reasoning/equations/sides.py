@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calipers.metrics.reasoning.equation_tokens import (
+from calipers.metrics.reasoning.equations.tokens import (
     BREAK,
     CLOSE,
     DASHES,
@@ -18,7 +18,7 @@ from calipers.metrics.reasoning.equation_tokens import (
     WORD,
     Token,
 )
-from calipers.metrics.reasoning.equation_values import is_bare
+from calipers.metrics.reasoning.equations.values import is_bare
 
 _LONGEST = 400  # tokens of a side; a longer one is no equation a person wrote
 _UNIT_WORDS = 8  # the most words of a unit

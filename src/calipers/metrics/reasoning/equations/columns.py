@@ -1,10 +1,7 @@
-r"""Count the equations of many texts at once.
-
-Where the package was built with Rust, the native library does (`native_counts.py`). Else, and
-for what it leaves:
+r"""Count the equations of many texts at once, without the native library.
 
 Most equations that people and models write are short and right: `She has 16 - 3 = 13 eggs left.`
-Regular expressions over columns find those of which the exact reader (`equations.py`) would say
+Regular expressions over columns find those of which the exact reader (`reading.py`) would say
 "right" too, and integer arithmetic proves it. A line with a sign that is not settled so goes to the
 exact reader, each distinct line once. Tests hold all ways together on real and drawn texts.
 """
@@ -15,16 +12,14 @@ from collections.abc import Callable
 
 import polars as pl
 
-from calipers.metrics.reasoning.equation_sides import NO_UNIT, SPELLED_OUT
-from calipers.metrics.reasoning.equations import (
-    EquationCounts,
+from calipers.metrics.reasoning.equations import COUNTS, EquationCounts
+from calipers.metrics.reasoning.equations.reading import (
     count_equations,
     count_in_line,
     count_in_mark,
 )
-from calipers.metrics.reasoning.native_counts import count_natively
+from calipers.metrics.reasoning.equations.sides import NO_UNIT, SPELLED_OUT
 
-COUNTS = pl.Struct(dict.fromkeys(EquationCounts._fields, pl.Int64()))
 _SIGN = r"[=≈≐]|\\(?:approx|simeq|doteq|equiv)"
 # A sign that the columns do not read: `<=`, `==`, `≈` and the like.
 _OTHER_SIGN = r"[<>!:=~]=|=[=>]|[≈≐]|\\(?:approx|simeq|doteq|equiv)"
@@ -73,21 +68,8 @@ _FEW_BYTES = 20_000  # of texts which the exact reader has read before the colum
 _PRINTED = 9  # bytes; a longer number may be a printed float
 
 
-def count_equations_of(texts: pl.Series) -> pl.Series:
+def count_in_python(texts: pl.Series) -> pl.Series:
     """Return a struct of `EquationCounts` for each text; null where there is no text."""
-    counts = count_natively("count_equations", texts, len(EquationCounts._fields))
-    if counts is None:
-        return _count_in_python(texts)
-    left = counts[:, 0] < 0
-    if left.any():
-        rest = _count_in_python(texts.filter(pl.Series(left)))
-        counts[left] = rest.struct.unnest().to_numpy()
-    found = pl.from_numpy(counts, schema=list(EquationCounts._fields)).to_struct(texts.name)
-    return found.set(texts.is_null(), None) if texts.null_count() else found
-
-
-def _count_in_python(texts: pl.Series) -> pl.Series:
-    """Return the same without the native library."""
     if texts.dtype != pl.String or (texts.str.len_bytes().sum() or 0) > _FEW_BYTES:
         return _count_in_columns(texts)
     counts = [None if text is None else count_equations(text)._asdict() for text in texts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from calipers.metrics.reasoning.equation_tokens import CLOSE, NUMBER, OPERATOR, WORD, Token
+from calipers.metrics.reasoning.equations.tokens import CLOSE, NUMBER, OPERATOR, WORD, Token
 
 # How many of the dimension's smallest unit each unit is, under all its names; None: it varies.
 _SIZES: dict[str, dict[str, int | None]] = {

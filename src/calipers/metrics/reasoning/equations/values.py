@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from calipers.metrics.reasoning.equation_tokens import (
+from calipers.metrics.reasoning.equations.tokens import (
     CLOSE,
     MIXED,
     NUMBER,
