@@ -20,8 +20,8 @@ from calipers.judges.folding import fold, list_readings
 from calipers.judges.injection import match_rules
 
 ROOT = Path(__file__).parents[1]
-LISTS = ROOT / "tests" / "judge" / "injections"
-OUT = ROOT / "src" / "calipers" / "judge" / "injection_weights.py"
+LISTS = ROOT / "tests" / "judges" / "injections"
+OUT = ROOT / "src" / "calipers" / "judges" / "injection_weights.py"
 STRENGTH = 30.0  # of the fit: the inverse of the penalty
 MARGIN = 0.97  # the probability above which a passage is flagged: 1.4 % of 2,680 real texts
 _WIDTH = 80

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 import calipers as cal
 from calipers.engines import weighted_values as module
 from calipers.engines.plan import Plan
+from calipers.engines.resampling import measure_influences
 from calipers.engines.weighted_values import CODE, WeightedValues, add_codes
-from calipers.metrics import Metric, catalogue, metrics_of
+from calipers.metrics import Metric, catalogue, metric_named, metrics_of
 from calipers.metrics.declare.declaration import CLUSTER, TASK
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.bootstrap import draw_weights
@@ -133,6 +134,24 @@ def test_values_are_the_same_every_time() -> None:
         again = weighted_values(rows)[0](drawn)
         for name, values in first.items():
             assert np.array_equal(values, again[name], equal_nan=True), name
+
+
+def test_effects_do_not_depend_on_the_order_of_the_rows() -> None:
+    """Polars gives levels of confidence in the order in which they come; their sums must not be."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"id": str(number), "prob_correct": round(rng.random(), 2), "correct": rng.random() < 0.6}
+        for number in range(400)
+    ]
+    metric = metric_named("auroc")
+    plan = Plan((metric,), (), Settings())
+    coded = add_codes(compact(plan, rows), TASK)
+    totals = WeightedValues(coded, [metric], 400).totals()
+    found = {
+        measure_influences(coded.sample(fraction=1, shuffle=True), metric, totals, 400).tobytes()
+        for _ in range(10)
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.long

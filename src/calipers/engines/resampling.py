@@ -11,7 +11,7 @@ import polars as pl
 
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.spreads import add_effects, join_table, select_key_totals
-from calipers.engines.totals import sum_keys
+from calipers.engines.steps import sum_by_keys
 from calipers.engines.weighted_values import (
     CODE,
     Floats,
@@ -123,9 +123,12 @@ def _sum_effects(
     totals: Mapping[str, float],
 ) -> pl.DataFrame:
     """Return the sum of each influence's effects within each cluster, in the clusters' order."""
-    frame = rows.with_columns(pl.col(CODE).alias(CLUSTER)).lazy()
+    coded = rows.with_columns(pl.col(CODE).alias(CLUSTER))
     groups = {str(rows[GROUP][0]): dict(totals)}
-    beside = select_key_totals({each: sum_keys(frame, each) for each in aggregates}, influences)
-    moved = add_effects(frame, influences, groups, beside, join_table)
+    read = [each for each in aggregates if any(each is one.keyed for one in influences)]
+    # In order: what follows adds up over the keys.
+    tables = {each: sum_by_keys(coded, each).lazy() for each in read}
+    beside = select_key_totals(tables, influences)
+    moved = add_effects(coded.lazy(), influences, groups, beside, join_table)
     by_cluster = moved.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     return by_cluster.collect(engine="in-memory").sort(CLUSTER)

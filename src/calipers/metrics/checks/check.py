@@ -65,6 +65,9 @@ class NamedCheck:
             absent = f"the record has no {self._source}" if self.turn is None else no_reply
             there = pl.Series([absent], dtype=pl.String).new_from_index(0, len(held))
             lacks = lacks.zip_with(replies.text.is_not_null(), there)
+        if replies.raised:
+            rows = pl.Series(list(replies.raised), dtype=pl.UInt32)
+            lacks = lacks.scatter(rows, pl.Series(list(replies.raised.values()), dtype=pl.String))
         told = told.zip_with(held.is_not_null(), lacks)
         long = told.str.len_chars() > _DETAIL
         return told.zip_with(~long.fill_null(value=False), told.str.slice(0, _DETAIL - 1) + "…")

@@ -5,6 +5,7 @@ A kind is one class. It works on columns of replies: on a million records as on 
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import field
@@ -31,6 +32,7 @@ class Replies:
     frame: pl.DataFrame
     text: pl.Series
     settings: Settings
+    raised: dict[int, str] = field(default_factory=dict)  # by the row: what a user's code raised
 
     def __len__(self) -> int:
         return self.frame.height
@@ -64,6 +66,18 @@ class Replies:
             text = text.zip_with(~whole, column.cast(pl.Int64, strict=False).cast(pl.String))
         expression = pl.lit(text)
         return expression.str.replace_all(_REGEX_SPECIAL, r"\${1}") if quoted else expression
+
+
+def ask_user(replies: Replies, row: int, ask: Callable[[], Any]) -> Any:
+    """Return what a user's code says of a reply; None, and a note of it, if it raises."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 (it may fail in any way, the score must not)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"
+        # Not the message: it may hold what must not be written, such as a key in an address.
+        replies.raised[row] = f"it raised {type(error).__name__} ({place})"
+        return None
 
 
 def ask_each(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_user
 from calipers.metrics.checks.kinds import load_kinds
 from calipers.support.arguments import require_callable, require_type
 from calipers.support.errors import UsageError
@@ -86,14 +86,15 @@ def _make_class(own: CheckKind) -> type[ReplyTest]:
 
         def hold(self, replies: Replies) -> pl.Series:
             value = json.loads(self.written)
-            return ask_each(replies.text, lambda text: _ask(own, text, value))
+            texts = enumerate(replies.text)
+            return pl.Series(
+                [ask_user(replies, at, partial(_ask, own, text, value)) for at, text in texts],
+                dtype=pl.Boolean,
+            )
 
     return Own
 
 
-def _ask(own: CheckKind, text: str, value: Any) -> bool | None:
-    try:
-        found = own.holds(text, value)
-    except Exception:  # noqa: BLE001 (code of the user's: it cannot be said)
-        return None
+def _ask(own: CheckKind, text: str | None, value: Any) -> bool | None:
+    found = None if text is None else own.holds(text, value)
     return None if found is None else bool(found)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each, ask_user
 from calipers.metrics.checks.values import TEXT, Schema, make_object_schema, read_keys, read_number
 from calipers.records.fields import FIELDS, BadValue, Kind
 from calipers.records.judgment_shape import read_list, read_vote
@@ -58,7 +58,7 @@ class Python(ReplyTest):
 
     @property
     def lacks(self) -> str:
-        return f"{self.reference} raised an exception, or returned neither true nor false"
+        return f"{self.reference} returned neither true nor false"
 
     @property
     def sentence(self) -> str:
@@ -68,7 +68,8 @@ class Python(ReplyTest):
         if replies.get_column("trace").dtype == pl.Struct:
             raise BadValue("a trace that must be read as text")  # the fast reader leaves parts out
         function = _load(self.reference, self.folder)
-        held = [_call(function, row) for row in replies.frame.iter_rows(named=True)]
+        rows = enumerate(replies.frame.iter_rows(named=True))
+        held = [ask_user(replies, at, partial(_call, function, row)) for at, row in rows]
         return pl.Series(held, dtype=pl.Boolean)
 
 
@@ -79,10 +80,7 @@ def _load(reference: str, folder: str) -> Function:
 
 def _call(function: Function, row: Mapping[str, Any]) -> bool | None:
     record = {name: _decode(name, value) for name, value in row.items() if value is not None}
-    try:
-        found = function(record)
-    except Exception:  # noqa: BLE001 (a function may fail in any way, the score must not)
-        return None
+    found = function(record)
     return found if isinstance(found, bool) else None
 
 
