@@ -12,11 +12,13 @@ from typing import Any
 def to_finite(value: float | None) -> float | str | None:
     """Return a number as strict JSON allows it: an infinite one as text, NaN as null.
 
-    >>> to_finite(0.5), to_finite(float("-inf")), to_finite(None)
-    (0.5, '-Infinity', None)
+    >>> to_finite(0.5), to_finite(float("-inf")), to_finite(float("nan")), to_finite(None)
+    (0.5, '-Infinity', None, None)
     """
     if value is None or math.isfinite(value):
         return value
+    if math.isnan(value):
+        return None
     return "Infinity" if value > 0 else "-Infinity"
 
 

@@ -194,6 +194,28 @@ def test_a_function_decides(tmp_path: Path) -> None:
     assert score.groups[0].metrics["pass_rate"].value == 1
 
 
+def test_a_function_that_raises_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def fails(record):\n    raise ValueError('sk-secret')\n"
+        "def says_nothing(record):\n    return None\n"
+    )
+    checks = read_checks(
+        [
+            {"expect": "a", "python": "mine.py:fails"},
+            {"expect": "b", "python": "mine.py:says_nothing"},
+        ],
+        base=tmp_path,
+    )
+    records = pl.DataFrame({"answer": ["x", "y"]}, schema={"answer": pl.String})
+    found = checks.apply(records, Settings(), details=True)["checks"]
+    for row in found:
+        raised, silent = json.loads(row)
+        assert raised["held"] is None
+        assert raised["detail"] == "it raised ValueError (mine.py, line 2)"
+        assert silent["detail"] == "mine.py:says_nothing returned neither true nor false"
+    assert "sk-secret" not in "".join(found)
+
+
 @pytest.mark.parametrize(
     ("check", "said"),
     [
