@@ -93,7 +93,7 @@ $(VENV)/.test: $(STAMP) Makefile
 		'altair>=6,<7' 'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'duckdb>=1.2,<3' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
 		'langchain-openai>=1.0,<2' 'langgraph>=1.0,<2' 'moto[server]>=5,<6' 'openai-agents>=0.20,<1' \
 		'playwright>=1.50,<2' 'pytest>=8.3,<10' \
-		'pytest-rerunfailures>=16,<17' 'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'scipy>=1.14,<2' 'statsmodels>=0.14,<1' 'zstandard>=0.23,<1'
+		'pytest-rerunfailures>=16.7,<17' 'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'scipy>=1.14,<2' 'statsmodels>=0.14,<1' 'zstandard>=0.23,<1'
 	touch $@
 
 $(VENV)-semantic/.installed: pyproject.toml
