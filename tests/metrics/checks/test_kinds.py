@@ -198,10 +198,12 @@ def test_a_function_that_raises_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def fails(record):\n    raise ValueError('sk-secret')\n"
         "def says_nothing(record):\n    return None\n"
+        "def reads(record):\n    import json\n    return json.loads('no')\n"
     )
     checks = read_checks(
         [
             {"expect": "a", "python": "mine.py:fails"},
+            {"expect": "c", "python": "mine.py:reads"},
             {"expect": "b", "python": "mine.py:says_nothing"},
         ],
         base=tmp_path,
@@ -209,8 +211,9 @@ def test_a_function_that_raises_is_told_with_its_place(tmp_path: Path) -> None:
     records = pl.DataFrame({"answer": ["x", "y"]}, schema={"answer": pl.String})
     found = checks.apply(records, Settings(), details=True)["checks"]
     for row in found:
-        raised, silent = json.loads(row)
-        assert raised["held"] is None
+        raised, within, silent = json.loads(row)
+        assert raised["held"] is within["held"] is silent["held"] is None
+        assert within["detail"] == "it raised JSONDecodeError (mine.py, line 7)"
         assert raised["detail"] == "it raised ValueError (mine.py, line 2)"
         assert silent["detail"] == "mine.py:says_nothing returned neither true nor false"
     assert "sk-secret" not in "".join(found)

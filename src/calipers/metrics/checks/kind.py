@@ -22,6 +22,7 @@ from calipers.support.templates import Template
 if TYPE_CHECKING:
     from calipers.metrics.declare.settings import Settings
 
+_PACKAGE = Path(__file__).parents[2]
 _REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
 
 
@@ -73,11 +74,17 @@ def ask_user(replies: Replies, row: int, ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 (it may fail in any way, the score must not)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}, line {frame.lineno}"
         # Not the message: it may hold what must not be written, such as a key in an address.
-        replies.raised[row] = f"it raised {type(error).__name__} ({place})"
+        replies.raised[row] = f"it raised {type(error).__name__}{_locate(error)}"
         return None
+
+
+def _locate(error: Exception) -> str:
+    """Return the line of the user's code from which an error came, if there is one."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not Path(frame.filename).is_relative_to(_PACKAGE):
+            return f" ({Path(frame.filename).name}, line {frame.lineno})"
+    return ""
 
 
 def ask_each(

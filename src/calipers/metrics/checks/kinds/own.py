@@ -68,8 +68,9 @@ class Python(ReplyTest):
         if replies.get_column("trace").dtype == pl.Struct:
             raise BadValue("a trace that must be read as text")  # the fast reader leaves parts out
         function = _load(self.reference, self.folder)
-        rows = enumerate(replies.frame.iter_rows(named=True))
-        held = [ask_user(replies, at, partial(_call, function, row)) for at, row in rows]
+        records = enumerate(map(_read_record, replies.frame.iter_rows(named=True)))
+        found = (ask_user(replies, at, partial(function, record)) for at, record in records)
+        held = [each if isinstance(each, bool) else None for each in found]
         return pl.Series(held, dtype=pl.Boolean)
 
 
@@ -78,10 +79,8 @@ def _load(reference: str, folder: str) -> Function:
     return load_function(reference, Path(folder))
 
 
-def _call(function: Function, row: Mapping[str, Any]) -> bool | None:
-    record = {name: _decode(name, value) for name, value in row.items() if value is not None}
-    found = function(record)
-    return found if isinstance(found, bool) else None
+def _read_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _decode(name, value) for name, value in row.items() if value is not None}
 
 
 def _decode(name: str, value: Any) -> Any:
