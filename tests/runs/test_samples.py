@@ -106,7 +106,7 @@ def _tell(batches: list[pl.DataFrame], most: int, *, look_at_all: bool) -> list[
     telling = TellingRows(most, kind="kind", systems=["model"], sure="sure")
     for batch in batches:
         if look_at_all:
-            telling._bars = None
+            telling._bars = {}
         numbers, first = number_values(batch.select("model", "kind").to_struct())
         telling.take(batch, RowKinds(numbers, batch[first]))
     assert telling.rows is not None

@@ -37,7 +37,10 @@ def explain_missing(base: TaskRows, candidate: TaskRows, metric: Metric) -> str 
 
 def is_too_large(*samples: Floats) -> bool:
     """Say whether means, or their squares, exceed a double."""
-    return any(not (np.abs(sample) < _LARGEST).all() for sample in samples)
+    return not all(
+        -_LARGEST < sample.min(initial=0.0) and sample.max(initial=0.0) < _LARGEST
+        for sample in samples
+    )
 
 
 def is_binary(metric: Metric, *values: Floats) -> bool:

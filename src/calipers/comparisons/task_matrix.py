@@ -124,12 +124,12 @@ def make_matrix(
     shape = len(common.systems), common.tasks.height
     if table.height > shape[0] * shape[1]:
         table = table.join(common.tasks, on=TASK, how="semi", maintain_order="left")
-    order = [common.systems.index(text) for text in table[GROUP][:: shape[1]]]  # by system and task
+    in_order = table[GROUP][:: shape[1]].to_list()  # by system and task
+    order = [in_order.index(text) for text in common.systems]
 
     def dense(name: str) -> Floats:
-        matrix = np.empty(shape)
-        matrix[order] = table[name].cast(pl.Float64).to_numpy().reshape(shape)
-        return matrix
+        matrix = table[name].cast(pl.Float64).to_numpy().reshape(shape)
+        return matrix if order == sorted(order) else matrix[order]
 
     matrix = TaskMatrix(
         values=dense(VALUE),

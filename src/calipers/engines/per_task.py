@@ -258,7 +258,7 @@ class TaskTables:
         sums, codes = self._sums, rows.codes
 
         def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-            counts = TaskCounts(part)
+            counts = TaskCounts(part, are_single=rows.are_tasks_single)
             single = counts.single.clear() if self._wants_each else counts.single
             frame = (part if self._wants_each else counts.repeated).lazy()
             tables = _collect(sum_tasks(frame, sums)).sort(TASK), count_single(single)

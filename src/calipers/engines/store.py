@@ -46,6 +46,7 @@ class GroupedRows(ABC):
     def __init__(self) -> None:
         self.codes = Codes()
         self.rows = 0
+        self._are_seen_single = False
 
     @property
     def groups(self) -> list[str]:
@@ -67,13 +68,14 @@ class GroupedRows(ABC):
     @property
     def are_tasks_single(self) -> bool:
         """Whether each task is known to have one row; False where no one has looked."""
-        return False
+        return self._are_seen_single
 
     def split_groups(self) -> Iterator[GroupedRows]:
         """Yield rows of some groups at a time, all of each; where groups are cut, all rows."""
         if self.is_held:
             [part] = self.parts()
-            is_worth_it = part.height > FEW_ROWS and has_repeated(part[TASK])
+            self._are_seen_single = not has_repeated(part[TASK])
+            is_worth_it = part.height > FEW_ROWS and not self._are_seen_single
             yield HeldRows(part, self.codes) if is_worth_it else self
         else:
             yield self
@@ -103,8 +105,10 @@ def complete_columns(
 ) -> pl.DataFrame:
     """Return the columns of these names, nulls if no row has a value."""
     missing = [name for name in names if name not in table.columns]
-    nulls = (pl.lit(None, dtype=schema[name]).alias(name) for name in missing)
-    return table.with_columns(nulls).select(names)
+    if missing:
+        nulls = (pl.lit(None, dtype=schema[name]).alias(name) for name in missing)
+        table = table.with_columns(nulls)
+    return table.select(names)
 
 
 class Store(GroupedRows):
@@ -149,7 +153,7 @@ class Store(GroupedRows):
     def are_tasks_single(self) -> bool:
         """Whether each task has one row, as is seen where parts are told apart by task."""
         self._spill_rest()
-        return self._spilled is not None and self._spilled.are_tasks_single
+        return self._are_seen_single if self._spilled is None else self._spilled.are_tasks_single
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take some more rows of the compact table."""

@@ -40,11 +40,6 @@ class RowKinds:
         kinds = told[first].select(*systems, _classify().alias(KIND), FAULT)
         return cls(numbers, kinds.with_columns(counts[RECORDS].cast(pl.Int64)))
 
-    @property
-    def of_rows(self) -> pl.Series:
-        """The kind of each row."""
-        return self.different[KIND].gather(self.numbers)
-
     def list_rows(self, rows: pl.DataFrame, some: pl.DataFrame, column: str) -> pl.DataFrame:
         """Return a column of the rows that are of some of these kinds, beside the kinds."""
         numbered = some.with_columns(some[_NUMBER].cast(self.numbers.dtype))

@@ -6,13 +6,13 @@ A bounded number of rows of each kind is kept, so that memory does not grow with
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
 from calipers.engines.plan import name_kept
-from calipers.engines.totals import Sum
 from calipers.records.fields import BadValue
 from calipers.records.judgment_shape import REASONS, read_list
 from calipers.records.sinks import Watch
@@ -42,6 +42,7 @@ _MOST_CHECKS = 100
 _RANK = "_rank"
 _SYSTEMS = tuple(map(_name_own, _SYSTEM))
 _KEYS = (*_SYSTEMS, KIND, FAULT)
+_Key: TypeAlias = tuple[str | None, ...]
 _TOLD = (*FIELDS, "run")
 _LISTED = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
@@ -57,8 +58,8 @@ class SampleTable:
         self._telling = TellingRows(
             most, kind=KIND, systems=_SYSTEMS, sure=_name_own("prob_correct")
         )
-        self._counts = Sum(_KEYS)
-        self._ids: pl.DataFrame | None = None  # of what failed
+        self._counts: Counter[_Key] = Counter()
+        self._ids: dict[_Key, dict[str, None]] = {}  # of what failed, in the order of the rows
         self._values: dict[str, set[Any]] = {name: set() for name in FIELDS}
         self._tasks = TaskOutcomes(_SYSTEMS)
 
@@ -85,23 +86,23 @@ class SampleTable:
         named = kinds.numbered.with_columns(
             pl.lit(None, pl.String).alias(name) for name in too_many
         )
-        self._counts.add(named.group_by(_KEYS).agg(pl.col(RECORDS).sum()))
-        self._list_ids(rows, kinds, named.filter(pl.col(KIND).is_in(_BAD)))
-        shown = rows.select(kinds.of_rows, "id", *map(_name_own, _KEPT))
-        self._telling.take(shown, kinds)
+        for *key, records in named.select(*_KEYS, RECORDS).iter_rows():
+            self._counts[tuple(key)] += records
+        self._list_ids(rows, kinds, named)
+        self._telling.take(rows.select("id", *map(_name_own, _KEPT)), kinds)
 
-    def _list_ids(self, rows: pl.DataFrame, kinds: RowKinds, bad: pl.DataFrame) -> None:
+    def _list_ids(self, rows: pl.DataFrame, kinds: RowKinds, named: pl.DataFrame) -> None:
         """Keep the first ids of each kind of failure."""
-        known = []
-        if self._ids is not None:
-            enough = self._ids.filter(pl.col("id").list.len() >= _LISTED)
-            bad = bad.join(enough, on=_KEYS, how="anti", nulls_equal=True)
-            known.append(self._ids.explode("id"))
-        if bad.height:
-            found = kinds.list_rows(rows, bad, "id").select(*_KEYS, "id")
-            first = pl.col("id").unique(maintain_order=True).head(_LISTED)
-            whole = pl.concat([*known, found])
-            self._ids = whole.group_by(_KEYS, maintain_order=True).agg(first)
+        keys = named.select(_KEYS).iter_rows()
+        lacking = [
+            _get_kind(key) in _BAD and len(self._ids.get(key, ())) < _LISTED for key in keys
+        ]
+        if any(lacking):
+            found = kinds.list_rows(rows, named.filter(pl.Series(lacking)), "id")
+            first = pl.col("id").unique(maintain_order=True).head(2 * _LISTED)  # half may be known
+            for *key, ids in found.group_by(_KEYS, maintain_order=True).agg(first).iter_rows():
+                whole = self._ids.get(tuple(key), {}) | dict.fromkeys(ids)
+                self._ids[tuple(key)] = dict.fromkeys(list(whole)[:_LISTED])
 
     def count_several(self) -> dict[str, int]:
         """Return the fields that take several values, though not too many, and how many."""
@@ -114,21 +115,22 @@ class SampleTable:
 
     def count_kinds(self) -> dict[SampleKind, int]:
         """Return how many records there are of each kind."""
-        if self._telling.rows is None:
-            return {}
-        found = dict(self._counts.table.group_by(KIND).agg(pl.col(RECORDS).sum()).iter_rows())
-        return {kind: int(found[kind]) for kind in _SHARES if kind in found}
+        found: Counter[str | None] = Counter()
+        for key, records in self._counts.items():
+            found[_get_kind(key)] += records
+        return {kind: found[kind] for kind in _SHARES if kind in found}
 
     def list_failures(self) -> Iterator[Failure]:
         """Yield the failures by system: failed calls by their kind, then wrong answers."""
-        if self._ids is None:
-            return
-        bad = self._counts.table.join(self._ids, on=_KEYS, nulls_equal=True)
-        for row in bad.sort(KIND, *_KEYS, nulls_last=True).iter_rows(named=True):
-            by = _keep_known(row, _SYSTEM)
+        for key in sorted(self._ids, key=_sort_failures):
+            row = dict(zip(_KEYS, key, strict=True))
             what = row[FAULT] if row[KIND] == "failed" else WRONG
-            ids = tuple(str(each) for each in row["id"])
-            yield Failure(what=what, by=by, records=row[RECORDS], ids=ids)
+            yield Failure(
+                what=str(what),
+                by=_keep_known(row, _SYSTEM),
+                records=self._counts[key],
+                ids=tuple(self._ids[key]),
+            )
 
     def list_hardest(self, by: Sequence[str]) -> tuple[TaskOutcome, ...]:
         """Return the tasks that were solved least often; by system, if these fields tell them."""
@@ -150,6 +152,15 @@ class SampleTable:
             for row in some.head(wanted[kind]).iter_rows(named=True)
         )
         return tuple(each for each in found if each.texts or each.kind in ("wrong", "failed"))
+
+
+def _get_kind(key: _Key) -> str | None:
+    return key[_KEYS.index(KIND)]
+
+
+def _sort_failures(key: _Key) -> list[tuple[bool, str]]:
+    """Return what to sort by: the kind, then the system, which may be unknown, and the fault."""
+    return [(each is None, each or "") for each in (_get_kind(key), *key)]
 
 
 def _as_text(column: pl.Series) -> pl.Series:

@@ -32,7 +32,7 @@ class TellingRows:
         self._kind = kind
         self._systems = list(systems)
         self._sure = sure
-        self._bars: pl.DataFrame | None = None  # what a row of a system and kind has to exceed
+        self._bars: dict[int, float] = {}  # what a row of a system and kind has to exceed
         self._chosen: pl.DataFrame | None = None
         self._waiting: list[pl.DataFrame] = []
 
@@ -49,23 +49,23 @@ class TellingRows:
         if self._chosen is None and rows.height > _FIRST:  # so that few of the others have to be
             self.take(rows[:_FIRST], replace(kinds, numbers=numbers[:_FIRST]))
             rows, numbers = rows[_FIRST:], numbers[_FIRST:]
-        new = self._leave_out(rows, numbers, kinds.different)
+        new = self._select(rows, numbers, kinds.different)
         if new.height or self._chosen is None:
             self._waiting.append(_copy_texts(new) if new.height < _WAITING else new)
         if self._chosen is None or sum(each.height for each in self._waiting) >= _WAITING:
             self._choose()
 
-    def _leave_out(
+    def _select(
         self, rows: pl.DataFrame, numbers: pl.Series, different: pl.DataFrame
     ) -> pl.DataFrame:
-        """Return the rows without those that cannot be among the first."""
-        if self._bars is None or not self._bars.height:
-            return rows
-        of_system = different.select(pl.struct(*self._systems, self._kind).hash().alias(_OF_SYSTEM))
-        bars = of_system.join(self._bars, on=_OF_SYSTEM, how="left", maintain_order="left")
-        sure = rows[self._sure].cast(pl.Float64).fill_null(-inf)
-        beyond = sure > bars[_LEAST].gather(numbers)
-        return rows.filter(beyond.fill_null(value=True))
+        """Return the rows that may be among the first, with their kinds."""
+        if self._bars:
+            of_system = different.select(pl.struct(*self._systems, self._kind).hash()).to_series()
+            bars = pl.Series(map(self._bars.get, of_system), dtype=pl.Float64)
+            sure = rows[self._sure].cast(pl.Float64).fill_null(-inf)
+            beyond = (sure > bars.gather(numbers)).fill_null(value=True)
+            rows, numbers = rows.filter(beyond), numbers.filter(beyond)
+        return rows.with_columns(different[self._kind].gather(numbers))
 
     def _choose(self) -> None:
         known = [] if self._chosen is None else [self._chosen]
@@ -93,10 +93,14 @@ class TellingRows:
 
 def _copy_texts(rows: pl.DataFrame) -> pl.DataFrame:
     """Return a few rows with texts of their own: in Polars, they hold those of the whole batch."""
-    return pl.DataFrame(rows.rows(), schema=rows.schema, orient="row")
+    return rows.with_columns(
+        pl.Series(each.name, each.to_list(), dtype=pl.String)
+        for each in rows.select(pl.col(pl.String))
+        if each.null_count() < rows.height
+    )
 
 
-def _find_bars(chosen: pl.DataFrame, most: int) -> pl.DataFrame:
+def _find_bars(chosen: pl.DataFrame, most: int) -> dict[int, float]:
     """Return the confidence that a further row of a system and kind has to exceed, if any.
 
     There is one where as many rows of the kind are chosen as may be, of a task each, and the system
@@ -106,7 +110,7 @@ def _find_bars(chosen: pl.DataFrame, most: int) -> pl.DataFrame:
     last = pl.col(_RANK).max().over(_OF_KIND)
     full = (pl.len().over(_OF_KIND) >= most) & (pl.col(_AGAIN).max().over(_OF_KIND) == 0)
     at_last = pl.when(pl.col(_RANK) == last).then(sure).min().over(_OF_KIND)
-    return (
+    found = (
         chosen.with_columns(last.alias("_last"), full.alias("_full"), at_last.alias("_at_last"))
         .group_by(_OF_SYSTEM)
         .agg(
@@ -122,3 +126,4 @@ def _find_bars(chosen: pl.DataFrame, most: int) -> pl.DataFrame:
             .otherwise(pl.min_horizontal(_LEAST, "_at_last")),
         )
     )
+    return dict(found.iter_rows())

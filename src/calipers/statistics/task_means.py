@@ -47,10 +47,10 @@ def mean_interval(
 def covariance_of_means(values: Floats, clusters: Labels | None = None) -> Floats:
     """Return the covariance of several systems' means over the same tasks, a row of values each."""
     off = values - values.mean(axis=1, keepdims=True)
-    totals = np.stack([sum_clusters(row, clusters) for row in off])
+    totals = off if clusters is None else np.stack([sum_clusters(row, clusters) for row in off])
     count = totals.shape[1]
     few = count / (count - 1) if count > 1 else 1.0
-    found: Floats = few * totals @ totals.T / values.shape[1] ** 2
+    found: Floats = few / values.shape[1] ** 2 * (totals @ totals.T)
     return found
 
 
