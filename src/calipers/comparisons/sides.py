@@ -38,7 +38,7 @@ def explain_missing(base: TaskRows, candidate: TaskRows, metric: Metric) -> str 
 def is_too_large(*samples: Floats) -> bool:
     """Say whether means, or their squares, exceed a double."""
     return not all(
-        -_LARGEST < sample.min(initial=0.0) and sample.max(initial=0.0) < _LARGEST
+        sample.min(initial=0.0) > -_LARGEST and sample.max(initial=0.0) < _LARGEST
         for sample in samples
     )
 

@@ -94,9 +94,7 @@ class SampleTable:
     def _list_ids(self, rows: pl.DataFrame, kinds: RowKinds, named: pl.DataFrame) -> None:
         """Keep the first ids of each kind of failure."""
         keys = named.select(_KEYS).iter_rows()
-        lacking = [
-            _get_kind(key) in _BAD and len(self._ids.get(key, ())) < _LISTED for key in keys
-        ]
+        lacking = [_get_kind(key) in _BAD and len(self._ids.get(key, ())) < _LISTED for key in keys]
         if any(lacking):
             found = kinds.list_rows(rows, named.filter(pl.Series(lacking)), "id")
             first = pl.col("id").unique(maintain_order=True).head(2 * _LISTED)  # half may be known

@@ -104,12 +104,14 @@ def compare_paired(
     first, second = as_finite(base), as_finite(candidate)
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values cannot be paired with {second.size}")
-    size = np.maximum(np.abs(first), np.abs(second))
-    differences = np.where(np.abs(second - first) > _ROUNDING * size, second - first, 0.0)
     groups = None if clusters is None else np.asarray(clusters)
     exact = binary and groups is None and not fixed
+    differences = second - first
     if exact:
         require_binary(first, second)
+    else:
+        size = np.maximum(np.abs(first), np.abs(second))
+        differences = np.where(np.abs(differences) > _ROUNDING * size, differences, 0.0)
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if higher_is_better is False else (higher, lower)
     n = differences.size
