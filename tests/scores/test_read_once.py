@@ -187,3 +187,26 @@ def test_a_table_without_some_fields_is_reported_on_as_its_rows_are(
         for part in each["breakdowns"].values():
             del part["inputs"]
     assert of_table == of_lines
+
+
+@pytest.mark.parametrize(
+    ("ids", "tasks"),
+    [
+        ({"a": "xyz", "b": "xyz"}, 3),
+        ({"a": "xyz", "b": "zyx"}, 3),
+        ({"a": "xyz", "b": "xy"}, 3),
+        ({"a": "xyz", "b": "pq"}, 5),
+        ({"a": "xxy", "b": "xxy", "c": "xxy"}, 2),
+        ({"a": "xyxy", "b": "xy"}, 2),
+        ({"a": [None, None], "b": [None, None]}, 4),
+    ],
+)
+def test_a_report_counts_each_task_once_whatever_the_models_have(
+    ids: dict[str, list[str | None]], tasks: int
+) -> None:
+    rows = [
+        {"id": each, "model": model, "run": run, "correct": True}
+        for model, of_model in ids.items()
+        for run, each in enumerate(of_model)
+    ]
+    assert cal.report(rows).n_tasks == tasks

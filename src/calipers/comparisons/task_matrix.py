@@ -142,6 +142,8 @@ def make_matrix(
 
 def note_runs(matrix: TaskMatrix, metric: Metric) -> Iterator[str]:
     """Say that `score` has other values, where tasks have different numbers of runs."""
+    if matrix.runs.min() == matrix.runs.max():
+        return
     by_row = np.average(matrix.values, axis=1, weights=matrix.runs)
     if not np.allclose(by_row, matrix.values.mean(axis=1), rtol=1e-9, atol=1e-9):
         yield (

@@ -24,10 +24,9 @@ def collect_sorted(frame: Frame, *keys: str) -> pl.DataFrame:
 
     It is sorted once it is there: before that, Polars would sum its groups in no order at all.
     """
-    columns = frame.collect_schema()
-    first = TASK if TASK in columns else GROUP  # a task is of one group
-    order = [name for name in (first, *keys) if name in columns]
-    return frame.collect(engine="in-memory").sort(order)
+    table = frame.collect(engine="in-memory")
+    first = TASK if TASK in table.columns else GROUP  # a task is of one group
+    return table.sort(name for name in (first, *keys) if name in table.columns)
 
 
 def sum_by_keys(rows: pl.DataFrame, aggregate: Aggregate) -> pl.DataFrame:

@@ -106,8 +106,7 @@ class ReadRecords:
 
     def count_tasks(self) -> int:
         """Return how many tasks there are; a record without an id is one of its own."""
-        parts = (part[SAME_ID] for part in self.rows.store.parts([SAME_ID]))
-        return sum(each.drop_nulls().n_unique() + each.null_count() for each in parts)
+        return sum(map(_count_tasks, self.rows.store.parts([GROUP, SAME_ID])))
 
     def task_rows(self, metric: Metric, options: Options) -> TaskRows | None:
         """Return the rows with what one metric needs, in the groups of these options.
@@ -138,6 +137,19 @@ class ReadRecords:
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:
         return tuple(list_inputs(self.sources, self.rows.readings, hash_all=self.hash_inputs))
+
+
+def _count_tasks(part: pl.DataFrame) -> int:
+    """Return the tasks of rows in the order of groups, which most often have the same tasks."""
+    ids = part[SAME_ID]
+    if ids.null_count():
+        return ids.drop_nulls().n_unique() + ids.null_count()
+    sizes = part[GROUP].rle().struct.field("len")
+    starts = sizes.cum_sum() - sizes
+    of_groups = [ids[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+    if all(each.equals(of_groups[0]) for each in of_groups):
+        ids = of_groups[0] if of_groups else ids
+    return ids.n_unique()
 
 
 def _sort_tasks(groups: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
