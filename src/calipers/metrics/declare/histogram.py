@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
 from calipers.metrics.declare.means import count_values
+from calipers.support.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BINS = 20
 EDGES = tuple(k / BINS for k in range(BINS + 1))
@@ -27,6 +33,9 @@ WIDE_EDGES = (
     1e9,
     sys.float_info.max,
 )
+_PLACE = pl.Int8()  # of a bin; there are about a hundred
+_MANY_ROWS = 10_000  # fewer are searched for sooner than NumPy is loaded
+_LEFT_OUT = 44  # bits of a double: those that remain tell any two edges apart
 
 
 @cache
@@ -59,11 +68,48 @@ def _name_bin(name: str, k: int) -> str:
 def declare_wide_bin(feature: Feature) -> Feature:
     """Return the feature of the position of a value's bin, which is closed on the left."""
     name = feature.name
-    inner = pl.Series(WIDE_EDGES[1:-1], dtype=pl.Float64)
-    place = pl.lit(inner).search_sorted(pl.col(name).cast(pl.Float64), side="right")
-    known = pl.when(pl.col(name).is_not_null()).then(place)
-    dtype = pl.Int8()  # there are about a hundred bins
-    return Feature(_name_wide_bin(name), (feature,), lambda _: known, dtype)
+    place = map_known(pl.col(name).cast(pl.Float64), find_wide_bins, _PLACE)
+    return Feature(_name_wide_bin(name), (feature,), lambda _: place, _PLACE)
+
+
+def find_wide_bins(values: pl.Series) -> pl.Series:
+    """Return the position of the bin of each value, null for null.
+
+    >>> find_wide_bins(pl.Series([0.0, 0.1, 0.124, 0.125, None])).to_list()
+    [0, 1, 1, 2, None]
+    """
+    if len(values) < _MANY_ROWS:
+        edges = pl.Series(WIDE_EDGES[1:-1], dtype=pl.Float64)
+        places = edges.search_sorted(values, side="right").cast(_PLACE)
+    else:
+        places = pl.Series(_look_up_bins(values.to_numpy()), dtype=_PLACE)
+    return places.set(values.is_null(), None) if values.null_count() else places
+
+
+def _look_up_bins(values: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Find bins by the upper bits of each number, in a third of the time that a search takes.
+
+    As whole numbers, the bits of doubles are in the order of the doubles.
+    """
+    first, begins_in, edges = _make_bin_table()
+    cells = np.clip((values.view(np.int64) >> _LEFT_OUT) - first, 0, len(edges) - 1)
+    found: NDArray[np.int8] = begins_in[cells] + (values >= edges[cells])
+    return found
+
+
+@cache
+def _make_bin_table() -> tuple[int, NDArray[np.int8], NDArray[np.float64]]:
+    """Return the first upper bits of a table and, for each, its first bin and the edge within.
+
+    Before the first edge and behind the last there is one more each, without an edge.
+    """
+    inner = np.array(WIDE_EDGES[1:-1])
+    at = inner.view(np.int64) >> _LEFT_OUT
+    first = int(at[0]) - 1
+    cells = np.arange(first, int(at[-1]) + 2)
+    edges = np.full(len(cells), np.nan)  # which no number reaches
+    edges[at - first] = inner
+    return first, np.searchsorted(at, cells).astype(np.int8), edges
 
 
 @cache
