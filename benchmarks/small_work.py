@@ -16,7 +16,6 @@ from benchmarks.figures import Bar, Figure
 from benchmarks.workload import Setup
 
 DEMO = ROOT / "examples" / "arithmetic"
-ROUNDS = 5
 FIXED, SMALL = Bar(0.6), Bar(0.35)
 COMMAND = [sys.executable, "-m", "calipers"]
 TWO_ROWS = '{"id": "a", "answer": "1", "target": "1"}\n{"id": "b", "answer": "2", "target": "1"}\n'
@@ -53,15 +52,16 @@ def write():
 """
 
 
-def measure_small_work(_: Setup) -> Iterator[Figure]:
+def measure_small_work(setup: Setup) -> Iterator[Figure]:
     """Start a command, do little, and end: what an impatient person waits for."""
-    floor = min(_time([sys.executable, "-c", "import polars"])[0] for _ in range(ROUNDS))
+    rounds = range(setup.rounds)
+    floor = min(_time([sys.executable, "-c", "import polars"])[0] for _ in rounds)
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "two.jsonl").write_text(TWO_ROWS, encoding="utf-8")
-        scoring = [_time([*COMMAND, "score", str(folder / "two.jsonl")]) for _ in range(ROUNDS)]
+        scoring = [_time([*COMMAND, "score", str(folder / "two.jsonl")]) for _ in rounds]
         suite = _write_suite(folder / "demo")
-        running = [_time_run(suite, folder / f"results-{at}") for at in range(ROUNDS)]
+        running = [_time_run(suite, folder / f"results-{at}") for at in rounds]
     seconds, work = (min(column) for column in zip(*scoring, strict=True))
     yield Figure(
         name="calipers score of two rows",

@@ -12,16 +12,15 @@ from benchmarks.contest import ROOT
 from benchmarks.figures import Bar, Figure
 from benchmarks.workload import Setup
 
-ROUNDS = 10
 ABOVE_PYTHON_MS = Bar(150)
 
 
-def of_help(_: Setup) -> Iterator[Figure]:
+def of_help(setup: Setup) -> Iterator[Figure]:
     script = Path(sys.executable).with_name("calipers")
     command = [str(script)] if script.exists() else [sys.executable, "-m", "calipers"]
     times = [
         (_milliseconds([*command, "--help"]), _milliseconds([sys.executable, "-c", "pass"]))
-        for _ in range(ROUNDS)
+        for _ in range(setup.rounds)
     ]
     ours, python = (min(column) for column in zip(*times, strict=True))
     yield Figure(
