@@ -12,6 +12,7 @@ from math import inf
 
 import polars as pl
 
+from calipers.engines.kept_rows import copy_texts
 from calipers.runs.row_kinds import RowKinds
 
 _OF_KIND, _OF_SYSTEM, _OF_TASK = "_of_kind", "_of_system", "_of_task"
@@ -51,7 +52,7 @@ class TellingRows:
             rows, numbers = rows[_FIRST:], numbers[_FIRST:]
         new = self._select(rows, numbers, kinds.different)
         if new.height or self._chosen is None:
-            self._waiting.append(_copy_texts(new) if new.height < _WAITING else new)
+            self._waiting.append(copy_texts(new) if new.height < _WAITING else new)
         if self._chosen is None or sum(each.height for each in self._waiting) >= _WAITING:
             self._choose()
 
@@ -87,17 +88,8 @@ class TellingRows:
         of_kind = pl.int_range(pl.len()).over(_OF_KIND)
         narrow = narrow.with_columns(of_system.alias(_RANK)).sort(_RANK, maintain_order=True)
         chosen = narrow.filter(of_kind < self._most)
-        self._chosen = _copy_texts(rows[chosen[_ROW]])
+        self._chosen = copy_texts(rows[chosen[_ROW]])
         self._bars = _find_bars(chosen, self._most)
-
-
-def _copy_texts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a few rows with texts of their own: in Polars, they hold those of the whole batch."""
-    return rows.with_columns(
-        pl.Series(each.name, each.to_list(), dtype=pl.String)
-        for each in rows.select(pl.col(pl.String))
-        if each.null_count() < rows.height
-    )
 
 
 def _find_bars(chosen: pl.DataFrame, most: int) -> dict[int, float]:

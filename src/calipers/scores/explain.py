@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calipers.engines.kept_rows import copy_texts
 from calipers.engines.measuring import number_rows
 from calipers.engines.plan import FAILED, Plan, name_presence
 from calipers.engines.polars import sum_store
@@ -283,7 +284,8 @@ def _find_influential(
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             mine = mine.join(counted, on=list(metric.aggregate.keys))
         weighed = mine.with_columns(metric.weight(group).alias("_weight"))
-        found.append(weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight"))
+        first = weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight")
+        found.append(copy_texts(first.select("id", "_weight", *names)))
     best = (
         pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
     )
