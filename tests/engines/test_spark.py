@@ -123,6 +123,16 @@ def test_samples_are_those_of_polars(tmp_path: Path) -> None:
     assert frames[0].equals(frames[1].select(frames[0].columns))
 
 
+def test_tasks_are_those_of_polars(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "rows.jsonl", _rows(100))
+    tables = []
+    for engine in ("polars", "spark"):
+        place = tmp_path / f"{engine}.parquet"
+        cal.score(path, by="model", metrics=["accuracy"], engine=engine, per_task=place)
+        tables.append(pl.read_parquet(place).sort("model", "id"))
+    assert_alike(tables[1].to_dicts(), tables[0].to_dicts())
+
+
 def test_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"answer": "7"}')))
     with pytest.raises(cal.UsageError, match="standard input"):

@@ -255,10 +255,10 @@ class TaskTables:
 
     def add(self, rows: GroupedRows) -> None:
         """Take the tasks of rows that have all runs of each in one part."""
-        sums, codes = self._sums, rows.codes
+        sums, codes, are_single = self._sums, rows.codes, rows.are_tasks_single
 
         def tasks_of(part: pl.DataFrame) -> list[pl.DataFrame]:
-            counts = TaskCounts(part, are_single=rows.are_tasks_single)
+            counts = TaskCounts(part, are_single=are_single)
             single = counts.single.clear() if self._wants_each else counts.single
             frame = (part if self._wants_each else counts.repeated).lazy()
             tables = _collect(sum_tasks(frame, sums)).sort(TASK), count_single(single)
