@@ -249,3 +249,32 @@ def test_output_goes_to_the_file_named(output_format: str, wide: Path, tmp_path:
     ]
     if output_format == "markdown":
         assert "| cohen_kappa | 0.50 [−0.86, 0.98] |" in written
+
+
+def test_people_s_ratings_are_joined_from_a_file_of_their_own(tmp_path: Path) -> None:
+    judged = [{"task": task, "judge": int(task in "ac")} for task in "abcd"]
+    people = tmp_path / "people.csv"
+    people.write_text("id,human\na,1\nb,0\nc,0\nd,0\n", encoding="utf-8")
+    path = write_lines(tmp_path / "judged.jsonl", judged)
+    joined = cal.agree(path, raters=["human", "judge"], join=people, on="task=id")
+    both = [{**row, "human": int(row["task"] == "a")} for row in judged]
+    assert joined == cal.agree(both, raters=["human", "judge"])
+
+
+def test_fields_of_the_record_may_have_other_names(tmp_path: Path) -> None:
+    rows = [{"id": row["id"], "judgments": row["judgments"]} for row in JUDGED]
+    other = [{"task": row["id"], "marks": row["judgments"]} for row in rows]
+    path = write_lines(tmp_path / "marks.jsonl", other)
+    found = cal.agree(path, map={"id": "task", "judgments": "marks"})
+    assert found == cal.agree(rows)
+    assert found.clusters == len({row["id"] for row in rows})
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "near"), [("judgments", "mark", "marks"), ("id", "tasks", "task")]
+)
+def test_a_mapped_field_that_no_record_has_is_refused(name: str, theirs: str, near: str) -> None:
+    rows = [{"task": "a", "marks": [{"judge": "x", "weighted_score": 1.0}]}]
+    with pytest.raises(cal.UsageError, match=f"--map {name}={theirs}: no record has") as raised:
+        cal.agree(rows, map={"judgments": "marks", name: theirs})
+    assert near in str(raised.value.fix)

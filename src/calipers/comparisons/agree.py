@@ -11,6 +11,7 @@ import numpy as np
 
 from calipers.comparisons.options.agree import AgreeOptions
 from calipers.comparisons.ratings import Ratings, read_ratings
+from calipers.scores.options import Options
 from calipers.statistics import agreement, correlation
 from calipers.statistics.agreement import Level
 from calipers.statistics.arrays import Floats
@@ -98,10 +99,10 @@ class Agreement(Printed, Tabular):
             yield from list_metric_rows({"raters": ", ".join(raters)}, to_plain(measures))
 
 
-def agree_data(data: Any, asked: AgreeOptions, *, confidence: float) -> Agreement:
+def agree_data(data: Any, asked: AgreeOptions, options: Options) -> Agreement:
     """Return the agreement of the raters in `data`."""
-    found = read_ratings(data, asked)
-    raters = found.raters
+    found = read_ratings(data, asked, options.map)
+    raters, confidence = found.raters, options.confidence
     measure = partial(_measure, found=found, level=asked.level, confidence=confidence)
     of_all = {n: m for n, m in _OF_ALL.items() if len(raters) > 2 or n != "cohen_kappa_mean"}  # noqa: PLR2004
     return Agreement(

@@ -44,7 +44,7 @@ def agree(data: Any, **options: Unpack[AgreeKeywords]) -> Agreement:
     0.5
     """
     asked, others = take_own("agree", AgreeOptions, options)
-    return agree_data(data, asked, confidence=read_options("agree", others).confidence)
+    return agree_data(data, asked, read_options("agree", others))
 
 
 @declare_signature("compare", CompareOptions)

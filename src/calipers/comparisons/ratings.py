@@ -8,7 +8,7 @@ never averaged.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,17 +47,21 @@ class Ratings:
     errors: int  # records whose call failed
 
 
-def read_ratings(data: Any, asked: AgreeOptions) -> Ratings:
-    """Return the ratings in `data`."""
+def read_ratings(data: Any, asked: AgreeOptions, field_map: Mapping[str, str]) -> Ratings:
+    """Return the ratings in `data`, which may call fields of the record differently."""
     sources = open_sources(data)
     columns = {name for source in sources for name in source.columns()}
-    options = _choose_fields(asked, columns) if columns else {}
-    frame = read_fields(sources, (*options, *sorted({"id", "error"} & columns)))
-    for name, option in options.items():
-        if name not in columns and frame[name].is_null().all():
-            raise UsageError(f"{option}: no record has {name}", fix=nearest(name, columns))
+    known = columns | {*field_map}
+    options = _choose_fields(asked, known) if columns else {}
+    frame = read_fields(sources, (*options, *sorted({"id", "error"} & known)), field_map)
+    mapped = {name: f"--map {name}={theirs}" for name, theirs in field_map.items()}
+    for name, option in (options | mapped).items():
+        theirs = field_map.get(name, name)
+        is_unseen = name in frame.columns and theirs not in columns
+        if is_unseen and frame[name].is_null().all():
+            raise UsageError(f"{option}: no record has {theirs}", fix=nearest(theirs, columns))
     called = frame
-    if "error" in columns:
+    if "error" in known:
         called = frame.filter(pl.col("error").fill_null("").is_in(_NOT_AN_ERROR))
     found = _list_ratings(_add_keys(called, asked), asked) if options else _NOTHING
     return _make_table(found, asked, errors=frame.height - called.height)
@@ -80,9 +84,11 @@ def _choose_fields(asked: AgreeOptions, columns: set[str]) -> dict[str, str]:
     )
 
 
-def read_fields(sources: Sequence[Source], fields: Sequence[str]) -> pl.DataFrame:
+def read_fields(
+    sources: Sequence[Source], fields: Sequence[str], field_map: Mapping[str, str] | None = None
+) -> pl.DataFrame:
     """Return these fields of all records as they are; a bad row is an error."""
-    wanted = Wanted(tuple(dict.fromkeys(fields)), as_is=(JUDGMENTS,))
+    wanted = Wanted(tuple(dict.fromkeys(fields)), map=field_map or {}, as_is=(JUDGMENTS,))
     frames = []
     for source in sources:
         for chunk in source.chunks(wanted):

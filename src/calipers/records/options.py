@@ -14,7 +14,7 @@ from calipers.support.quick_dataclasses import dataclass
 
 MEASURING = ("score", "gate", "compare", "rank", "report", "explain", "power")
 
-_READING = (*MEASURING, "convert", "doctor", "read", "judge", "view")
+_READING = (*MEASURING, "agree", "convert", "doctor", "read", "judge", "view")
 _ON_SPARK = ("score", "gate", "compare", "rank", "report", "explain", "convert")
 
 _option = partial(option, group="input")

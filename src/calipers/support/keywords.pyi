@@ -215,6 +215,10 @@ class AgreeKeywords(TypedDict, total=False):
     level: Literal["nominal", "ordinal", "interval"]
     cluster: str | Sequence[str]
     seed: int
+    map: Mapping[str, str] | None
+    source: str | None
+    join: str | Path | None
+    on: str | None
     confidence: float
 
 class AuditKeywords(TypedDict, total=False):
