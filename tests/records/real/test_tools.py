@@ -6,6 +6,7 @@ a model, and prints what the tool found.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable
@@ -265,7 +266,7 @@ def test_pydantic_ai(tmp_path: Path) -> None:
     agent = pydantic_ai.Agent(TestModel(custom_output_text="42"), name="adder", tools=[add])
     agent.instrument = pydantic_ai.InstrumentationSettings(tracer_provider=provider)
 
-    usages = [agent.run_sync("20 + 22").usage for _ in range(3)]
+    usages = [asyncio.run(agent.run("20 + 22")).usage for _ in range(3)]
     path = tmp_path / "spans.jsonl"
     spans = (span.to_json(indent=None) for span in kept.get_finished_spans())
     path.write_text("".join(f"{each}\n" for each in spans), encoding="utf-8")
