@@ -278,3 +278,9 @@ def test_a_mapped_field_that_no_record_has_is_refused(name: str, theirs: str, ne
     with pytest.raises(cal.UsageError, match=f"--map {name}={theirs}: no record has") as raised:
         cal.agree(rows, map={"judgments": "marks", name: theirs})
     assert near in str(raised.value.fix)
+
+
+def test_an_empty_file_has_no_fields_to_map(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    found = cal.agree(tmp_path / "empty.jsonl", map={"id": "task"})
+    assert (found.units, found.exit_code) == (0, 3)

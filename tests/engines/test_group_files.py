@@ -64,7 +64,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "SPILL_BYTES", 150_000)
     monkeypatch.setattr(group_order, "FEW_ROWS", 0)
     monkeypatch.setattr(store, "FEW_ROWS", 0)
-    monkeypatch.setattr(tasks, "_FEW_ROWS", 0)
+    monkeypatch.setattr(tasks, "WORTH_LOADING", 0)
 
 
 def _fill(rows: Store, batches: Sequence[pl.DataFrame]) -> Store:

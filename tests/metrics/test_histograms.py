@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.metrics.declare.histogram import WIDE_EDGES, find_wide_bins
+from calipers.support.late import WORTH_LOADING
 
 EDGES = WIDE_EDGES[1:-1]
 NEAR = [nextafter(edge, to) for edge in EDGES for to in (0.0, inf)]
@@ -18,7 +19,7 @@ SPECIAL = [0.0, -0.0, -1.0, 5e-324, 1e308, inf, -inf]
 
 def find(values: list[float | None], *, many: bool) -> list[int | None]:
     """Return the bins, found among few rows or among many."""
-    more = [None] * (10_000 if many else 0)
+    more = [None] * (WORTH_LOADING if many else 0)
     column = pl.Series([*values, *more], dtype=pl.Float64)
     return find_wide_bins(column).to_list()[: len(values)]
 

@@ -51,10 +51,10 @@ def read_ratings(data: Any, asked: AgreeOptions, field_map: Mapping[str, str]) -
     """Return the ratings in `data`, which may call fields of the record differently."""
     sources = open_sources(data)
     columns = {name for source in sources for name in source.columns()}
-    known = columns | {*field_map}
+    mapped = {name: f"--map {name}={theirs}" for name, theirs in field_map.items() if columns}
+    known = columns | {*mapped}
     options = _choose_fields(asked, known) if columns else {}
     frame = read_fields(sources, (*options, *sorted({"id", "error"} & known)), field_map)
-    mapped = {name: f"--map {name}={theirs}" for name, theirs in field_map.items()}
     for name, option in (options | mapped).items():
         theirs = field_map.get(name, name)
         is_unseen = name in frame.columns and theirs not in columns

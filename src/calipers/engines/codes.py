@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from calipers.metrics.declare.declaration import GROUP
-from calipers.support.late import np
+from calipers.support.late import WORTH_LOADING, np
 
 _FEW = 16  # values: as quickly compared with each one by one as looked up
-_MANY_ROWS = 10_000  # of fewer all is known sooner than NumPy is loaded
 
 OTHERS = "others"  # stands for all texts beyond the most that are told apart
 
@@ -81,7 +80,7 @@ def number_values(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """
     hashes = values.hash()
     known = hashes.unique(maintain_order=True)
-    if len(known) > _FEW or len(values) < _MANY_ROWS:
+    if len(known) > _FEW or len(values) < WORTH_LOADING:
         order = known.arg_sort()
         numbered = order.gather(known.gather(order).search_sorted(hashes))
         return numbered, hashes.is_first_distinct().arg_true()

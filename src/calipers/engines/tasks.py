@@ -21,11 +21,10 @@ from calipers.metrics.declare.declaration import (
     TaskValues,
 )
 from calipers.metrics.declare.intervals import SIZES, name_size_total
-from calipers.support.late import np
+from calipers.support.late import WORTH_LOADING, np
 
 _ODD = 0x1E3779B97F4A7C15  # times which numbers of tasks are spread over all numbers
 _TASKS, _ALIKE = "_tasks", "_alike"
-_FEW_ROWS = 10_000  # of which the repeated ones are found sooner than NumPy is loaded
 
 
 class TaskCounts:
@@ -36,7 +35,7 @@ class TaskCounts:
         known = part.filter(pl.col(TASK).is_not_null()) if part[TASK].null_count() else part
         if are_single:
             self.single, self.repeated = known, known.clear()
-        elif known[TASK].flags["SORTED_ASC"] and known.height > _FEW_ROWS:
+        elif known[TASK].flags["SORTED_ASC"] and known.height >= WORTH_LOADING:
             tasks = known[TASK].to_numpy()
             same = np.concatenate(([False], tasks[1:] == tasks[:-1], [False]))
             repeated = same[1:] | same[:-1]

@@ -11,7 +11,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["is_numpy_scalar", "np"]
+__all__ = ["WORTH_LOADING", "is_numpy_scalar", "np"]
+
+WORTH_LOADING = 10_000  # rows; with fewer, Polars alone is done sooner than NumPy is loaded
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ import polars as pl
 from calipers.metrics.declare.columns import map_known
 from calipers.metrics.declare.declaration import Aggregate, Feature, Totals, name_kept_total
 from calipers.metrics.declare.means import count_values
-from calipers.support.late import np
+from calipers.support.late import WORTH_LOADING, np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,6 @@ WIDE_EDGES = (
     sys.float_info.max,
 )
 _PLACE = pl.Int8()  # of a bin; there are about a hundred
-_MANY_ROWS = 10_000  # fewer are searched for sooner than NumPy is loaded
 _LEFT_OUT = 44  # bits of a double: those that remain tell any two edges apart
 
 
@@ -78,7 +77,7 @@ def find_wide_bins(values: pl.Series) -> pl.Series:
     >>> find_wide_bins(pl.Series([0.0, 0.1, 0.124, 0.125, None])).to_list()
     [0, 1, 1, 2, None]
     """
-    if len(values) < _MANY_ROWS:
+    if len(values) < WORTH_LOADING:
         edges = pl.Series(WIDE_EDGES[1:-1], dtype=pl.Float64)
         places = edges.search_sorted(values, side="right").cast(_PLACE)
     else:
