@@ -59,7 +59,7 @@ def find_pricing(system: NamedModel) -> Pricing | None:
     """Return the prices of a system or a judge; None if none is known."""
     if system.price is not None:
         return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
-    listed = open_price_list() if system.model is not None else None  # takes half a second to load
+    listed = open_price_list() if system.model is not None else None
     tariff = listed.find_tariff(system.model) if listed and system.model else None
     if not tariff:
         return None

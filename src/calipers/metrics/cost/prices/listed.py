@@ -6,18 +6,16 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from functools import cache, lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from calipers.metrics.cost.prices.remembered import Excerpt, Tariff, read_excerpt
 from calipers.metrics.cost.prices.table import KEYS, Price
-from calipers.metrics.cost.prices.unlisted import is_unlisted, remember_unlisted
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
-
-Tariff = tuple[tuple[float, Price], ...]
-"""A model's prices, each with the number of input tokens that a call must pass for it to hold."""
 
 _NOON = time(12, tzinfo=UTC)  # where prices differ by the hour, those at noon
 _PREFIXED = re.compile(r"([^:/]+)[:/](.+)", re.DOTALL)
@@ -45,10 +43,9 @@ class PriceList:
 
 
 def find_listed_tariff(model: str) -> Tariff | None:
-    """Return the list's prices of a model, or None; only for a model it may have is it loaded."""
-    if is_unlisted(model) or (listed := open_price_list()) is None:
-        return None
-    return listed.find_tariff(model)
+    """Return the list's prices of a model, or None."""
+    listed = open_price_list()
+    return None if listed is None else listed.find_tariff(model)
 
 
 def has_price_list() -> bool:
@@ -59,23 +56,46 @@ def has_price_list() -> bool:
 @cache
 def open_price_list() -> PriceList | None:
     """Return the list, or None if the extra `prices` is not installed."""
-    try:
-        from genai_prices import __version__  # noqa: PLC0415 (an extra)
-        from genai_prices.data import providers  # noqa: PLC0415
-    except ImportError:
+    if not has_price_list():
         return None
-    today = datetime.now(tz=UTC).date()
-    changes = (
+    known = open_excerpt()
+    return PriceList(known.version, known.day)
+
+
+@cache
+def open_excerpt() -> Excerpt:
+    """Return what is known of the list, of which only what is not remembered is loaded."""
+    installed, today = version("genai-prices"), datetime.now(tz=UTC).date()
+    return read_excerpt(installed, today) or _start_excerpt(installed, today)
+
+
+def _start_excerpt(installed: str, today: date) -> Excerpt:
+    from genai_prices.data import providers  # noqa: PLC0415 (an extra)
+
+    changes = {
         getattr(price.constraint, "start_date", date.min)
         for provider in providers
         for model in provider.models
         for price in (model.prices if isinstance(model.prices, list) else ())
-    )
-    return PriceList(__version__, max((day for day in changes if day <= today), default=date.min))
+    }
+    last = max((day for day in changes if day <= today), default=date.min)
+    return Excerpt(installed, last, min((day for day in changes if day > today), default=None))
 
 
 @lru_cache(maxsize=1 << 14)
 def _look_up(model: str, day: date) -> Tariff | None:
+    known = open_excerpt()
+    if day != known.day:
+        return _ask_list(model, day)
+    if model in known.tariffs:
+        return known.tariffs[model]
+    tariff = _ask_list(model, day)
+    known.remember(model, tariff)
+    return tariff
+
+
+def _ask_list(model: str, day: date) -> Tariff | None:
+    """Return what the list itself says, which is loaded for that."""
     from genai_prices import Usage, calc_price  # noqa: PLC0415 (an extra)
 
     nothing = Usage(input_tokens=0, output_tokens=0)
@@ -86,7 +106,6 @@ def _look_up(model: str, day: date) -> Tariff | None:
         except LookupError:
             continue
         return read_tariff(found.model_price)
-    remember_unlisted(model)
     return None
 
 
