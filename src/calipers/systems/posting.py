@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from calipers.support.errors import MissingExtraError
-from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Reply
 from calipers.systems.connections import Connections, make_head
 from calipers.systems.http_reply import TooLong
@@ -27,29 +28,39 @@ if TYPE_CHECKING:
 _OK = 200
 
 
-@dataclass(frozen=True, slots=True)
 class Session:
     """What requests go over: our own connections, and aiohttp's for what those cannot do."""
 
-    connections: Connections
-    client: ClientSession
+    def __init__(self) -> None:
+        self.connections = Connections(MOST_BYTES)
+
+    @cached_property
+    def client(self) -> ClientSession:
+        """The client of aiohttp, which takes a tenth of a second to load."""
+        import aiohttp  # noqa: PLC0415 (an extra)
+
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+            timeout=aiohttp.ClientTimeout(total=None),  # the run bounds each call
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if "client" in self.__dict__:
+            await self.client.close()
+        await self.connections.close()
 
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[Session]:
     """Open connections that are kept and reused; their number is limited elsewhere."""
+    if find_spec("aiohttp") is None:
+        raise MissingExtraError("models and servers need aiohttp", extra="run")
+    session = Session()
     try:
-        import aiohttp  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise MissingExtraError("models and servers need aiohttp", extra="run") from None
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-    no_limit = aiohttp.ClientTimeout(total=None)  # the run bounds each call
-    connections = Connections(MOST_BYTES)
-    async with aiohttp.ClientSession(connector=connector, timeout=no_limit) as client:
-        try:
-            yield Session(connections, client)
-        finally:
-            await connections.close()
+        yield session
+    finally:
+        await session.close()
 
 
 def find_proxy(url: str) -> str | None:
@@ -68,7 +79,7 @@ class Post:
     def __init__(self, session: Session, url: str, headers: Mapping[str, str]) -> None:
         from yarl import URL  # noqa: PLC0415 (comes with aiohttp)
 
-        self._client = session.client
+        self._session = session
         self._url = URL(url)
         self._headers = {"Content-Type": "application/json", "User-Agent": "calipers", **headers}
         self._head = make_head(self._url, self._headers)
@@ -92,7 +103,7 @@ class Post:
         from aiohttp import ClientError  # noqa: PLC0415 (an extra; there, as a session is)
 
         try:
-            async with self._client.post(
+            async with self._session.client.post(
                 self._url,
                 data=body,
                 headers={**self._headers, **(headers or {})},
