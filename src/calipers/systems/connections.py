@@ -13,17 +13,14 @@ import ssl
 from collections.abc import Mapping
 from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from calipers.systems.addresses import Address
 from calipers.systems.http_reply import PACKED, HttpError, HttpReader, HttpReply, TooLong
-
-if TYPE_CHECKING:
-    from yarl import URL
 
 _KEPT = 60.0  # seconds that a connection may be idle and is still used
 _NEXT_ADDRESS = 0.25  # seconds until a further address of a host is tried beside the first
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_PORTS = {"http": 80, "https": 443}
 
 
 class Connections:
@@ -33,9 +30,9 @@ class Connections:
         self._most = most  # bytes of a body
         self._servers: dict[tuple[str, str, int], Server] = {}
 
-    def open_server(self, url: URL) -> Server:
-        """Return the server of a URL, whose connections are shared by all who post to it."""
-        origin = (url.scheme, url.raw_host or "", url.port or _PORTS[url.scheme])
+    def open_server(self, address: Address) -> Server:
+        """Return the server at an address, whose connections all who post to it share."""
+        origin = (address.scheme, address.host, address.port)
         return self._servers.setdefault(origin, Server(*origin, self._most))
 
     async def close(self) -> None:
@@ -192,14 +189,14 @@ class _Connection(asyncio.Protocol):
             waiter.set_result(reply) if error is None else waiter.set_exception(error)
 
 
-def make_head(url: URL, headers: Mapping[str, str]) -> bytes:
+def make_head(address: Address, headers: Mapping[str, str]) -> bytes:
     """Return the head of a request to post JSON, up to the length of its body.
 
     Raises:
         ValueError: A header has a line end in it.
     """
-    first = f"POST {url.raw_path_qs} HTTP/1.1"
-    ours = {"Host": url.host_port_subcomponent or "", "Accept": "*/*", "Accept-Encoding": PACKED}
+    first = f"POST {address.target} HTTP/1.1"
+    ours = {"Host": address.named, "Accept": "*/*", "Accept-Encoding": PACKED}
     given = {name.lower(): (name, value) for name, value in {**ours, **headers}.items()}
     lines = [first, *(f"{name}: {value}" for name, value in given.values()), "Content-Length: "]
     if any(_CONTROL.search(line) for line in lines):

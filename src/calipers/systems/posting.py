@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from calipers.support.errors import MissingExtraError
+from calipers.systems.addresses import parse_address
 from calipers.systems.calls import Call, Reply
 from calipers.systems.connections import Connections, make_head
 from calipers.systems.http_reply import TooLong
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
 _OK = 200
+_ASK_SYSTEM = ("darwin", "win32")  # where settings of the system may name a proxy
+_NAMES_PROXY = re.compile(r".*_proxy", re.IGNORECASE).fullmatch
 
 
 class Session:
@@ -65,6 +71,8 @@ async def open_session() -> AsyncIterator[Session]:
 
 def find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for a URL, or None."""
+    if sys.platform not in _ASK_SYSTEM and not any(map(_NAMES_PROXY, os.environ)):
+        return None
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 (only where one posts)
 
     parts = urlsplit(url)
@@ -77,20 +85,19 @@ class Post:
     """Posts JSON to one URL and gives the body back, or a fault."""
 
     def __init__(self, session: Session, url: str, headers: Mapping[str, str]) -> None:
-        from yarl import URL  # noqa: PLC0415 (comes with aiohttp)
-
         self._session = session
-        self._url = URL(url)
+        self._url = url
+        self._address = parse_address(url)
         self._headers = {"Content-Type": "application/json", "User-Agent": "calipers", **headers}
-        self._head = make_head(self._url, self._headers)
+        self._head = make_head(self._address, self._headers)
         self._proxy = find_proxy(url)
-        self._server = session.connections.open_server(self._url)
+        self._server = session.connections.open_server(self._address)
 
     async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Return the body of a reply with status 200."""
         if self._proxy is not None:
             return await self._post_by_proxy(body, headers)
-        head = make_head(self._url, {**self._headers, **headers}) if headers else self._head
+        head = make_head(self._address, {**self._headers, **headers}) if headers else self._head
         try:
             reply = await self._server.send(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         except TooLong:

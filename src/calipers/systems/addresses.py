@@ -1,0 +1,39 @@
+"""The address of a request: the server, and what is asked of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+_UNQUOTED = "/?:@!$&'()*+,;=~%"
+
+
+class Address(NamedTuple):
+    """A URL, as a request needs it.
+
+    >>> parse_address("http://[::1]:8000/v1/é?q=1 2")
+    Address(scheme='http', host='::1', port=8000, named='[::1]:8000', target='/v1/%C3%A9?q=1%202')
+    >>> parse_address("https://api.example.com").named
+    'api.example.com'
+    """
+
+    scheme: str
+    host: str
+    port: int
+    named: str  # in the header `Host`
+    target: str  # path and query
+
+
+def parse_address(url: str) -> Address:
+    """Return the address in a URL; ValueError says that it is none."""
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(f"{url} is not the URL of a server")
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    port = parts.port or _PORTS[parts.scheme]
+    named = f"[{host}]" if ":" in host else host
+    if port != _PORTS[parts.scheme]:
+        named = f"{named}:{port}"
+    query = f"?{quote(parts.query, _UNQUOTED)}" if parts.query else ""
+    return Address(parts.scheme, host, port, named, (quote(parts.path, _UNQUOTED) or "/") + query)
