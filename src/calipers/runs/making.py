@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from calipers.runs.calling import Calling, Judging
 from calipers.runs.code_under_test import hash_imported
 from calipers.runs.folder import Folder
+from calipers.runs.loading import load_meanwhile
 from calipers.runs.manifest import FRESH, IMPORTED
 from calipers.runs.opening import open_systems
 from calipers.runs.preparing import Prepared
@@ -137,7 +138,8 @@ class AnswerMaker:
                 )
                 await calling.all()
 
-        stopped = self._work_to_end(call_all(), state, budget)
+        with load_meanwhile(of.suite):
+            stopped = self._work_to_end(call_all(), state, budget)
         decided = self.until is not None and self.until.is_over
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 
