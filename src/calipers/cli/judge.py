@@ -69,7 +69,7 @@ def judge_files(
             _estimate(files, path, options)
             return
         from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
-        from calipers.reports.run import watch_run  # noqa: PLC0415
+        from calipers.reports.progress import watch_run  # noqa: PLC0415
 
         result = judge_records(list(files), path, watch=watch_run, **options)
         if output is None and path.exists():
@@ -141,7 +141,7 @@ def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:
     from calipers.reports.figures import strip_controls  # noqa: PLC0415
-    from calipers.reports.run import format_dollars  # noqa: PLC0415
+    from calipers.reports.progress import format_dollars  # noqa: PLC0415
 
     say_notices(result.notices)
     what = "records" if result.pairs is None else "comparisons"

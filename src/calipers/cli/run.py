@@ -59,7 +59,7 @@ def run(
     if dry_run:
         _estimate(file, options)
         return
-    from calipers.reports.run import list_outcomes, watch_run  # noqa: PLC0415
+    from calipers.reports.progress import watch_run  # noqa: PLC0415
     from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _make_command(file, output, options, _CHOOSING)
@@ -68,6 +68,8 @@ def run(
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
+    from calipers.reports.run import list_outcomes  # noqa: PLC0415 (once the calls are made)
+
     say_notices(result.notices)
     if result.gate is not None:
         write_verdict(

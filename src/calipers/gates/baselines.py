@@ -9,13 +9,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-
 from calipers.gates.policy_values import find_metric
 from calipers.gates.result import LISTED, Changes, Ids
 from calipers.metrics.declare.declaration import Feature
 from calipers.statistics.arrays import Floats
 from calipers.support.errors import UsageError, nearest
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 from calipers.support.strict_json import dump_strict
 from calipers.support.version import __version__

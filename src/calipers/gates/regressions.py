@@ -14,8 +14,6 @@ from functools import partial
 from math import ceil, hypot
 from typing import Any, Literal
 
-import numpy as np
-
 from calipers.gates.baselines import FeatureByTask, RecordedGroup, find_feature
 from calipers.gates.policy_values import find_metric
 from calipers.gates.result import Check
@@ -26,6 +24,7 @@ from calipers.metrics.declare.pairs import pair_scale
 from calipers.metrics.thresholds import Operator, Scale, Threshold, read_scale
 from calipers.statistics.intervals import normal_quantile
 from calipers.statistics.paired_tasks import PairedTasks, compare_tasks
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
 BASELINE: Literal["baseline"] = "baseline"

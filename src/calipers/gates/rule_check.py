@@ -13,16 +13,15 @@ from calipers.gates import verdicts
 from calipers.gates.baselines import Recorded, RecordedGroup
 from calipers.gates.policy_values import Rule
 from calipers.gates.result import Check, Level
-from calipers.gates.scenario_group import ScenarioGroup, ScenarioRuns
 from calipers.gates.undecided import Undecided, choose_worse
 from calipers.gates.verdicts import MeasuredValue, Verdict
-from calipers.scores.correction import correct_part
 from calipers.scores.options import Options
 from calipers.scores.results import Group, Measured
 from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy
+    from calipers.gates.scenario_group import ScenarioGroup, ScenarioRuns
 
 _WORST: tuple[Verdict, ...] = ("pass", "warn", "inconclusive", "fail")
 
@@ -54,6 +53,8 @@ class MeasuredRun:
         """The pass rate of each."""
         options, correct = self.options, None
         if self.policy.judges.corrected:
+            from calipers.scores.correction import correct_part  # noqa: PLC0415 (only where asked for)
+
             correct = correct_part(self.group.judges, options.licences, options.confidence)
         return self.scenarios.measure_categories(options.confidence, correct)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import polars as pl
 
 from calipers.gates.baselines import FeatureByTask
@@ -22,6 +21,7 @@ from calipers.scores.results import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
 from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
 ID, CATEGORY = "id", "category"

@@ -12,12 +12,12 @@ from calipers.records.sinks import check_folder
 from calipers.runs.options import ReportOptions, RunOptions
 from calipers.runs.report_data import Report
 from calipers.scores.choices import declare_signature, read_options, take_own
-from calipers.scores.score import Progress
 from calipers.support.arguments import ignore_progress, require_type
 from calipers.support.errors import ArgumentTypeError, UsageError
 
 if TYPE_CHECKING:
     from calipers.runs.finish import RunResult
+    from calipers.scores.score import Progress
     from calipers.support.keywords import ReportKeywords, RunKeywords
     from calipers.systems.tally import Watch
 
@@ -67,11 +67,9 @@ def run(
     >>> result.score["accuracy"].value, result.records.height
     (1.0, 3)
     """
-    from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
     from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
     from calipers.runs.running import run_suite  # noqa: PLC0415
     from calipers.runs.sharding import Shard  # noqa: PLC0415
-    from calipers.systems.agents.system import find_kind  # noqa: PLC0415
 
     watch = watch or (lambda _: nullcontext())
     asked, others = take_own("run", RunOptions, settings, strict=False)
@@ -80,7 +78,9 @@ def run(
         _refuse_for_merging(shard=asked.shard, fresh=asked.fresh, until=until)
         return _merge(suite, merge, output, watch, asked)
     report = asked.report
-    if callable(suite) or find_kind(suite) is not None:
+    if _is_callable(suite):
+        from calipers.runs.functions import make_folder, prepare_function  # noqa: PLC0415
+
         ready = prepare_function(suite, tasks, policy, asked.checks, **others)
         report = report and output is not None
         output = make_folder() if output is None else output
@@ -97,6 +97,15 @@ def run(
         until=make_call_chooser(ready, asked),
         report=report,
     )
+
+
+def _is_callable(suite: Any) -> bool:
+    """Say whether a function or an agent is given, rather than a file."""
+    if isinstance(suite, str | Path):
+        return False
+    from calipers.systems.agents.system import find_kind  # noqa: PLC0415 (only for functions)
+
+    return callable(suite) or find_kind(suite) is not None
 
 
 def _merge(

@@ -15,7 +15,7 @@ from calipers.runs.state import DONE, FAILED, CallChooser, State
 from calipers.runs.tracing import Tracing
 from calipers.runs.unjudged import Unjudged
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.batches.model import MOST
+from calipers.systems.batches import MOST_CALLS
 from calipers.systems.budget import Budget
 from calipers.systems.calls import Call, Fault, System, time_fields
 from calipers.systems.deadlines import Deadlines
@@ -60,7 +60,7 @@ class Calling:
         self._mask = mask_for(suite.served)
         self._reading = ReplyReader(suite, self.state.predicted)
         self._is_batch = [spec.mode == "batch" for spec in suite.systems]
-        self._most = [MOST if is_batch else suite.concurrency for is_batch in self._is_batch]
+        self._most = [MOST_CALLS if batch else suite.concurrency for batch in self._is_batch]
         self._lanes = [Lane(most, suite.retries) for most in self._most]
         self._slots = asyncio.Semaphore(suite.concurrency)
         self._deadlines = [

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.runs.preparing import Prepared
 from calipers.runs.tools import open_tools
 from calipers.support.cache import Say
-from calipers.support.functions import load_object
 from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.agents.system import AgentSystem, find_kind, make_error
 from calipers.systems.cache import Cached
-from calipers.systems.callables import PythonFunction
 from calipers.systems.calls import System
-from calipers.systems.command_guard import CommandGuard, guard_commands
-from calipers.systems.commands import Command
 from calipers.systems.conversations import Conversation
 from calipers.systems.masked import Masked
 from calipers.systems.opening import mask_errors, open_model
@@ -25,11 +20,12 @@ from calipers.systems.own_loop import OwnLoop
 from calipers.systems.pace import Asking
 from calipers.systems.posting import Endpoint, Session, open_session
 from calipers.systems.pricing import find_pricing
-from calipers.systems.registered import SYSTEMS
 from calipers.systems.secrets import hash_servers, mask_for, read_key
 from calipers.systems.simulated_user import SimulatedUser, SpokenText
-from calipers.systems.spans import open_collector
 from calipers.systems.spec import SystemSpec
+
+if TYPE_CHECKING:
+    from calipers.systems.command_guard import CommandGuard
 
 
 @asynccontextmanager
@@ -50,6 +46,8 @@ async def open_systems(
         if suite.user is not None or any(each.model or each.http for each in suite.systems):
             opening.session = await stack.enter_async_context(open_session())
         if any(each.command for each in suite.systems):
+            from calipers.systems.command_guard import guard_commands  # noqa: PLC0415 (only then)
+
             opening.guard = stack.enter_context(guard_commands())
         if any(each.python for each in suite.systems):
             opening.loop = stack.enter_context(OwnLoop())
@@ -117,6 +115,8 @@ class _Opening:
             return self._open_python(system, system.python)
         if system.command is not None:
             assert self.guard is not None
+            from calipers.systems.commands import Command  # noqa: PLC0415 (only then)
+
             return Command(system.command, self.of.base, self.guard)
         assert self.session is not None
         if system.http is not None:
@@ -134,6 +134,12 @@ class _Opening:
 
     def _open_python(self, system: SystemSpec, reference: str) -> System:
         """Return a function or an agent: at hand, in FILE.py:NAME, or registered by a plug-in."""
+        from calipers.support.functions import load_object  # noqa: PLC0415 (only for functions)
+        from calipers.systems.agents.system import AgentSystem, find_kind, make_error  # noqa: PLC0415
+        from calipers.systems.callables import PythonFunction  # noqa: PLC0415
+        from calipers.systems.registered import SYSTEMS  # noqa: PLC0415
+        from calipers.systems.spans import open_collector  # noqa: PLC0415
+
         assert self.loop is not None
         found: Any = self.of.functions.get(system.name)
         if found is None and ":" in reference:

@@ -12,7 +12,6 @@ from calipers.gates.result import Early
 from calipers.records.result_folder import find_newest, make_stamp
 from calipers.runs.changes import list_changes
 from calipers.runs.code_under_test import hash_code
-from calipers.runs.finish import RunResult, finish_run
 from calipers.runs.folder import ANOTHER, Folder
 from calipers.runs.making import INTERRUPTED, AnswerMaker
 from calipers.runs.manifest import ANSWERS, FRESH, SHARD, SUITE_FILE, make_manifest
@@ -28,6 +27,7 @@ from calipers.systems.journal import Journal
 from calipers.systems.tally import Watch
 
 if TYPE_CHECKING:
+    from calipers.runs.finish import RunResult
     from calipers.runs.in_drawn_order import InDrawnOrder
 
 
@@ -168,6 +168,8 @@ class _Run:
             suite = of.suite
             if better is not None or of.shard is not None:
                 suite = suite.model_copy(update={"policy": None})  # it is about all calls
+            from calipers.runs.finish import finish_run  # noqa: PLC0415 (once the calls are made)
+
             return finish_run(
                 suite,
                 of.base,

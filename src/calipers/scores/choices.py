@@ -15,7 +15,6 @@ from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.records.result_folder import MANIFEST, RECORDS, find_folder, read_stored
 from calipers.records.signatures import F, declare_keywords
 from calipers.scores.options import Options, list_options
-from calipers.scores.thresholds import set_threshold
 from calipers.support.arguments import check_keywords, read_files, read_keywords, refuse_unknown
 from calipers.support.config.files import shown
 from calipers.support.errors import UsageError, nearest
@@ -148,7 +147,11 @@ def merge_layers(layers: Iterable[Layer], **plain: Any) -> Options:
     threshold = given.pop(_THRESHOLD, None)
     settings = Settings(**{name: _read(name, value) for name, value in given.items()})
     options = Options(**plain, settings=settings, notices=tuple(said))
-    return options if threshold is None else set_threshold(options, threshold)
+    if threshold is None:
+        return options
+    from calipers.scores.thresholds import set_threshold  # noqa: PLC0415 (only where asked for)
+
+    return set_threshold(options, threshold)
 
 
 def _read(name: str, value: Any) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from calipers.support.late import np
 
-Floats: TypeAlias = NDArray[np.float64]
-Whole: TypeAlias = NDArray[np.int64]
-Labels: TypeAlias = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Floats: TypeAlias = "NDArray[np.float64]"
+Whole: TypeAlias = "NDArray[np.int64]"
+Labels: TypeAlias = "NDArray[Any]"
 
 
 def sum_clusters(values: Floats, clusters: Labels | None) -> Floats:
@@ -18,3 +20,11 @@ def sum_clusters(values: Floats, clusters: Labels | None) -> Floats:
         return values
     _, members = np.unique(clusters, return_inverse=True)
     return np.bincount(members, weights=values).astype(np.float64)
+
+
+def as_finite(values: ArrayLike) -> Floats:
+    """Return the values as an array of floats; raise ValueError if one is missing or infinite."""
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("values must be finite numbers: leave missing ones out first")
+    return array

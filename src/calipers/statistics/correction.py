@@ -14,13 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-import numpy as np
-
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats, Whole
 from calipers.statistics.estimates import Corrected
 from calipers.statistics.influence import spread
 from calipers.statistics.intervals import count_worth, normal_quantile
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import atanh, tanh
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from calipers.statistics.arrays import Floats, Whole, sum_clusters
 from calipers.statistics.estimates import Estimate
 from calipers.statistics.intervals import normal_quantile, standard_error, t_quantile, wilson
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ROUNDING = 1e-12
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels, sum_clusters
+from calipers.statistics.arrays import Floats, Labels, as_finite, sum_clusters
 from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
 from calipers.statistics.paired_shares import share_difference
 from calipers.statistics.sign_flips import EXACT, permute_signs
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _ROUNDING = 1e-12  # 0.1 + 0.2 against 0.3 is a tie
 
@@ -258,14 +260,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         running = max(running, min(1.0, (len(known) - rank) * p))
         adjusted[place] = running
     return adjusted
-
-
-def as_finite(values: ArrayLike) -> Floats:
-    """Return the values as an array of floats; raise ValueError if one is missing or infinite."""
-    array = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("values must be finite numbers: leave missing ones out first")
-    return array
 
 
 def require_binary(*samples: Floats) -> None:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from math import sqrt
 
-import numpy as np
-
 from calipers.statistics import special
 from calipers.statistics.arrays import Floats
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
 _MOST_UNSEEN = 2.0

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
 from calipers.statistics.arrays import Floats, Labels
 from calipers.statistics.paired import Comparison, compare_paired
 from calipers.statistics.paired_means import Repeats
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 1e-9  # two values that differ by less are shown alike

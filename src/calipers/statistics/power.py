@@ -12,16 +12,17 @@ the variance of the tasks' expected differences and σ² that of a system's runs
 from __future__ import annotations
 
 from math import ceil, sqrt
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels
+from calipers.statistics.arrays import Floats, Labels, as_finite
 from calipers.statistics.intervals import normal_quantile
-from calipers.statistics.paired import as_finite
 from calipers.support.errors import DataError
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import erfc, sqrt
 
-import numpy as np
-
 from calipers.statistics.arrays import Floats
+from calipers.support.late import np
 
 EXACT = 16  # flips: all 65,536 sign patterns are tried
 NORMAL = 20_000  # differences that count: their sum is normal, p < 0.05 right to 0.001

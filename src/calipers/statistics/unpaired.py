@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels, Whole
+from calipers.statistics.arrays import Floats, Labels, Whole, as_finite
 from calipers.statistics.intervals import normal_quantile, score_bounds
-from calipers.statistics.paired import Difference, as_finite, estimate_mean, require_binary, student
+from calipers.statistics.paired import Difference, estimate_mean, require_binary, student
 from calipers.statistics.rank_tests import (
     fisher_p,
     kruskal,

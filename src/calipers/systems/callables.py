@@ -17,7 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from calipers.support.cache import Say
 from calipers.support.functions import Function
-from calipers.systems.calls import Call, Fault, Reply, describe_error
+from calipers.systems.calls import Call, Fault, Reply, describe_error, make_reply
 from calipers.systems.own_loop import OwnLoop, Raised
 from calipers.systems.spans import SpanCollector, Watched, add_spans
 
@@ -120,16 +120,6 @@ def _is_text(hint: Any) -> bool:
     if get_origin(hint) in (Union, UnionType):
         return all(_is_text(each) for each in get_args(hint) if each is not NoneType)
     return False
-
-
-def make_reply(given: Any) -> Reply:
-    """Return the reply from a text or from fields of the record; raise a Fault otherwise."""
-    if isinstance(given, str):
-        return Reply(text=given)
-    if isinstance(given, dict) and all(isinstance(key, str) for key in given):
-        return Reply(fields=given)
-    what = "nothing" if given is None else f"a value of type {type(given).__name__}"
-    raise Fault("bad_response", f"neither a text nor record fields, but {what}")
 
 
 def make_fault(error: BaseException) -> Fault:

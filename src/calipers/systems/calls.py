@@ -92,6 +92,16 @@ class Reply:
     state: Any = None  # what an agent needs to go on; it is in no record
 
 
+def make_reply(given: Any) -> Reply:
+    """Return the reply from a text or from fields of the record; raise a Fault otherwise."""
+    if isinstance(given, str):
+        return Reply(text=given)
+    if isinstance(given, dict) and all(isinstance(key, str) for key in given):
+        return Reply(fields=given)
+    what = "nothing" if given is None else f"a value of type {type(given).__name__}"
+    raise Fault("bad_response", f"neither a text nor record fields, but {what}")
+
+
 def add_usage(sums: dict[str, float], fields: Mapping[str, Any]) -> None:
     """Add what a reply took to the sums."""
     for name in SUMMED:

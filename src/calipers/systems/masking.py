@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import numpy as np
-
+from calipers.support.late import np
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.escapes import Span, TextView, may_have_escapes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MASKED = "***"
 LEAST = 8  # characters of a key: a shorter one may be a word that occurs in answers
@@ -209,10 +213,15 @@ class _Sieve:
     _SLOTS = 1 << 18
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        starts = b"".join(piece.encode("utf-8", "replace")[:4] for piece in pieces)
-        self._starts = frozenset(np.frombuffer(starts, dtype=np.uint32).tolist())
-        self._slots = np.zeros(self._SLOTS, dtype=bool)
-        self._slots[[start % self._SLOTS for start in self._starts]] = True
+        starts = (piece.encode("utf-8", "replace")[:_WORD] for piece in pieces)
+        self._starts = frozenset(int.from_bytes(start, sys.byteorder) for start in starts)
+
+    @cached_property
+    def _slots(self) -> NDArray[np.bool_]:
+        """Where the rest of a number is one that some piece begins with."""
+        slots = np.zeros(self._SLOTS, dtype=bool)
+        slots[[start % self._SLOTS for start in self._starts]] = True
+        return slots
 
     def may_hold(self, folded: str) -> bool:
         """Say whether a text has the first four bytes of any piece."""

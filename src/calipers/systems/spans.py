@@ -15,8 +15,6 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from calipers.records.logs.otel import record_of
-from calipers.records.logs.spans import list_spans
 from calipers.support.errors import UsageError
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Reply
@@ -120,6 +118,9 @@ def add_spans(reply: Reply, spans: list[Any]) -> Reply:
     """Return a reply with the trace that spans tell, and their tokens where it has none itself."""
     if not spans:
         return reply
+    from calipers.records.logs.otel import record_of  # noqa: PLC0415 (only where spans are kept)
+    from calipers.records.logs.spans import list_spans  # noqa: PLC0415
+
     told = record_of([each for span in spans for each in list_spans(json.loads(span.to_json()))])
     found = {name: told[name] for name in ("trace",) if told.get(name) is not None}
     if not any(reply.fields.get(name) is not None for name in _TOKENS):

@@ -11,8 +11,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from calipers.systems.callables import make_reply
-from calipers.systems.calls import Fault, Kind, Reply, describe_error
+from calipers.systems.calls import Fault, Kind, Reply, describe_error, make_reply
 
 MOST_BYTES = 16 << 20
 """Of a reply, or of what a command writes."""

@@ -12,7 +12,6 @@ from calipers.gates.baselines import list_tolerances
 from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy_fields import Description, SchemaOf, make_metric_schema
 from calipers.gates.policy_values import find_metric, read_by_name
-from calipers.gates.regressions import check_regression
 from calipers.gates.result import Check
 from calipers.gates.rule_check import Given, Judge
 from calipers.gates.rules.kind import RuleKind
@@ -83,6 +82,8 @@ class Baseline(RuleKind, StrictModel):
         before = judge.before
         if before is None:
             return
+        from calipers.gates.regressions import check_regression  # noqa: PLC0415 (only where asked for)
+
         for name, margin in list_tolerances(before, self.margins).items():
             yield check_regression(judge, before, name, margin)
 

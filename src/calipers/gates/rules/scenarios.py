@@ -18,7 +18,6 @@ from calipers.gates.policy_values import PASS_RATE, share_scale
 from calipers.gates.result import Check, Ids, Level
 from calipers.gates.rule_check import Given, Judge, MeasuredRun
 from calipers.gates.rules.kind import RuleKind
-from calipers.gates.scenario_group import ScenarioRuns
 from calipers.gates.undecided import Undecided
 from calipers.metrics.answers.accuracy import correct
 from calipers.metrics.judged.who import PASSED
@@ -29,6 +28,7 @@ from calipers.support.config.models import StrictModel, refuse
 
 if TYPE_CHECKING:
     from calipers.gates.policy import Policy
+    from calipers.gates.scenario_group import ScenarioRuns
 
 _METRICS = (PASS_RATE, "accuracy")  # a right answer stands in for a verdict
 

@@ -8,12 +8,12 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from calipers.support.cache import Say
+from calipers.systems.batches import MOST_CALLS
 from calipers.systems.batches.ledger import Ledger, Sending
 from calipers.systems.batches.requests import BatchLost
 from calipers.systems.calls import Call, Fault, Reply
 from calipers.systems.wire import as_json
 
-MOST = 10_000  # calls of a batch; providers take 50,000 and more
 _QUIET = 0.3  # seconds without a further call after which a batch goes out
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 1.0, 60.0, 1.5  # seconds between two polls of a batch
 _IDENTITY = ("id", "model", "tier", "run")
@@ -126,14 +126,14 @@ class BatchModel:
         """Send what has come as soon as nothing more comes for a moment, or the batch is full."""
         while self._unsent:
             self._came.clear()
-            if len(self._unsent) < MOST:
+            if len(self._unsent) < MOST_CALLS:
                 try:
                     await asyncio.wait_for(self._came.wait(), _QUIET)
                 except TimeoutError:
                     pass
                 else:
                     continue
-            some = dict(list(self._unsent.items())[:MOST])
+            some = dict(list(self._unsent.items())[:MOST_CALLS])
             self._unsent = {k: v for k, v in self._unsent.items() if k not in some}
             await self._send(some)
         self._gathers = False
