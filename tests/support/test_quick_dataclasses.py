@@ -86,6 +86,40 @@ def test_wrong_arguments_are_told_alike(shape: dict[str, bool], given: dict[str,
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: " ".join(shape) or "plain")
+def test_the_first_instances_are_as_the_later_ones(shape: dict[str, bool]) -> None:
+    ours, theirs = make_class(dataclass, shape), make_class(dataclasses.dataclass, shape)
+    wrong: tuple[dict[str, Any], ...] = ({}, {"name": "a", "much": 1})
+    for number in range(12):
+        given = {"name": "a", "size": number} if number % 2 else {"name": "a", "notes": {"n": 1}}
+        assert asdict(ours(**given)) == asdict(theirs(**given))
+        if not shape.get("kw_only"):
+            assert asdict(ours("b", number, notes={})) == asdict(theirs("b", number, notes={}))
+            wrong = (*wrong, {"name": "a"})  # given by place as well
+        for arguments in wrong:
+            place = () if len(arguments) != 1 else ("a",)
+            with pytest.raises(TypeError) as one:
+                ours(*place, **arguments)
+            with pytest.raises(TypeError) as other:
+                theirs(*place, **arguments)
+            assert str(one.value) == str(other.value)
+
+
+def test_the_first_instances_share_no_default() -> None:
+    ours = make_class(dataclass, {})
+    first, second = ours("a"), ours("b")
+    first.notes["x"] = 1
+    assert second.notes == {}
+
+
+def test_what_is_not_frozen_can_be_changed_and_not_be_hashed() -> None:
+    value = make_class(dataclass, {"slots": True})("a")
+    value.size = 9
+    assert value.size == 9
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(value)
+
+
 @pytest.mark.parametrize("slots", [True, False])
 def test_what_is_frozen_stays_as_it_is(*, slots: bool) -> None:
     value = make_class(dataclass, {"frozen": True, "slots": slots})("a")
@@ -93,6 +127,14 @@ def test_what_is_frozen_stays_as_it_is(*, slots: bool) -> None:
         value.name = "b"
     with pytest.raises(FrozenInstanceError, match="cannot delete field 'name'"):
         del value.name
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_a_frozen_class_and_one_that_is_not_do_not_inherit_from_each_other(*, slots: bool) -> None:
+    for frozen in (True, False):
+        base = make_class(dataclass, {"frozen": frozen, "slots": slots})
+        with pytest.raises(TypeError, match="cannot inherit"):
+            dataclass(frozen=not frozen, slots=slots)(type("More", (base,), {}))
 
 
 @pytest.mark.parametrize("make", [dataclass, dataclasses.dataclass])

@@ -1,10 +1,9 @@
-"""`dataclass` of the standard library, made in a small part of the time where it is frozen.
+"""`dataclass` of the standard library, made in a small part of the time.
 
-Before 3.13 Python compiles each of the six methods of a frozen dataclass on its own: half a
-millisecond a class, and a command loads more than two hundred. Here `__init__` alone is compiled,
-for the first instance; the other methods find the fields by name. All else is left to the standard
-library: the fields, slots, `replace`, `asdict`, and every class that is not frozen or that inherits
-from a dataclass. A frozen class has no `InitVar` here.
+Before 3.13 Python compiles each of the methods of a dataclass on its own: half a millisecond a
+class, and a command loads more than two hundred. Here `__init__` alone is compiled, and only for
+classes of which there are several instances; the other methods find the fields by name. All else is
+left to the standard library: the fields, slots, `replace`, `asdict`. There is no `InitVar` here.
 
 >>> @dataclass(frozen=True)
 ... class Point:
@@ -27,7 +26,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 __all__ = ["dataclass"]
 
 Fields = tuple[Field[Any], ...]
-Methods = dict[str, Callable[..., Any]]
+Methods = dict[str, Callable[..., Any] | None]
+_FEW = 5  # instances for which nothing is compiled
 
 if TYPE_CHECKING or sys.version_info >= (3, 13):
     from dataclasses import dataclass
@@ -37,44 +37,79 @@ else:
         """Return the class as a dataclass; without a class, return what makes one of it."""
 
         def make(cls: type) -> Any:
-            if not frozen or not options.get("init", True) or dataclasses.is_dataclass(cls):
+            if not options.get("init", True):
                 return dataclasses.dataclass(cls, frozen=frozen, **options)
-            return _make_frozen(cls, **options)
+            return _make_quickly(cls, frozen=frozen, **options)
 
         return make if cls is None else make(cls)
 
 
-def _make_frozen(cls: Any, **options: bool) -> Any:
+def _make_quickly(cls: Any, *, frozen: bool, **options: bool) -> Any:
     own = {*vars(cls)}
     if "__eq__" in own and cls.__hash__ is None:  # which Python has set, not the class
         own.discard("__hash__")
     eq, shown = options.pop("eq", True), options.pop("repr", True)
-    made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **options)
+    inherits = frozen and dataclasses.is_dataclass(cls)  # the library wants to know, and compiles
+    made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=inherits, **options)
     fields = dataclasses.fields(made)
-    methods = {"__init__": _make_first_init(made, fields), **_make_guards(made, fields)}
+    methods: Methods = {"__init__": _make_first_init(made, fields)}
+    if frozen:
+        methods |= _make_guards(made, fields)
     if shown:
         methods["__repr__"] = _make_repr(fields)
     if eq:
         methods |= _make_comparisons(fields)
-    if options.get("slots"):
+        if not frozen:
+            methods["__hash__"] = None
+    if frozen and options.get("slots"):
         methods |= _make_copying(fields)
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
     if "__init__" not in own:
         made.__signature__ = _NotYet(made, fields)
     parameters = made.__dataclass_params__
-    parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, shown, eq, True
+    parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, shown, eq, frozen
     return made
 
 
 def _make_first_init(cls: Any, fields: Fields) -> Callable[..., None]:
-    """Return what makes `__init__` when it is first called: many classes have no instance."""
+    """Return an `__init__` for the first instances, which then makes one that is quicker.
+
+    To compile that takes as long as dozens of instances do without, and most classes have few.
+    """
+    by_place = [each.name for each in fields if not each.kw_only]
+    names = {each.name for each in fields}
+    finish = getattr(cls, "__post_init__", None)
+    left = _FEW
 
     def init(self: Any, *values: Any, **named: Any) -> None:
-        cls.__init__ = _make_init(cls, fields)
-        cls.__init__(self, *values, **named)
+        nonlocal left
+        left -= 1
+        given = dict(zip(by_place, values, strict=False))
+        is_usual = len(given) == len(values) and named.keys() <= names - given.keys()
+        given |= named
+        if left < 0 or not is_usual or any(_is_lacking(each, given) for each in fields):
+            compiled = _make_init(cls, fields)  # which also says what is wrong with the arguments
+            if cls.__init__ is init:
+                cls.__init__ = compiled
+            compiled(self, *values, **named)
+            return
+        for each in fields:
+            name = each.name
+            if name in given:
+                value = given[name]
+            else:
+                made = each.default_factory
+                value = each.default if made is MISSING else made()
+            object.__setattr__(self, name, value)
+        if finish is not None:
+            self.__post_init__()
 
     return init
+
+
+def _is_lacking(field: Field[Any], given: dict[str, Any]) -> bool:
+    return field.name not in given and field.default is MISSING and field.default_factory is MISSING
 
 
 class _NotYet:
