@@ -15,7 +15,14 @@ from calipers.records.bytestream import Block, decompress, read_blocks, stream_b
 from calipers.records.fields import BadValue, Kind, find_field
 from calipers.records.json_chunk import LONG_TEXTS, JsonLinesChunk
 from calipers.records.limits import Limits, get_limits
-from calipers.records.rows import BOM, find_scalar_types, read_objects, read_rows, select_telling
+from calipers.records.rows import (
+    BOM,
+    find_scalar_types,
+    load_row,
+    read_objects,
+    read_rows,
+    select_telling,
+)
 from calipers.support.errors import DataError
 
 _SNIFF_ROWS = 200
@@ -41,16 +48,19 @@ class JsonLines:
 
     def columns(self) -> list[str]:
         """Return the keys in the first rows."""
-        return list(dict.fromkeys(chain.from_iterable(self._head)))
+        return [*self._columns]
 
     @cached_property
     def shows_all_columns(self) -> bool:
         """Whether `columns` names the keys of all rows, as far as a quick look can tell."""
         if self.path is None or Path(self.path).stat().st_size > _QUICKLY_READ:
             return False
-        keys = {*self.columns()}
-        rows = (row for block, _ in self._blocks() for _, _, row in read_rows(block.data, 1))
-        return all(not isinstance(row, BadValue) and row.keys() <= keys for row in rows)
+        keys = {*self._columns}
+        if self._has_bad_head:
+            return False
+        lines = chain.from_iterable(BytesIO(block.data) for block, _ in self._blocks())
+        further = (load_row(line)[1] for line in islice(lines, _SNIFF_ROWS, None) if line.strip())
+        return all(not isinstance(row, BadValue) and row.keys() <= keys for row in further)
 
     def read_first_rows(self) -> list[Mapping[str, Any]]:
         """Return the first rows, without what is inside their lists."""
@@ -60,6 +70,7 @@ class JsonLines:
         """Read it all once for the fields and types that only later rows have."""
         rows = (row for block, _ in self._blocks() for row in read_objects(block.data))
         self._head = [*self._head, *select_telling(rows)]
+        self.__dict__.pop("_columns", None)
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """Yield the file in blocks of whole lines."""
@@ -93,8 +104,14 @@ class JsonLines:
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
             )
         head = b"".join(islice(BytesIO(data), _SNIFF_ROWS))
-        rows = (row for _, _, row in read_rows(head, 1))
-        return [_outline(row) for row in rows if not isinstance(row, BadValue)]
+        rows = [row for _, _, row in read_rows(head, 1)]
+        good = [_outline(row) for row in rows if not isinstance(row, BadValue)]
+        self._has_bad_head = len(good) < len(rows)
+        return good
+
+    @cached_property
+    def _columns(self) -> dict[str, None]:
+        return dict.fromkeys(chain.from_iterable(self._head))
 
 
 def _outline(row: Mapping[str, Any], depth: int = _DEEPEST) -> Mapping[str, Any]:

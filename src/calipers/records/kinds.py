@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import polars as pl
 
 from calipers.records.batch import Source
-from calipers.records.fields import PROB_CORRECT
+from calipers.records.fields import PROB_CORRECT, is_null
 from calipers.records.rows import classify_scalar
 
 Holds = Literal["numbers", "booleans", "text"]
@@ -44,12 +44,18 @@ def list_confidences(source: Source, field_map: Mapping[str, str]) -> list[str]:
 
 
 def _classify_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[Holds]]:
-    found: dict[str, set[Holds]] = {}
+    # Rows have few types, and to classify a value takes longer than to look at its type.
+    examples: dict[str, dict[type, Any]] = {}
     for row in rows:
         for name, value in _walk(row):
-            kind = classify_scalar(value)
-            found.setdefault(name, set()).update(() if kind is None else (_HOLDS[kind],))
-    return found
+            if not is_null(value):
+                examples.setdefault(name, {})[type(value)] = value
+            elif name not in examples:
+                examples[name] = {}
+    return {
+        name: {_HOLDS[kind] for each in values.values() if (kind := classify_scalar(each))}
+        for name, values in examples.items()
+    }
 
 
 def _walk(within: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from math import nan
 from typing import Any
 
@@ -194,9 +193,10 @@ def load_row(line: bytes) -> tuple[str, Mapping[str, Any] | BadValue]:
         shown = line.decode(errors="replace")
         return shown, BadValue(f"invalid UTF-8 at byte {error.start + 1} of the line")
     try:
-        row = _LOADS(text)
+        row = _DECODE(text)
     except json.JSONDecodeError as error:
-        return text, BadValue(f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+        said = "a byte order mark" if text.startswith("\ufeff") else error.msg.removesuffix(" at")
+        return text, BadValue(f"not JSON: {said} at column {error.colno}")
     except RecursionError:
         return text, BadValue("not JSON: nested too deep")
     if isinstance(row, dict):
@@ -221,10 +221,9 @@ def _read_constant(name: str) -> Number | float:
     return nan if name == "NaN" else Number(name)
 
 
-_LOADS = partial(
-    json.loads,
+_DECODE = json.JSONDecoder(
     parse_float=Number,
     parse_int=Number,
     parse_constant=_read_constant,
     object_pairs_hook=keep_first,
-)
+).decode
