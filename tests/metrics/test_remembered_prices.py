@@ -43,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     ask = listed._ask_list
 
-    def count(model: str, day: date) -> listed.Tariff | None:
+    def count(model: str, day: date) -> remembered.Tariff | None:
         found.append(model)
         return ask(model, day)
 

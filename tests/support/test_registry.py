@@ -211,6 +211,21 @@ def test_a_broken_package_is_named(installed: Path) -> None:
     assert "pip uninstall their-plugin" in told
 
 
+def test_a_broken_package_stops_a_run_before_its_first_call(installed: Path) -> None:
+    package(installed, "their_plugin", "import no_such_module_at_all\n")
+    (installed / "tasks.jsonl").write_text('{"id": "a", "input": "1", "target": "1"}\n')
+    (installed / "desk.py").write_text("def answer(record):\n    open('called', 'w').close()\n")
+    suite = installed / "suite.yaml"
+    suite.write_text(
+        "name: s\ndata: tasks.jsonl\nsystems: [{name: f, python: desk.py:answer}]\n"
+        "policy: policy.yaml\n"
+    )
+    (installed / "policy.yaml").write_text("thresholds: {blocking: {accuracy: 50}}\n")
+    told = refused("run", str(suite), "-o", str(installed / "out"))
+    assert "the package their-plugin cannot be loaded" in told
+    assert not (installed / "out").exists()
+
+
 # --- other kinds ---
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -39,6 +40,7 @@ class _Metrics(Registry[Metric]):
 
 
 _WITHOUT = ("checks", "declare")  # these folders declare no metric, and are slow to load
+_DECLARES = re.compile(rf"{families.__name__}\.(?!{'|'.join(_WITHOUT)})\w+\.\w+$")
 
 METRICS = _Metrics("metric")
 add_registry(Metric, METRICS)
@@ -88,6 +90,8 @@ def metric_named(name: str) -> Metric:
     `mean(FIELD)`, `p50(FIELD)`, `p95(FIELD)`, `p99(FIELD)` and `sum(FIELD)` name one of any field;
     `brier(NAME)`, `ece(NAME)` and `auroc(NAME)` one of a stated confidence that has a name.
     """
+    if (loaded := _find_loaded(name)) is not None:
+        return loaded
     metrics = catalogue()
     if name in metrics:
         return metrics[name]
@@ -98,6 +102,17 @@ def metric_named(name: str) -> Metric:
     if (own := parse_metric(name)) is not None:
         return own
     raise UsageError(f"no metric is called {name}", fix=nearest(name, metrics))
+
+
+@cache
+def _find_loaded(name: str) -> Metric | None:
+    """Return the library's own metric of that name if its module is loaded: others take a while."""
+    for module, loaded in [*sys.modules.items()]:
+        if _DECLARES.match(module):
+            for value in vars(loaded).values():
+                if isinstance(value, Metric) and value.name == name:
+                    return value
+    return None
 
 
 def _find_named(name: str) -> Metric | None:

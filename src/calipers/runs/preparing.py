@@ -22,6 +22,7 @@ from calipers.runs.tools import describe_tools
 from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
+from calipers.support.plugins import load_installed
 from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.images import ImageFiles
 from calipers.systems.pricing import GIVE_PRICE, Pricing, find_pricing
@@ -66,6 +67,7 @@ def prepare_suite(
     `functions` are systems that are at hand, by name, and need not be loaded; `checks`, a file or
     a list, are added to those of the suite.
     """
+    load_installed()  # a plug-in that fails does so before anything is called
     if checks is not None:
         every = Checks(tuple(suite.checks)) + read_checks(checks)
         suite = suite.model_copy(update={"checks": every.checks})

@@ -17,7 +17,8 @@ from dataclasses import asdict
 
 import polars as pl
 
-from calipers.metrics.cost.prices.listed import Tariff, find_listed_tariff
+from calipers.metrics.cost.prices.listed import find_listed_tariff
+from calipers.metrics.cost.prices.remembered import Tariff
 from calipers.metrics.cost.prices.table import KEYS, Prices
 from calipers.records.fields import FIELDS
 from calipers.records.usage import Call
