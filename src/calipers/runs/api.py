@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from calipers.records.sinks import check_folder
 from calipers.runs.options import ReportOptions, RunOptions
@@ -86,7 +86,7 @@ def run(
         output = make_folder() if output is None else output
     else:
         _refuse_for_files(suite, tasks=tasks, policy=policy, **others)
-        ready = prepare_file(suite, asked.checks)
+        ready = prepare_file(cast("str | Path", suite), asked.checks)
     if asked.shard is not None:
         ready = choose_shard(ready, Shard.parse(asked.shard))
     return run_suite(

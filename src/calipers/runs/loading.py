@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from threading import Thread
+from importlib.abc import MetaPathFinder
+from threading import Event, Thread, get_ident
 
+from calipers.metrics import catalogue
 from calipers.runs.suite import Suite
 
 NEEDED_AFTER_CALLS = (
@@ -20,7 +22,8 @@ NEEDED_AFTER_CALLS = (
     "calipers.reports.terminal",
     "rich.console",
 )
-_TURN = 0.0005  # seconds that a reply waits at most for Python's lock while modules are loaded
+_HEAD_START = 0.03  # seconds in which the first calls are sent
+_PAUSE = 0.001  # seconds after each module, in which replies are read
 
 
 @contextmanager
@@ -33,18 +36,37 @@ def load_meanwhile(suite: Suite) -> Iterator[None]:
     if any(system.python is not None for system in suite.systems):
         yield
         return
-    thread = Thread(target=_load, args=(NEEDED_AFTER_CALLS,), daemon=True, name="calipers-loading")
-    turn = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN)
+    over = Event()
+    thread = Thread(target=_load, args=(over,), daemon=True, name="calipers-loading")
     thread.start()
     try:
         yield
     finally:
+        over.set()
         thread.join()
-        sys.setswitchinterval(turn)
 
 
-def _load(names: Sequence[str]) -> None:
-    for name in names:
-        with suppress(Exception):  # it is told where the module is used
-            import_module(name)
+def _load(over: Event) -> None:
+    over.wait(_HEAD_START)
+    pauses = _Pauses(over)
+    sys.meta_path.insert(0, pauses)
+    try:
+        for name in NEEDED_AFTER_CALLS:
+            with suppress(Exception):  # it is told where the module is used
+                import_module(name)
+        with suppress(Exception):
+            catalogue()
+    finally:
+        sys.meta_path.remove(pauses)
+
+
+class _Pauses(MetaPathFinder):
+    """Finds nothing, and pauses before each module that its thread loads, until calls are over."""
+
+    def __init__(self, over: Event) -> None:
+        self._over = over
+        self._thread = get_ident()
+
+    def find_spec(self, *_: object) -> None:
+        if get_ident() == self._thread:
+            self._over.wait(_PAUSE)
