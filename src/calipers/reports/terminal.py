@@ -48,13 +48,14 @@ def open_stdout() -> Console:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # not every terminal knows a dash or a Δ
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-    return _StdoutConsole(highlight=False, width=width)
+    return _StdoutConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 def render_text(document: Document) -> str:
     """Return a document as plain text of a fixed width."""
     out = io.StringIO()
-    show_document(document, Console(file=out, width=_PLAIN_WIDTH, highlight=False))
+    plain = Console(file=out, width=_PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
+    show_document(document, plain)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
