@@ -50,10 +50,13 @@ class ModelServer:
         self.in_flight = 0
         self.most_in_flight = 0
         self.broken: set[str] = set()  # models that answer with no JSON until they are mended
+        self.began: float | None = None  # when the first request came
+        self.ended: float | None = None  # when the last reply went
         self._recent: deque[float] = deque()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer one request, or do what its prompt orders."""
+        self.began = self.began or monotonic()
         body = await request.json()
         prompt = body["messages"][-1]["content"]
         self.requests = [*self.requests[-999:], body]
@@ -83,6 +86,14 @@ class ModelServer:
             return web.json_response(_completion(body, said))
         finally:
             self.in_flight -= 1
+            self.ended = monotonic()
+
+    async def tell_seconds(self, request: web.Request) -> web.Response:
+        """Answer how long calls have been under way, and start the clock anew."""
+        del request
+        seconds = None if self.ended is None or self.began is None else self.ended - self.began
+        self.began = self.ended = None
+        return web.json_response(seconds)
 
     async def fields(self, request: web.Request) -> web.Response:
         """Answer a whole record, as a system behind plain HTTP does."""
@@ -106,6 +117,7 @@ class ModelServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self.complete)
         app.router.add_post("/fields", self.fields)
+        app.router.add_get("/v1/seconds", self.tell_seconds)
         return app
 
     @asynccontextmanager
