@@ -22,7 +22,6 @@ from calipers.support.errors import DataError
 from calipers.support.late import np
 from calipers.support.native import open_library
 from calipers.support.quick_dataclasses import dataclass
-from calipers.support.zstd import ZstdDecompressor, ZstdError
 
 _PEEK = 1 << 16
 _PIECE = 1 << 20
@@ -34,7 +33,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SHOWN = 200  # characters of what a decompressor says
 
-UNREADABLE = (EOFError, OSError, zlib.error, ZstdError)
+UNREADABLE = (EOFError, OSError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +270,21 @@ class PieceStream(_Readable):
 
 
 def _unpack_frames(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield what is in the frames of a zstd stream. One that is cut short raises EOFError."""
+    """Yield what is in the frames of a zstd stream.
+
+    Raises:
+        EOFError: It is cut short.
+        OSError: It is damaged.
+    """
+    from calipers.support.zstd import ZstdDecompressor, ZstdError  # noqa: PLC0415 (only for zstd)
+
     frame, packed = ZstdDecompressor(), b""
     is_whole = True  # nothing of a frame has been read, or all of it
     while packed := packed or stream.read(_ZSTD_PIECE):
-        yield frame.decompress(packed)
+        try:
+            yield frame.decompress(packed)
+        except ZstdError as error:
+            raise OSError(str(error)) from error
         is_whole, packed = frame.eof, frame.unused_data
         if is_whole:
             frame = ZstdDecompressor()

@@ -19,7 +19,6 @@ from calipers.runs.sampling import draw_sample
 from calipers.runs.sharding import Shard
 from calipers.runs.suite import Suite, read_suite
 from calipers.runs.tools import describe_tools
-from calipers.scores.calibration import read_all
 from calipers.support.errors import UsageError
 from calipers.support.functions import Function
 from calipers.support.plugins import load_installed
@@ -77,7 +76,7 @@ def prepare_suite(
 
         rubrics = list_rubrics(suite.judges, base)
     if suite.policy is not None:
-        read_all(read_policy(base / suite.policy).judges.calibrations)
+        _check_calibrations(read_policy(base / suite.policy).judges.calibrations)
     read_options(suite, base)
     tasks = read_tasks(suite.data if "://" in suite.data else base / suite.data)
     if suite.sample is not None:
@@ -99,6 +98,13 @@ def prepare_suite(
         functions=functions or {},
         all_tasks=len(tasks),
     )
+
+
+def _check_calibrations(files: Sequence[str]) -> None:
+    if files:
+        from calipers.scores.calibration import read_all  # noqa: PLC0415 (only where they are)
+
+        read_all(files)
 
 
 def _find_prices(suite: Suite) -> list[Pricing | None]:

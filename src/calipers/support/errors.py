@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -85,6 +84,8 @@ def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at the known name the user may have meant, to end a message with."""
     choices = sorted(set(known))
+    from difflib import get_close_matches  # noqa: PLC0415 (only for mistakes)
+
     close = get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]}?"

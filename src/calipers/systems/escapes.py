@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from html import unescape
 
 _ESCAPE = re.compile(
     r"%[0-7][0-9a-f]"
@@ -63,6 +62,8 @@ def _unescape_one(escape: str) -> str:
     if escape[0] == "%":
         return chr(int(escape[1:], 16))
     if escape[0] == "&":
+        from html import unescape  # noqa: PLC0415 (the table of its names takes a while to load)
+
         return unescape(escape)[:1] or " "
     body = escape[1:]
     return body if len(body) == 1 else chr(int(body.strip("uxU{}"), 16))
