@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from calipers.metrics.cost.prices import (
     check_prices,
     open_price_list,
 )
-from calipers.metrics.cost.prices.listed import read_tariff
+from calipers.metrics.cost.prices.listed import _look_up, open_excerpt, read_tariff
 
 pytest.importorskip("genai_prices.data")
 from tests.metrics.prices_at_hand import PRICES, call, costs, listed
@@ -225,3 +226,18 @@ def test_without_the_extra_there_are_the_record_and_the_file() -> None:
     found = costs(call("gpt-4o"), call("claude"), call("gpt-4o", cost_usd=3.0), prices=PRICES)
     assert found["cost_usd"].to_list() == [None, 0.0045, 3.0]
     assert found["unpriced"].to_list() == ["gpt-4o", None, None]
+
+
+def test_a_list_that_cannot_be_loaded_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "genai_prices.data", None)
+    for each in (open_price_list, open_excerpt, _look_up):
+        each.cache_clear()
+    try:
+        assert open_price_list() is None
+        assert costs(call("gpt-4o"))["unpriced"].to_list() == ["gpt-4o"]
+    finally:
+        for each in (open_price_list, open_excerpt, _look_up):
+            each.cache_clear()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import calipers as cal
 from calipers.records import jsonl
 from calipers.records.jsonl import JsonLines
+from calipers.records.limits import limit_reading
 from calipers.records.sources import open_sources
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan
@@ -94,3 +95,25 @@ def test_a_mapped_field_that_is_not_there_is_told(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "r.jsonl", [{"answer": "1"}])
     with pytest.raises(cal.UsageError, match="--map latency_ms=nothing: no record has a value"):
         cal.score(path, map={"latency_ms": "nothing"})
+
+
+@pytest.mark.parametrize("where", [3, 60, 99])
+def test_a_field_behind_the_first_block_is_measured(
+    where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first block ends long before as many rows are seen as tell the columns."""
+    rows = [{"id": str(n), "answer": "x" * 500, "target": "x"} for n in range(100)]
+    rows[where]["latency_ms"] = 4  # type: ignore[assignment]
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    with limit_reading(max_record_mb=0.01):
+        quick, thorough = score_both_ways(path, monkeypatch)
+    assert quick == thorough
+    assert '"latency_p50_ms"' in quick
+
+
+def test_a_bad_row_behind_the_first_block_is_seen(tmp_path: Path) -> None:
+    rows = "".join(f'{{"id": "{n}", "answer": "{"x" * 500}"}}\n' for n in range(100))
+    path = tmp_path / "r.jsonl"
+    path.write_text(f"{rows}no JSON\n", encoding="utf-8")
+    with limit_reading(max_record_mb=0.01):
+        assert not JsonLines(path).shows_all_columns

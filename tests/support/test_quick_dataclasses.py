@@ -201,6 +201,21 @@ def test_it_is_pickled_and_validated() -> None:
     assert TypeAdapter(Kept).validate_python(asdict(value)) == value
 
 
+@pytest.mark.parametrize("make", [dataclass, dataclasses.dataclass])
+def test_what_is_rarely_asked_for_is_the_librarys(make: Make) -> None:
+    class Value:
+        value: int
+        later: int = field(init=False, default=3)
+
+    ordered: Any = make(order=True)(type("Ordered", (), dict(vars(Value))))
+    hashed: Any = make(unsafe_hash=True)(type("Hashed", (), dict(vars(Value))))
+    assert ordered(1) < ordered(2)
+    assert hashed(1).later == 3
+    assert hash(hashed(1)) == hash(hashed(1))
+    with pytest.raises(TypeError):
+        ordered(1, later=4)
+
+
 def test_without_fields_and_without_brackets() -> None:
     @dataclass
     class Nothing:

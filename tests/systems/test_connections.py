@@ -247,6 +247,25 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     assert {"X-A: 1", "X-B: 2"} < set(lines)
 
 
+def test_the_client_for_proxies_is_there_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To load aiohttp takes longer than many a reply, and would be measured with it."""
+
+    async def is_open() -> list[bool]:
+        async with open_session() as session:
+            Post(session, "http://model.invalid/v1", {})
+            before = "client" in vars(session)
+            monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+            monkeypatch.setenv("no_proxy", "")
+            Post(session, "http://model.invalid/v1", {})
+            return [before, "client" in vars(session)]
+
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert asyncio.run(is_open()) == [False, True]
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A key and its certificate, which nobody has signed."""

@@ -109,7 +109,7 @@ def _find_loaded(name: str) -> Metric | None:
     """Return the library's own metric of that name if its module is loaded: others take a while."""
     for module, loaded in [*sys.modules.items()]:
         if _DECLARES.match(module):
-            for value in vars(loaded).values():
+            for value in [*vars(loaded).values()]:  # it may still be loading
                 if isinstance(value, Metric) and value.name == name:
                     return value
     return None

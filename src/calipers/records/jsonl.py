@@ -59,7 +59,8 @@ class JsonLines:
         if self._has_bad_head:
             return False
         lines = chain.from_iterable(BytesIO(block.data) for block, _ in self._blocks())
-        further = (load_row(line)[1] for line in islice(lines, _SNIFF_ROWS, None) if line.strip())
+        unseen = islice(lines, self._head_lines, None)
+        further = (load_row(line)[1] for line in unseen if line.strip())
         return all(not isinstance(row, BadValue) and row.keys() <= keys for row in further)
 
     def read_first_rows(self) -> list[Mapping[str, Any]]:
@@ -103,8 +104,9 @@ class JsonLines:
                 f"{self.name}: a JSON array, not JSON lines (one object per line)",
                 fix="write a line per record: jq -c '.[]' FILE > records.jsonl",
             )
-        head = b"".join(islice(BytesIO(data), _SNIFF_ROWS))
-        rows = [row for _, _, row in read_rows(head, 1)]
+        first = list(islice(BytesIO(data), _SNIFF_ROWS))  # fewer, where the block ends before
+        self._head_lines = len(first)
+        rows = [row for _, _, row in read_rows(b"".join(first), 1)]
         good = [_outline(row) for row in rows if not isinstance(row, BadValue)]
         self._has_bad_head = len(good) < len(rows)
         return good

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from threading import Event, Thread, get_ident
+from threading import Event, Thread, local
 
 from calipers.metrics import catalogue
 from calipers.runs.suite import Suite
@@ -22,18 +22,19 @@ NEEDED_AFTER_CALLS = (
     "calipers.reports.terminal",
     "rich.console",
 )
-_HEAD_START = 0.03  # seconds in which the first calls are sent
-_PAUSE = 0.001  # seconds after each module, in which replies are read
+_HEAD_START = 0.05  # seconds in which the first calls are sent
+_PAUSE = 0.001  # seconds before each module, in which replies are read
 
 
 @contextmanager
 def load_meanwhile(suite: Suite) -> Iterator[None]:
     """Load modules in a thread while the calls of the block wait for other processes.
 
-    A function of this process would share Python's lock with the thread, and its latency would be
-    measured wrong; then the modules are loaded when they are used.
+    Functions and tools of this process would share Python's lock with the thread, and their latency
+    would be measured wrong; then the modules are loaded when they are used.
     """
-    if any(system.python is not None for system in suite.systems):
+    runs_code = suite.tools is not None or any(system.python for system in suite.systems)
+    if runs_code or all(name in sys.modules for name in NEEDED_AFTER_CALLS):
         yield
         return
     over = Event()
@@ -48,25 +49,26 @@ def load_meanwhile(suite: Suite) -> Iterator[None]:
 
 def _load(over: Event) -> None:
     over.wait(_HEAD_START)
-    pauses = _Pauses(over)
-    sys.meta_path.insert(0, pauses)
-    try:
-        for name in NEEDED_AFTER_CALLS:
-            with suppress(Exception):  # it is told where the module is used
-                import_module(name)
-        with suppress(Exception):
-            catalogue()
-    finally:
-        sys.meta_path.remove(pauses)
+    if _pauses not in sys.meta_path:
+        sys.meta_path.insert(0, _pauses)  # for good: who imports meanwhile goes through this list
+    _here.over = over
+    for name in NEEDED_AFTER_CALLS:
+        with suppress(Exception):  # it is told where the module is used
+            import_module(name)
+    with suppress(Exception):
+        catalogue()
+
+
+_here = local()
 
 
 class _Pauses(MetaPathFinder):
-    """Finds nothing, and pauses before each module that its thread loads, until calls are over."""
-
-    def __init__(self, over: Event) -> None:
-        self._over = over
-        self._thread = get_ident()
+    """Finds nothing; in a thread that loads, it pauses before each module until calls are over."""
 
     def find_spec(self, *_: object) -> None:
-        if get_ident() == self._thread:
-            self._over.wait(_PAUSE)
+        over: Event | None = getattr(_here, "over", None)
+        if over is not None:
+            over.wait(_PAUSE)
+
+
+_pauses = _Pauses()

@@ -136,10 +136,10 @@ class AnswerMaker:
                     judge=_make_judging(judges) if judges else None,
                     unjudged=self._unjudged,
                 )
-                await calling.all()
+                with load_meanwhile(of.suite):
+                    await calling.all()
 
-        with load_meanwhile(of.suite):
-            stopped = self._work_to_end(call_all(), state, budget)
+        stopped = self._work_to_end(call_all(), state, budget)
         decided = self.until is not None and self.until.is_over
         return DECIDED if decided and state.missing and stopped != INTERRUPTED else stopped
 

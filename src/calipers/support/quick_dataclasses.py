@@ -37,11 +37,18 @@ else:
         """Return the class as a dataclass; without a class, return what makes one of it."""
 
         def make(cls: type) -> Any:
-            if not options.get("init", True):
+            if _is_unusual(cls, **options):
                 return dataclasses.dataclass(cls, frozen=frozen, **options)
             return _make_quickly(cls, frozen=frozen, **options)
 
         return make if cls is None else make(cls)
+
+
+def _is_unusual(cls: type, **options: bool) -> bool:
+    """Say whether the standard library has to make all of the class."""
+    held_back = any(isinstance(each, Field) and not each.init for each in vars(cls).values())
+    asked = any(options.get(name) for name in ("order", "unsafe_hash"))
+    return held_back or asked or not options.get("init", True)
 
 
 def _make_quickly(cls: Any, *, frozen: bool, **options: bool) -> Any:

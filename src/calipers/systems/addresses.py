@@ -30,10 +30,17 @@ def parse_address(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{url} is not the URL of a server")
-    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    host = parts.hostname if parts.hostname.isascii() else _encode_host(parts.hostname)
     port = parts.port or _PORTS[parts.scheme]
     named = f"[{host}]" if ":" in host else host
     if port != _PORTS[parts.scheme]:
         named = f"{named}:{port}"
     query = f"?{quote(parts.query, _UNQUOTED)}" if parts.query else ""
     return Address(parts.scheme, host, port, named, (quote(parts.path, _UNQUOTED) or "/") + query)
+
+
+def _encode_host(name: str) -> str:
+    """Return the name as it is looked up: Python's own codec knows the rules of 2003 alone."""
+    import idna  # noqa: PLC0415 (comes with aiohttp; only for names that are not ASCII)
+
+    return idna.encode(name, uts46=True).decode()

@@ -52,9 +52,11 @@ class Session:
 
     async def close(self) -> None:
         """Close all connections."""
-        if "client" in self.__dict__:
-            await self.client.close()
-        await self.connections.close()
+        try:
+            await self.connections.close()
+        finally:
+            if "client" in self.__dict__:
+                await self.client.close()
 
 
 @asynccontextmanager
@@ -91,6 +93,8 @@ class Post:
         self._headers = {"Content-Type": "application/json", "User-Agent": "calipers", **headers}
         self._head = make_head(self._address, self._headers)
         self._proxy = find_proxy(url)
+        if self._proxy is not None:
+            _ = session.client  # loaded now, and not within the time of the first call
         self._server = session.connections.open_server(self._address)
 
     async def __call__(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:

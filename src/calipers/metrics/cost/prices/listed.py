@@ -55,10 +55,13 @@ def has_price_list() -> bool:
 
 @cache
 def open_price_list() -> PriceList | None:
-    """Return the list, or None if the extra `prices` is not installed."""
+    """Return the list, or None if the extra `prices` is not installed, or cannot be loaded."""
     if not has_price_list():
         return None
-    known = open_excerpt()
+    try:
+        known = open_excerpt()
+    except ImportError:
+        return None
     return PriceList(known.version, known.day)
 
 
@@ -89,7 +92,10 @@ def _look_up(model: str, day: date) -> Tariff | None:
         return _ask_list(model, day)
     if model in known.tariffs:
         return known.tariffs[model]
-    tariff = _ask_list(model, day)
+    try:
+        tariff = _ask_list(model, day)
+    except ImportError:  # it was there when the others were asked for
+        return None
     known.remember(model, tariff)
     return tariff
 

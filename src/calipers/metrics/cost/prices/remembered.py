@@ -1,8 +1,8 @@
 """What the price list said of models, remembered from one command to the next.
 
 The list takes a tenth of a second to load, and most commands ask for the same few models. One small
-file in the user's cache holds what it said of them, for the version that is installed and until one
-of its prices changes; where it cannot be read or written, the list is asked again.
+file in the user's cache holds what it said of them, for the versions that are installed and until
+one of its prices changes; where it cannot be read or written, the list is asked again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from calipers.metrics.cost.prices.table import Price
 from calipers.support.cache import find_cache_home
 from calipers.support.quick_dataclasses import dataclass
+from calipers.support.version import __version__
 from calipers.support.whole_files import stage_file
 
 Tariff = tuple[tuple[float, Price], ...]
@@ -25,6 +26,7 @@ Tariff = tuple[tuple[float, Price], ...]
 
 _MOST = 200  # models
 _LONGEST = 200  # characters of a name
+_OF_ANOTHER_SHAPE = (TypeError, KeyError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,25 @@ class Excerpt:
 
     def _to_dict(self) -> dict[str, Any]:
         return {
+            "calipers": __version__,
             "version": self.version,
             "day": self.day.isoformat(),
             "until": None if self.until is None else self.until.isoformat(),
             "models": {
                 name: None if tariff is None else [[above, astuple(at)] for above, at in tariff]
-                for name, tariff in self.tariffs.items()
+                for name, tariff in [*self.tariffs.items()]  # another thread may add one
             },
         }
 
 
 def read_excerpt(version: str, today: date) -> Excerpt | None:
     """Return what is remembered of this version of the list; None where it does not hold today."""
-    with suppress(OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+    with suppress(OSError, ValueError, ArithmeticError, RecursionError, *_OF_ANOTHER_SHAPE):
         found = json.loads(_locate().read_bytes())
         day = date.fromisoformat(found["day"])
         until = None if found["until"] is None else date.fromisoformat(found["until"])
-        if found["version"] == version and day <= today and (until is None or today < until):
+        is_same = (found["calipers"], found["version"]) == (__version__, version)
+        if is_same and day <= today and (until is None or today < until):
             models = {name: _read_tariff(tariff) for name, tariff in found["models"].items()}
             return Excerpt(version, day, until, models)
     return None
