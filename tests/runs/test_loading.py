@@ -61,7 +61,7 @@ def test_nothing_is_left_to_load_once_the_calls_are_made(tmp_path: Path) -> None
     assert "aiohttp" not in seen["end"]
     late = seen["end"] - seen["calls"]
     assert not [name for name in late if name.startswith("calipers.")]
-    assert len(late) < 20, sorted(late)
+    assert not late & HEAVY
 
 
 def test_functions_of_this_process_are_not_disturbed(
