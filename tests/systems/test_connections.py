@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from calipers.support.errors import UsageError
+from calipers.systems.addresses import parse_address
 from calipers.systems.calls import Fault
 from calipers.systems.posting import Post, open_session
 from calipers.systems.wire import MOST_BYTES
@@ -229,6 +231,22 @@ def test_paths_and_queries_are_quoted() -> None:
     script = Script([OK])
     post_all(script, [b"{}"], "/a b/é?q=1 2")
     assert script.heads[0].startswith("POST /a%20b/%C3%A9?q=1%202 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://ex\u00e4..mple/v1", "http://\u00e4_b c.de/v1", "http://\u00fc-.de/v1"),
+        *("http://h:99999/v1", "http://h:x/v1", "http://[::1/v1", "http:///v1", "ftp://h/v1"),
+    ],
+)
+def test_what_is_no_address_of_a_server_is_a_mistake_of_the_suite(url: str) -> None:
+    with pytest.raises(UsageError, match=r"server"):
+        parse_address(url)
+
+
+def test_names_of_servers_follow_the_rules_of_2008() -> None:
+    assert parse_address("https://stra\u00dfe.de/v1").host == "xn--strae-oqa.de"
 
 
 def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

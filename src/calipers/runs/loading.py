@@ -13,7 +13,7 @@ from calipers.metrics import catalogue
 from calipers.runs.suite import Suite
 
 NEEDED_AFTER_CALLS = (
-    "numpy.random",  # first: a mask of keys needs NumPy with the first reply
+    "numpy.random",  # first: where there are keys, replies are searched with NumPy
     "calipers.runs.finish",
     "calipers.engines.polars",
     "calipers.scores.plans",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
+from calipers.support.errors import UsageError
+
 _PORTS = {"http": 80, "https": 443}
 _UNQUOTED = "/?:@!$&'()*+,;=~%"
+_EXAMPLE = "for example http://localhost:8000/v1"
 
 
 class Address(NamedTuple):
@@ -26,12 +29,15 @@ class Address(NamedTuple):
 
 
 def parse_address(url: str) -> Address:
-    """Return the address in a URL; ValueError says that it is none."""
-    parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError(f"{url} is not the URL of a server")
-    host = parts.hostname if parts.hostname.isascii() else _encode_host(parts.hostname)
-    port = parts.port or _PORTS[parts.scheme]
+    """Return the address in a URL; UsageError says why it is none."""
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        host = name if name.isascii() else _encode_host(name)
+    except (ValueError, KeyError) as error:  # of idna, too
+        raise UsageError(f"{url}: not the address of a server: {error}", fix=_EXAMPLE) from error
+    if not host:
+        raise UsageError(f"{url}: it names no server", fix=_EXAMPLE)
     named = f"[{host}]" if ":" in host else host
     if port != _PORTS[parts.scheme]:
         named = f"{named}:{port}"
