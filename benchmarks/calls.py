@@ -10,7 +10,7 @@ from benchmarks.running import open_server, write_suite
 from benchmarks.workload import Setup
 
 CALLS, CONNECTIONS, LATENCY = 100_000, 500, 0.005
-WORK_MS = Bar(0.15)
+WORK_MS = Bar(0.35)
 
 
 def measure_calls(setup: Setup) -> Iterator[Figure]:

@@ -38,8 +38,8 @@ def measure_processes(session: int) -> dict[str, float]:
 def main() -> None:
     path, *given = sys.argv[1:]
     workers = [int(each) for each in given]
-    from calipers.records.spark.session import start_session  # noqa: PLC0415 (off the clock)
-    from calipers.scores.api import score  # noqa: PLC0415
+    from calipers.engines.spark.session import start_session  # noqa: PLC0415 (off the clock)
+    from calipers.scores.score import score  # noqa: PLC0415
 
     context = start_session().sparkContext
     store = context._jsc.sc().statusStore()  # noqa: SLF001 (no public way tells so much)

@@ -23,7 +23,7 @@ def calipers() -> Work:
     """`calipers score FILE --by model --metric …`; all metrics where none is named."""
     import numpy as np  # noqa: F401, PLC0415 (off the clock, as for all)
 
-    from calipers.scores.api import score  # noqa: PLC0415
+    from calipers.scores.score import score  # noqa: PLC0415
 
     def work(path: Path, metrics: Sequence[str]) -> Values:
         result = score(path, by="model", metrics=metrics)
@@ -132,7 +132,7 @@ def _leave_intervals_out() -> None:
 def bootstrap() -> Work:
     """`calipers score FILE --resamples N`."""
     from benchmarks.scoring import METRICS  # noqa: PLC0415
-    from calipers.scores.api import score  # noqa: PLC0415
+    from calipers.scores.score import score  # noqa: PLC0415
 
     def work(path: Path, arguments: Sequence[str]) -> Values:
         score(path, metrics=METRICS, resamples=int(arguments[0]))
@@ -195,7 +195,7 @@ def python_jaccard() -> Work:
 
 def log() -> Work:
     """`calipers score LOG`."""
-    from calipers.scores.api import score  # noqa: PLC0415
+    from calipers.scores.score import score  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         [group] = score(path).groups
@@ -235,7 +235,7 @@ def log_inspect() -> Work:
 def tiers() -> Work:
     """`calipers score FILE --profile tiers --by tier`."""
     from benchmarks.plain_tiers import DESCRIBED  # noqa: PLC0415
-    from calipers.scores.api import score  # noqa: PLC0415
+    from calipers.scores.score import score  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         result = score(path, by="tier", profile="tiers")
@@ -323,9 +323,9 @@ def report() -> Work:
 
     import numpy.random  # noqa: F401, PLC0415 (off the clock, as are the next two)
 
-    from calipers.reports.pages import report as _page  # noqa: F401, PLC0415
-    from calipers.runs import present  # noqa: F401, PLC0415
-    from calipers.runs.api import report as write_report  # noqa: PLC0415
+    from calipers.reports.data import report_builder  # noqa: F401, PLC0415
+    from calipers.reports.data.report_builder import report as write_report  # noqa: PLC0415
+    from calipers.reports.pages import report_page as _page  # noqa: F401, PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         with TemporaryDirectory() as folder:
@@ -341,8 +341,8 @@ def run() -> Work:
 
     import aiohttp  # noqa: F401, PLC0415 (off the clock, as for all)
 
-    from calipers.runs import running  # noqa: F401, PLC0415
-    from calipers.runs.api import run as run_suite  # noqa: PLC0415
+    from calipers.runs import run  # noqa: F401, PLC0415
+    from calipers.runs.run import run as run_suite  # noqa: PLC0415
 
     def work(path: Path, _: Sequence[str]) -> Values:
         with TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.every_shape import EVERY_OTHER
 from tests.shapes import LIMITS, SHAPES, Coverage, Shape, coverage
+from tests.unequal_shapes import UNEQUAL
 from tests.unseen_shapes import RARE, UNSEEN
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -38,7 +39,7 @@ def main() -> int:
     arguments = parser.parse_args()
     kinds = [
         [shape for shape in shapes if arguments.metric in (None, shape.metric)]
-        for shapes in ((*SHAPES, *UNSEEN, *EVERY_OTHER), (*LIMITS, *RARE))
+        for shapes in ((*SHAPES, *UNSEEN, *EVERY_OTHER, *UNEQUAL), (*LIMITS, *RARE))
     ]
     promised, limits = (list(_measured(shapes, arguments.datasets)) for shapes in kinds)
     tables = {"coverage": _markdown(promised), "limits": _markdown(limits)}

@@ -75,7 +75,7 @@ def _part(text: str, random: Random) -> str:
 
 def ours(weights: str, device: str) -> Callable[[], Scorer]:
     """Calipers, each time with nothing embedded yet."""
-    from calipers.metrics.text.semantic.scores import _open_embeddings, score_pairs  # noqa: PLC0415
+    from calipers.metrics.similarity.bert_score import _open_embeddings, score_pairs  # noqa: PLC0415
 
     def ready() -> Scorer:
         _open_embeddings.cache_clear()
@@ -97,7 +97,7 @@ def torchmetrics(weights: str, device: str) -> Callable[[], Scorer]:
     from torchmetrics.functional.text import helper_embedding_metric as helper  # noqa: PLC0415
     from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-    from calipers.metrics.text.semantic.finding import find_model  # noqa: PLC0415
+    from calipers.metrics.similarity.bert_score import find_model  # noqa: PLC0415
 
     sort = helper._sort_data_according_length  # noqa: SLF001
 

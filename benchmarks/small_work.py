@@ -24,7 +24,7 @@ from benchmarks.running import open_server
 from benchmarks.workload import Setup
 
 DEMO = ROOT / "examples" / "arithmetic"
-FIXED, SMALL = Bar(0.6), Bar(0.35)
+FIXED, SMALL = Bar(1.0), Bar(0.45)
 LATENCY, CONNECTIONS = 0.1, 32  # as many at a time as a suite that does not say
 COMMAND = [sys.executable, "-m", "calipers"]
 TWO_ROWS = '{"id": "a", "answer": "1", "target": "1"}\n{"id": "b", "answer": "2", "target": "1"}\n'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import calipers
-from calipers.support.registry import _KINDS
+from calipers.support.plugins import _KINDS
 from tests.dealing import SPARK, make_dealer, sort_slowest_first, unit_of
 from tests.engines_at_hand import why_spark_is_missing
 from tests.examples import LONG
@@ -37,6 +37,9 @@ _UNCOMPILED = (
     "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
     "--conf spark.sql.adaptive.enabled=false pyspark-shell"
 )
+
+# Processes of `pytest -n` have it from readline, which sets it for those that it starts.
+os.environ.pop("COLUMNS", None)
 
 # What is kept from one use to the next stays out of the home of who runs the tests.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / "build" / "cache")

@@ -18,6 +18,7 @@ import polars as pl
 
 import calipers as cal
 from calipers.metrics import catalogue
+from calipers.metrics.families.judged import RUBRICS
 from tests import simulated, simulated_scenarios
 from tests.shapes import Shape
 from tests.simulated import Draw, Rng, table
@@ -78,14 +79,14 @@ TRACES: Kinds = (
 )
 
 
-def _judged(*criteria: str) -> Kinds:
-    """Judgments with a cost, mostly 5 of 5."""
+def _judged(*criteria: str, of: int = 1, **told: str) -> Kinds:
+    """Judgments with a cost, mostly 5 of 5, or as large a part of 1."""
     return tuple(
         (
             chance,
             {
                 "judgments": json.dumps(
-                    [{"scores": dict.fromkeys(criteria, score), "cost_usd": usd}]
+                    [{**told, "scores": dict.fromkeys(criteria, score / of), "cost_usd": usd}]
                 )
             },
         )
@@ -95,6 +96,36 @@ def _judged(*criteria: str) -> Kinds:
 
 REVIEWS = _judged("actionable_feedback", "balanced_critique", "improvement_guidance")
 PLANS = _judged("logical_flow", "decision_quality", "resource_efficiency")
+OF_SPECIFICATIONS = ("technical_accuracy", "constructiveness", "planning_rationality")
+BUILT_IN = {
+    rubric.name: _judged(
+        *rubric.criteria, of=5 if rubric.name == "quality" else 1, rubric=rubric.name
+    )
+    for rubric in RUBRICS
+    if rubric.name not in OF_SPECIFICATIONS
+}
+PASSAGES = [
+    {"id": "a", "text": "The bridge over the Elbe was opened in 1903 and carries two tracks."},
+    {"id": "b", "text": "Its arches are of sandstone; the engineer was Ilse Brandt."},
+    {"id": "c", "text": "A ferry crossed the river before."},
+]
+GROUNDED: Kinds = tuple(
+    (
+        chance,
+        {
+            "answer": answer,
+            "passages": [PASSAGES["abc".index(each)] for each in order],
+            "relevant_ids": [*relevant],
+        },
+    )
+    for chance, answer, order, relevant in (
+        (0.4, "The bridge was opened in 1903. Its arches are of sandstone.", "abc", "ab"),
+        (0.2, "The bridge was opened in 1911. Its arches are of sandstone.", "bac", "a"),
+        (0.2, "Ilse Brandt was the engineer.", "cab", "b"),
+        (0.1, "It cost nine million crowns and fell in 1946.", "ca", "b"),
+        (0.1, "The bridge carries two tracks over the Elbe.", "acb", "abc"),
+    )
+)
 
 
 def of_kinds(kinds: Kinds, tasks: int) -> Draw:
@@ -125,17 +156,21 @@ def _means(kinds: Kinds, metrics: Sequence[str], settings: Mapping[str, Any]) ->
 def _by_kinds() -> Iterator[Shape]:
     lexical = {"semantic_model": "lexical"}
     tools = {"optimal_tools": OPTIMAL}
-    for what, kinds, settings, metrics in (
+    measured: tuple[tuple[str, Kinds, Mapping[str, Any], str], ...] = (
         ("chains", CHAINS, {}, "cot_tokens_mean cot_chars_mean step_count_mean ra_ratio_mean"),
         ("chains", CHAINS, {}, "math_usr self_correction_rate"),
         ("texts", TEXTS, lexical, "cosine_similarity jaccard_similarity semantic_similarity"),
         ("texts", TEXTS, lexical, "output_similarity task_success"),
         ("judgments", REVIEWS, {}, "constructiveness judge_cost_usd"),
         ("judgments", PLANS, {}, "planning_rationality"),
+        *(("judgments", kinds, {}, name) for name, kinds in BUILT_IN.items()),
+        ("answers", GROUNDED, {}, "rag_usr retrieval_mrr retrieval_precision_at_5"),
+        ("answers", GROUNDED, {}, "retrieval_recall_at_5 retrieval_ndcg_at_5"),
         ("traces", TRACES, tools, "path_convergence tool_selection_accuracy time_score"),
         ("traces", TRACES, tools, "communication_overhead coordination_centrality"),
         ("traces", TRACES, tools, "task_distribution_balance agent_composite"),
-    ):
+    )
+    for what, kinds, settings, metrics in measured:
         for metric, truth in _means(kinds, metrics.split(), settings).items():
             yield Shape(
                 name=f"{what} of {len(kinds)} kinds, n = 60",

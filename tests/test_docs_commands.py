@@ -113,7 +113,7 @@ def _is_package(node: ast.expr) -> bool:
 def list_options(command: click.Command) -> frozenset[str]:
     """Return the options that a command takes."""
     found = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
-    return frozenset(found | {"--help"})
+    return frozenset(found | {"--help", "--help-all"})
 
 
 @cache

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.judges.judged import sum_judgments
+from calipers.judges.judge_files import sum_judgments
 from tests.files import write_lines
 
 ROWS = [

@@ -17,7 +17,7 @@ import calipers
 PACKAGE = Path(calipers.__file__).parent
 VERBS = frozenset(
     """
-    add adjust agree allow annotate answer append apply arrange ask assemble assume attempt
+    cache add adjust agree allow announce annotate answer append apply arrange ask assemble assume attempt
     attribute audit average
     batch begin bend bootstrap bound break build calibrate call cancel change check choose classify
     clean clip close code collect combine compare complete compute concat configure conform
@@ -25,8 +25,8 @@ VERBS = frozenset(
     convert copy correct count create cut decide declare decode decompress delete describe detect
     determine diff disable do download draw drop dump encode end ensure escape estimate evaluate
     examine exit explain explode export express extend extract fail fetch fill filter find finish fit flag
-    flatten flush fold follow force forget format freeze gate generate get give grade group guard guess
-    handle hash hide hold identify ignore import infer insert inspect interpolate invert iterate
+    flatten flush fold follow force forget format freeze gate generate get give grade group guarantee guard guess
+    handle hash hide hold identify ignore import infer inflate insert inspect interpolate invert iterate
     join judge keep kill label limit linearize list listen load locate lock log look make map mark
     mask match measure merge move name narrow normalize note number open order pair parse pass
     pause permute pick place plan play pool power prepare price print prune publish put queue quote raise rank

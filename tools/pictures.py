@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SUITE = "examples/arithmetic/suite.yaml"
 RUN = "results/arithmetic"
+RULE, WITHOUT = 'if status == "packed"', "if True"  # what the order desk forgets
+TRIED = ("report", RUN, "--policy", "examples/arithmetic/policy.yaml", "--sabotage", "-o")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -44,13 +46,55 @@ def main() -> None:
         report = Path(RUN, "report.html").absolute()
         if not report.exists():
             sys.exit(done.output)
+        tried = Path("sabotage.html").absolute()
+        CliRunner().invoke(app, [*TRIED, str(tried)])
+        red, prompts, own = run_red_check(), run_prompts(), start_from_table()
         with open_page() as page, serve_dashboard("results") as address:
+            draw(page, red.as_uri(), folder / "red-check.png", height=620)
+            draw(page, prompts.as_uri(), folder / "prompts.png", height=700)
+            draw(page, own.as_uri(), folder / "own-data.png", height=640)
             draw(page, report.as_uri(), folder / "report.png")
+            draw(page, f"{tried.as_uri()}#sabotage", folder / "sabotage.png")
             draw(page, address, folder / "dashboard.png", click="main a[href*='runs/']")
 
 
-def draw(page: Page, address: str, path: Path, *, click: str | None = None) -> None:
+def call(*words: str) -> None:
+    """Run a command; its exit code may be that of a red build."""
+    done = CliRunner().invoke(app, list(words))
+    if done.exit_code not in (0, 1):
+        sys.exit(done.output)
+
+
+def run_red_check() -> Path:
+    """Return the report of the tutorial's agent, which forgets a rule."""
+    call("init", "evals")
+    agent = Path("evals/agent.py")
+    agent.write_text(agent.read_text(encoding="utf-8").replace(RULE, WITHOUT), encoding="utf-8")
+    call("run", "evals/suite.yaml", "-o", "red")
+    return Path("red/report.html").absolute()
+
+
+def run_prompts() -> Path:
+    """Return the report of two prompts."""
+    call("init", "prompts", "--template", "prompts")
+    call("run", "prompts/suite.yaml", "-o", "compared")
+    return Path("compared/report.html").absolute()
+
+
+def start_from_table() -> Path:
+    """Return the report of somebody's own table, with the policy that was made of it."""
+    writer = "examples/systems/write_answers.py"
+    subprocess.run([sys.executable, writer], check=True)  # noqa: S603
+    call("init", "mine", "--from", "answers.csv", "--yes")
+    call("report", "mine/records.parquet", "--policy", "mine/policy.yaml", "-o", "mine.html")
+    return Path("mine.html").absolute()
+
+
+def draw(
+    page: Page, address: str, path: Path, *, click: str | None = None, height: int = 760
+) -> None:
     """Write a picture of a page's upper part; SystemExit where it is too large."""
+    page.set_viewport_size({"width": SIZE["width"], "height": height})
     page.goto(address)
     if click is not None:
         page.click(click)

@@ -28,6 +28,7 @@ pub enum Kind {
     Text, // or a number or boolean, as it is written
     Number,
     Flag,
+    Any, // a text, or the rest as it is written
 }
 
 struct Key {
@@ -163,6 +164,14 @@ impl<'a> Reader<'a> {
             (Kind::Text, Values::Texts(texts)) => match first {
                 b'"' => read_text(data, at + 1, texts)?,
                 b'{' | b'[' => return Err(NotMine),
+                _ => {
+                    let end = skip_value(data, at)?;
+                    texts.add(&data[at..end]);
+                    end
+                }
+            },
+            (Kind::Any, Values::Texts(texts)) => match first {
+                b'"' => read_text(data, at + 1, texts)?,
                 _ => {
                     let end = skip_value(data, at)?;
                     texts.add(&data[at..end]);

@@ -10,6 +10,7 @@ mod arrow;
 mod chars;
 mod columns;
 pub mod counts;
+mod grounding;
 mod joins;
 mod json;
 mod json_lines;
@@ -31,6 +32,7 @@ mod views;
 mod words;
 
 use counts::Reader;
+use grounding::Grounder;
 use json_lines::{count_lines, read_lines, Kind};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
@@ -41,7 +43,7 @@ use views::{Buffer, View, Views};
 pub struct NotMine;
 
 /// Changes with the functions below, and with every change of the rules.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const NOT_MINE: i64 = -1;
 const OK: i32 = 0;
 const FAILED: i32 = 1;
@@ -107,6 +109,46 @@ pub unsafe extern "C" fn calipers_count_steps(
     count_all(views, rows, buffers, buffer_count, counts, |text| Ok([shape::count_steps(text)?]))
 }
 
+/// Write how many statements each of `rows` texts has, how many of them the passages in the same row
+/// do not support, and the bits of the lowest support; −1 for a row left to Python.
+///
+/// Returns 0, or 1 if nothing of what was written is to be used.
+///
+/// # Safety
+/// As above, for texts and for passages, with room for three numbers a row.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_judge_statements(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    passage_views: *const View,
+    passage_rows: usize,
+    passage_buffers: *const Buffer,
+    passage_buffer_count: usize,
+    counts: *mut i64,
+) -> i32 {
+    let no_buffers = passage_buffers.is_null() && passage_buffer_count > 0;
+    if rows != passage_rows || (rows > 0 && passage_views.is_null()) || no_buffers {
+        return FAILED;
+    }
+    if rows == 0 {
+        return OK;
+    }
+    let buffers_of_passages: &[Buffer] = if passage_buffer_count > 0 {
+        slice::from_raw_parts(passage_buffers, passage_buffer_count)
+    } else {
+        &[]
+    };
+    let views_of_passages = slice::from_raw_parts(passage_views, rows);
+    let passages = Views { views: views_of_passages, buffers: buffers_of_passages };
+    let (mut grounder, mut rows_before) = (Grounder::default(), 0..rows);
+    count_rows(views, rows, buffers, buffer_count, counts, |text| {
+        let passages = rows_before.next().and_then(|row| passages.get(row));
+        grounder.judge(text.ok_or(NotMine)?, passages.ok_or(NotMine)?)
+    })
+}
+
 /// Return how many line ends there are among `size` bytes.
 ///
 /// # Safety
@@ -167,7 +209,8 @@ pub unsafe extern "C" fn calipers_read_lines(
     }
 }
 
-const KINDS: [Kind; 5] = [Kind::Nothing, Kind::Null, Kind::Text, Kind::Number, Kind::Flag];
+const KINDS: [Kind; 6] =
+    [Kind::Nothing, Kind::Null, Kind::Text, Kind::Number, Kind::Flag, Kind::Any];
 
 /// Write the counts of each text; −1 for one that is left to Python.
 unsafe fn count_all<const COLUMNS: usize>(
@@ -177,6 +220,18 @@ unsafe fn count_all<const COLUMNS: usize>(
     buffer_count: usize,
     counts: *mut i64,
     mut count: impl FnMut(&[u8]) -> Result<[i64; COLUMNS], NotMine>,
+) -> i32 {
+    count_rows(views, rows, buffers, buffer_count, counts, |text| count(text.ok_or(NotMine)?))
+}
+
+/// Write the counts of each text, which is None where its view points out of its buffer.
+unsafe fn count_rows<const COLUMNS: usize>(
+    views: *const View,
+    rows: usize,
+    buffers: *const Buffer,
+    buffer_count: usize,
+    counts: *mut i64,
+    mut count: impl FnMut(Option<&[u8]>) -> Result<[i64; COLUMNS], NotMine>,
 ) -> i32 {
     if rows == 0 {
         return OK;
@@ -190,7 +245,7 @@ unsafe fn count_all<const COLUMNS: usize>(
     let counts = slice::from_raw_parts_mut(counts, rows * COLUMNS);
     let work = || {
         for (row, found) in counts.chunks_exact_mut(COLUMNS).enumerate() {
-            let read = texts.get(row).ok_or(NotMine).and_then(&mut count);
+            let read = count(texts.get(row));
             found.copy_from_slice(&read.unwrap_or([NOT_MINE; COLUMNS]));
         }
     };

@@ -87,7 +87,7 @@ def test_per_sample_values_of_files_that_differ_in_types(tmp_path: Path) -> None
     args = ("--by", "run", "--metric", "accuracy", "--per-sample", out)
     assert run("score", numbers, words, *args).exit_code == 0
     runs = [json.loads(line)["run"] for line in out.read_text().splitlines()]
-    assert runs == ["1.0", "x"]
+    assert runs == ["1", "x"]
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl"])

@@ -42,6 +42,10 @@ def test_escape_codes_in_what_is_explained_and_in_messages(tmp_path: Path) -> No
         ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)>"),
         ("`code`", r"\`code\`"),
         ("![x](http://evil.example/)", r"!\[x\](http://evil.example/)"),
+        ("**b** * c*", r"\*\*b\** * c*"),
+        ("_x_ a_b", r"\_x_ a_b"),
+        ("$x$ ~~y~~", r"\$x$ \~\~y\~~"),
+        ("&lt;", r"\&lt;"),
         ("a\n| b |", "a\ufffd\\| b \\|"),
     ],
 )

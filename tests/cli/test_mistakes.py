@@ -98,7 +98,7 @@ def test_ids_in_some_rows_only(tmp_path: Path) -> None:
             ("--map", "answer=targe"),
             "--map answer=targe: no record has a value in targe\n  did you mean target?",
         ),
-        (("--bins", "0"), "--bins 0: must be at least 1\n  10 is the usual number"),
+        (("--set", "bins=0"), "--set bins=0: must be at least 1\n  10 is the usual number"),
         (("--bad-rows", "x"), "--bad-rows needs --on-bad skip\n  add --on-bad skip"),
         (
             ("--per-sample", "rows.csv"),
@@ -131,12 +131,12 @@ def test_a_folder_where_a_file_is_to_be_written(data: str, tmp_path: Path) -> No
     [
         (("score",), "Missing argument 'FILES…'"),
         (("score", "x.jsonl", "--format", "xml"), "'xml' is not one of 'table', 'json'"),
-        (("score", "x.jsonl", "--profile", "x"), "'x' is not one of 'reasoning'"),
+        (("score", "x.jsonl", "--errors", "x"), "'x' is not one of 'exclude', 'fail'"),
         (("score", "x.jsonl", "--on-bad", "x"), "'x' is not one of 'stop', 'skip'"),
         (("score", "x.jsonl", "--bins", "x"), "'x' is not a valid integer"),
         (("score", "x.jsonl", "--bye", "x"), "No such option"),
         (("explain", "accuracy"), "Missing argument 'FILES…'"),
-        (("scroe",), "No such command 'scroe'"),
+        (("scroe",), "calipers scroe: no such command\n  did you mean score?"),
     ],
 )
 def test_usage_errors_are_exit_code_2(args: tuple[str, ...], message: str) -> None:

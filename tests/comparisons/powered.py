@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.comparisons.sizing import MetricPower
+from calipers.comparisons.power import MetricPower
 from tests import commands
 from tests.files import write_lines
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from calipers.comparisons.results import Compared, MetricComparison
+from calipers.comparisons.compare_result import Compared, MetricComparison
 from calipers.metrics import catalogue
 from tests import commands
 from tests.conformance.reference import REFERENCES

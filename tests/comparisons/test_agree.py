@@ -29,7 +29,7 @@ TABLE = """
  ─────────────────────────────────────────────────────────────────────
  all raters
    percent_agreement               0.67 [0.17, 0.95]   wilson        4
-   cohen_kappa_mean               0.30 [−0.25, 0.70]   delta_z       4
+   cohen_kappa_mean                              0.3   —             4
    fleiss_kappa                   0.00 [−0.85, 0.85]   delta_z       3
    krippendorff_alpha_nominal     0.33 [−0.71, 0.92]   delta_z       4
 """

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 import calipers as cal
-from calipers.comparisons.results import MetricComparison
+from calipers.comparisons.compare_result import MetricComparison
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import Record, answered, by_id, run, slowly, the_only, two_runs
 from tests.conformance.reference import REFERENCES, Options

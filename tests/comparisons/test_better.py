@@ -8,8 +8,13 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from calipers.comparisons.better import Evidence, PairSequence, TaskDifference, subtract
-from calipers.statistics.anytime import Bounds
+from calipers.comparisons.sequential_pair import (
+    Evidence,
+    PairSequence,
+    TaskDifference,
+    subtract_bounds,
+)
+from calipers.statistics.sequential import Bounds
 
 
 def decide(
@@ -75,7 +80,7 @@ def test_a_failed_call_counts_for_neither_and_keeps_it_open() -> None:
 def test_differences_are_of_tasks_that_both_have() -> None:
     one = {1: Bounds(1.0, 1.0), 2: Bounds(0.0, 1.0), 3: None, 4: Bounds(1.0, 1.0)}
     other = {1: Bounds(0.5, 0.5), 2: Bounds(0.0, 0.0), 3: Bounds(1.0, 1.0)}
-    assert subtract(one.items(), other) == {1: (0.5, 0.5), 2: (0.0, 1.0), 3: (0.0, 0.0)}
+    assert subtract_bounds(one.items(), other) == {1: (0.5, 0.5), 2: (0.0, 1.0), 3: (0.0, 0.0)}
 
 
 def simulate(

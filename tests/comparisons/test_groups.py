@@ -10,9 +10,9 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from scipy import stats
 
 import calipers as cal
+from calipers.support.errors import UsageError
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import logs, right, run, the_only
 from tests.files import write_lines
@@ -53,7 +53,7 @@ def test_a_group_on_both_sides_without_a_common_task() -> None:
 def test_clusters_are_the_units() -> None:
     base, candidate = logs(70, 1), logs(70, 2, skill=0.8)
     found = the_only(cal.compare(base, candidate, cluster="site"))
-    assert (found.test, found.interval) == ("clustered paired t", "t")
+    assert (found.test, found.interval) == ("sign flips per cluster", "t (CR2)")
     moves = [
         (b["answer"] == "7") - (a["answer"] == "7") for a, b in zip(base, candidate, strict=True)
     ]
@@ -61,11 +61,11 @@ def test_clusters_are_the_units() -> None:
     totals = [sum(move - mean for move in moves[site::7]) for site in range(7)]
     stderr = math.sqrt(7 / 6 * sum(total**2 for total in totals)) / 70
     assert found.stderr == pytest.approx(stderr)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(mean) / stderr, 6))
     flips = [
         abs(sum(s * sum(moves[site::7]) for site, s in enumerate(signs)))
         for signs in product((1, -1), repeat=7)
     ]
+    assert found.p_value == found.permutation_p
     assert found.permutation_p == pytest.approx(fmean(each >= abs(sum(moves)) for each in flips))
 
 
@@ -86,7 +86,7 @@ def test_a_cluster_that_only_the_candidate_knows() -> None:
     for row in base:
         del row["site"]
     found = the_only(cal.compare(base, candidate, cluster="site", metrics=["accuracy"]))
-    assert found.test == "clustered paired t"
+    assert found.test == "sign flips per cluster"
     assert (found.stderr, found.p_value) == (known.stderr, known.p_value)
 
 
@@ -179,6 +179,34 @@ def test_between_any_field_there_is(field: str, tmp_path: Path) -> None:
     result = run(path, "--between", field)
     assert result.exit_code in ((0,) if field in ("run", "model") else (0, 2))
     assert "bug" not in result.stderr
+
+
+MODELS = ("claude-3-haiku", "gpt-4o-mini", "llama3")
+
+
+def test_between_takes_the_base_that_is_named() -> None:
+    rows = [
+        {"id": f"q{n}", "model": name, "correct": (n + place) % 3 > 0}
+        for n in range(12)
+        for place, name in enumerate(MODELS)
+    ]
+    found = cal.compare(rows, between="model", base="llama3")
+    assert [(pair.base, pair.candidate) for pair in found.pairs] == [
+        ("llama3", "claude-3-haiku"),
+        ("llama3", "gpt-4o-mini"),
+    ]
+    turned = cal.compare(rows[:24], between="model", base="gpt-4o-mini").pairs[0]
+    plain = cal.compare(rows[:24], between="model").pairs[0]
+    assert turned.base != plain.base
+
+
+def test_a_base_that_is_not_there_is_refused() -> None:
+    rows = [{"id": "q1", "model": name, "correct": True} for name in MODELS]
+    with pytest.raises(UsageError, match="--base gpt-4o-mni") as error:
+        cal.compare(rows, between="model", base="gpt-4o-mni")
+    assert error.value.fix == "did you mean gpt-4o-mini?"
+    with pytest.raises(UsageError, match="--base needs --between"):
+        cal.compare(rows, rows, base="llama3")
 
 
 def test_between_models_reads_what_two_files_would_say() -> None:

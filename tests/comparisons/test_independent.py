@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -40,8 +41,10 @@ def test_unpaired_numbers() -> None:
     found = the_only(cal.compare(base, other, unpaired=True), "latency_mean_ms")
     ours, theirs = ([row["latency_ms"] for row in rows] for rows in (base, other))
     expected = stats.mannwhitneyu(theirs, ours, method="asymptotic")
-    assert found.test == "Mann–Whitney (asymptotic)"
-    assert found.p_value == pytest.approx(expected.pvalue)
+    assert found.test == "Welch t"
+    assert found.rank_test == "Mann–Whitney (asymptotic)"
+    assert found.rank_p == pytest.approx(expected.pvalue)
+    assert found.p_value == pytest.approx(stats.ttest_ind(theirs, ours, equal_var=False).pvalue)
     assert found.effect_name == "Cliff's delta"
     assert found.effect == pytest.approx(2 * expected.statistic / (30 * 35) - 1)
     assert found.effect_low is not None
@@ -58,7 +61,7 @@ def test_unpaired_runs_of_a_task_are_averaged_first() -> None:
     found = the_only(cal.compare(base, right("+++++"), unpaired=True))
     assert (found.n_base, found.n_candidate) == (4, 5)
     assert found.base == 0.5
-    assert found.test.startswith("Mann–Whitney") if found.test else False
+    assert found.test == "Welch t"
 
 
 def test_three_samples_at_once() -> None:
@@ -107,5 +110,46 @@ def test_unpaired_records_need_no_id() -> None:
 def test_unpaired_clusters() -> None:
     base, other = logs(28, 1), [{**row, "id": f"x{row['id']}"} for row in logs(28, 2)]
     found = the_only(cal.compare(base, other, unpaired=True, cluster="site"))
-    assert found.test == "Mann–Whitney (asymptotic) of cluster means"
+    assert found.test == "clustered Welch t"
+    assert found.rank_test == "Mann–Whitney (asymptotic) of cluster means"
     assert found.effect_name == "Cliff's delta of cluster means"
+
+
+COSTS = (0.07, 0.01, 0.03)  # their mean depends on their order, in the last bit
+
+
+def _list_costs(order: tuple[float, ...], prefix: str) -> list[dict[str, object]]:
+    return [{"id": f"{prefix}{task}", "cost_usd": cost} for task in range(20) for cost in order]
+
+
+@pytest.mark.parametrize("order", list(permutations(COSTS)))
+def test_the_same_runs_in_another_order_are_no_difference(order: tuple[float, ...]) -> None:
+    compared = cal.compare(
+        _list_costs(COSTS, "t"), _list_costs(order, "u"), unpaired=True, metrics=["cost_usd"]
+    )
+    found = compared.pairs[0].metrics["cost_usd"]
+    assert found.effect == 0  # Cliff's delta
+    assert found.p_value == pytest.approx(1)
+
+
+def test_nor_are_those_of_three_systems() -> None:
+    sides = [_list_costs(order, f"{n}-") for n, order in enumerate([*permutations(COSTS)][:3])]
+    across = cal.compare(*sides, unpaired=True, metrics=["cost_usd"]).across["cost_usd"]
+    assert across.p_value is None
+    assert across.reason == "all values are equal"
+
+
+def test_the_order_of_runs_moves_no_p_value() -> None:
+    runs = [
+        {"target": "1", "answer": answer, "prob_correct": prob}
+        for prob, answer in ((0, "1"), (0.5, "0"), (0.3, "0"))
+    ]
+    base, *others = (
+        [{"id": f"{side}{n}", **run} for n in range(20) for run in order]
+        for side, order in (("t", runs), ("u", runs), ("u", runs[::-1]))
+    )
+    p_values = {
+        cal.compare(base, side, unpaired=True, metrics=["brier"]).pairs[0].metrics["brier"].p_value
+        for side in others
+    }
+    assert len(p_values) == 1

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import calipers as cal
-from calipers.reports.documents import show
+from calipers.reports.dispatch import show
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import logs, refused, right, run
 from tests.files import write_lines
@@ -21,12 +21,12 @@ TABLE = """
 base.jsonl → candidate.jsonl
 8 tasks in both, 1 only in base, 0 only in candidate
 
- metric     base   candidate             difference        p   p adjusted (Holm)   won · lost · tied (tasks)
- ───────────────────────────────────────────────────────────────────────────────────────────────────────────
- accuracy   0.38        0.75   +0.38 [−0.18, +0.78]   0.2188              0.2188                   4 · 1 · 3
+ metric     base   candidate              difference        p   p adjusted (Holm)   won · lost · tied (tasks)
+ ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ accuracy   38 %        75 %   +38 [−18, +78] points   0.2188              0.2188                   4 · 1 · 3
 
   accuracy: mid-p McNemar; interval: Bonett-Price
-  accuracy: a difference below 0.8454 would mostly go unseen here (power 0.8)
+  accuracy: a difference below 85 points would mostly go unseen (power 0.8)
 flips: 1 run became wrong, 4 became right
 """
 
@@ -126,8 +126,9 @@ def test_a_notebook_shows_every_metric() -> None:
         assert name in page
 
 
-def test_the_example_in_the_documentation(tmp_path: Path) -> None:
+def test_the_example_in_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page shows what the shipped solvers give, table and all."""
+    monkeypatch.setenv("COLUMNS", "100")  # as tools/console.py runs pages
     root = Path(__file__).resolve().parents[2]
     made = tmp_path / "demo.jsonl"
     script = root / "examples" / "arithmetic" / "answer_tasks.py"

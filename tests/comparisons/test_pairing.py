@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from calipers.comparisons.paired import pair_tasks
+from calipers.comparisons.pairing import pair_tasks
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK
-from calipers.scores.tasks import SQUARES, VALUE
+from calipers.scores.task_values import SQUARES, VALUE
 
 
 def _measure(tasks: list[int], shift: float) -> pl.DataFrame:

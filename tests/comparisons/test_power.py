@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.comparisons.sizing import MetricPower
+from calipers.comparisons.power import MetricPower
 from calipers.statistics.power import PowerPlan
 from tests.comparisons.powered import (
     MANY,

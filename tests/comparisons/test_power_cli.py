@@ -113,7 +113,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
 def test_a_narrow_terminal_gets_two_tables(data: str) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from calipers.reports.documents import show  # noqa: PLC0415
+    from calipers.reports.dispatch import show  # noqa: PLC0415
 
     out = io.StringIO()
     show(cal.power(data, by="model"), Console(file=out, width=70))

@@ -52,6 +52,25 @@ def noisy(skills: dict[str, float], tasks: int = 60, runs: int = 1, seed: int = 
 SKILLS = {"a": 0.3, "b": 0.9, "c": 0.95, "d": 0.6}
 
 
+@pytest.mark.parametrize(
+    "name", ["pass_at_1", "pass_hat_2", "stability", "mode_accuracy", "answer_entropy"]
+)
+def test_what_is_counted_per_task_is_ranked_as_it_is_scored(name: str) -> None:
+    records = [
+        {
+            **each,
+            "passed": each["correct"],
+            "target": "7",
+            "answer": "7" if each["correct"] else "8",
+        }
+        for each in noisy(SKILLS, tasks=12, runs=3)
+    ]
+    ranked = cal.rank(records, metrics=[name]).to_dict()["systems"]
+    scored = cal.score(records, by="model", metrics=[name]).groups
+    expected = {group.by["model"]: group[name].value for group in scored}
+    assert {each["by"]["model"]: each["value"] for each in ranked} == pytest.approx(expected)
+
+
 def test_the_contract() -> None:
     found = cal.rank(noisy(SKILLS)).to_dict()
     assert found["schema"] == "calipers.rank/1"

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calipers.comparisons.independent import SystemSample, estimate_samples
-from calipers.comparisons.ranked_estimates import (
+from calipers.comparisons.pairing import SystemSample, estimate_samples
+from calipers.comparisons.rank import estimate_means
+from calipers.comparisons.rank_result import (
     Estimates,
     compare_values,
     estimate_values,
     order_systems,
 )
-from calipers.comparisons.ranking import estimate_means
-from calipers.comparisons.task_matrix import TaskMatrix
+from calipers.comparisons.ranked_systems import TaskMatrix
 from calipers.metrics import metric_named
 from calipers.scores.options import Options
-from calipers.statistics.bradley_terry import Comparisons, fit_strengths
+from calipers.statistics.ranking import Comparisons, fit_strengths
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

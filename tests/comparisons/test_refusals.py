@@ -93,6 +93,18 @@ def test_an_empty_file_is_exit_code_3(options: tuple[str, ...], tmp_path: Path) 
             "--unpaired pairs no tasks, which --attribute needs\n  leave",
         ),
         (
+            ("A", "B", "--unpaired", "--random", "task,run"),
+            "--unpaired pairs no tasks, which --random needs\n  leave",
+        ),
+        (
+            ("A", "B", "--unpaired", "--guarantee"),
+            "--unpaired pairs no tasks, which --guarantee needs\n  leave",
+        ),
+        (
+            ("A", "--between", "model", "--random", "task,model"),
+            "--random: model is what the sides of --between differ in",
+        ),
+        (
             ("A", "B", "--base-normalize", "text"),
             "--base-normalize needs --attribute\n  add --attribute",
         ),

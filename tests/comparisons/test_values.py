@@ -15,7 +15,7 @@ from hypothesis import given
 from scipy import stats
 
 import calipers as cal
-from calipers.comparisons.results import MetricComparison
+from calipers.comparisons.compare_result import MetricComparison
 from calipers.metrics import catalogue
 from tests.commands import strict
 from tests.comparisons.runs_at_hand import (
@@ -50,14 +50,15 @@ def test_the_json(files: tuple[Path, Path]) -> None:
     assert {"accuracy", "brier", "ece", "sce", "latency_p95_ms"} <= set(found["metrics"])
     for name, metric in found["metrics"].items():
         assert set(CONTRACT) <= set(metric), name
-        assert (metric["p_value"] is None) == (metric["reason"] is not None), name
+        assert (metric["low"] is None) == (metric["reason"] is not None), name
+        assert metric["p_value"] is not None or metric["reason"], name  # a test may say more
     assert found["metrics"]["accuracy"]["n_pairs"] == 38
 
 
 @pytest.mark.long
 def test_the_same_bytes_for_the_same_seed(files: tuple[Path, Path]) -> None:
     few = ("--format", "json", "--resamples", 500)
-    texts = [run(*files, *few, "--seed", seed).stdout for seed in (3, 3, 4)]
+    texts = [run(*files, *few, "--seed", seed).stdout for seed in (3, 3, 5)]
     assert texts[0] == texts[1]
     assert cal.compare(*files, seed=3, resamples=500).to_json() + "\n" == texts[0]
     first, other = (strict(text)["metrics"] for text in texts[1:])
@@ -244,7 +245,7 @@ def test_rows_and_tasks_weigh_differently_and_the_output_says_so() -> None:
     assert by_task.weights.by_row == pytest.approx(scored)
     assert (by_task.wins, by_task.losses) == (by_row.wins, by_row.losses)
     shown = str(cal.compare(base, candidate))
-    assert "every task counts the same here; every row as in `score`: 0.30 and 0.90" in shown
+    assert "every task counts the same here; every row as in `score`: 30 % and 90 %" in shown
     assert "--weight row" in shown
 
 
@@ -259,7 +260,7 @@ def test_a_margin_asks_whether_the_candidate_is_not_worse() -> None:
     assert (held["noninferior"], held["equivalent"]) == ("no", "no")
     better_when_lower = the_only(broken, "error_rate").to_dict()
     assert (better_when_lower["noninferior"], better_when_lower["equivalent"]) == ("no", "no")
-    assert "worse by more than 0.1" in str(broken)
+    assert "worse by more than 10 points" in str(broken)
     assert "margin" not in the_only(cal.compare(base, candidate)).to_dict()
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
+from calipers.metrics.similarity.words import ENGLISH_STOP_WORDS
 
 Record = dict[str, Any]
 Value = float | None

@@ -62,7 +62,7 @@ def _entropy(rows: list[Row], asked: Asked, *, normalized: bool) -> Bounds:
     effects = _derivatives(entropy, n)
     counts = Counter(answer for answer, _ in rows)
     size = n / _design_effect(effects, rows, unlike=n - max(counts.values()))
-    stderr, t = math.sqrt(_variance(effects, rows)), _student(rows, asked)
+    stderr, t = math.sqrt(_variance(effects, rows)), _student(effects, rows, asked)
     distinct = len(counts)
     middle = value + (distinct - 1) / (2 * size)
     unseen = max(0.0, math.log(size + 1) - value) / size
@@ -120,7 +120,7 @@ def _ece(rows: list[Row], asked: Asked) -> Bounds:
         right = sum(rows[at][0][1] for at, found in enumerate(bin_of) if found == number)
         unlike = min(right, len(each) - right)
         unseen += size**2 * len(each) / (len(each) + 1) / (1 + unlike / inflated)
-    reach = _student(rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
+    reach = _student(effects, rows, asked) * math.sqrt(stderr**2 + unseen / n**2)
     return Bounds(value - reach - noise, value + reach, stderr, _slack([1.0] * n))
 
 
@@ -141,7 +141,8 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
         return won / sum(weights[one] * weights[other] for one, other, _ in pairs)
 
     value = area([1.0] * n).real
-    stderr = math.sqrt(_variance(_derivatives(area, n), rows))
+    effects = _derivatives(area, n)
+    stderr = math.sqrt(_variance(effects, rows))
     slack = _slack([float(n)] * n)
     if value in (0, 1):
         rarer = min(sum(right == kind for _, _, right in numbered) for kind in (True, False))
@@ -156,10 +157,9 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
     if min(worth) < 6:
         if abs(min(worth) - 6) < 1e-9:
             raise UncertainError
-        t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(_shares(rows))))
+        t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(effects, rows)))
         return Bounds(*_of_few(value, worth, t), stderr, slack)
     # Each kind's rows by themselves, with half a row more that lies anywhere.
-    effects = _derivatives(area, n)
     independent = math.fsum(effect**2 for effect in effects) / (n * (n - 1))
     design = max(1.0, stderr**2 / independent) if independent > 1e-18 else 1.0
     kinds, freedom = [], []
@@ -170,7 +170,7 @@ def _auroc(rows: list[Row], asked: Asked) -> Bounds:
         squares = math.fsum(effect**2 for effect in own)
         kinds.append(squares * len(own) / others * design + unseen)
         freedom.append(kinds[-1] ** 2 / others)
-    degrees = max(1.0, min(_degrees(_shares(rows)), sum(kinds) ** 2 / sum(freedom)))
+    degrees = max(1.0, min(_degrees(effects, rows), sum(kinds) ** 2 / sum(freedom)))
     t = float(stats.t.ppf((1 + asked.confidence) / 2, degrees))
     # On the scale of the log odds, whose derivative is 1 / (p (1 − p)).
     reach = t * math.sqrt(sum(kinds)) / (value * (1 - value))

@@ -17,9 +17,10 @@ from tests.conformance.interval_errors import (
     UncertainError,
     _clusters,
     _design_effect,
-    _inflation,
+    _inside,
     _kish,
     _shares,
+    _skewed,
     _slack,
     _student,
     _sums,
@@ -35,17 +36,22 @@ def _log_t(rows: list[Row], asked: Asked) -> Bounds:
         return NOTHING
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
-    stderr = math.sqrt(_variance([value - mean for value in values], rows))
+    effects = [value - mean for value in values]
+    stderr = math.sqrt(_variance(effects, rows))
     uneven = _clusters(rows) > 2 > _kish(_shares(rows))
     if uneven or mean == 0 or stderr <= 1e-9 * mean:
         return Bounds(None, None, stderr, _slack(values))
     if stderr < 2e-7 * mean:
         raise UncertainError
-    reach = _student(rows, asked) * stderr / mean
+    reach = _student(effects, rows, asked) * stderr / mean
     if reach > 50:
         raise UncertainError
     factor = math.exp(reach)
-    return Bounds(mean / factor, mean * factor, stderr, _slack(values) * factor)
+    high = mean * factor
+    skewed = _skewed(effects, rows, _student(effects, rows, asked))
+    if skewed is not None:
+        high = max(high, mean + skewed[1] * stderr)
+    return Bounds(mean / factor, high, stderr, _slack(values) * factor)
 
 
 def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
@@ -54,7 +60,8 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
         return NOTHING
     values = [float(value) for value, _ in rows]
     mean = math.fsum(values) / len(values)
-    stderr = math.sqrt(_variance([value - mean for value in values], rows))
+    effects = [value - mean for value in values]
+    stderr = math.sqrt(_variance(effects, rows))
     worth = _kish(_shares(rows))
     # Wilson's bound of a share of which nothing was seen: p with p² = z² p (1 − p) / worth.
     z = NormalDist().inv_cdf((1 + asked.confidence) / 2)
@@ -75,7 +82,7 @@ def _logit_t(rows: list[Row], asked: Asked) -> Bounds:
         of_spread = 0.0
         if possible > 1e-12:
             log_odds = math.log(mean / (1 - mean))
-            log_odds += sign * min(_student(rows, asked) * stderr / possible, 700)
+            log_odds += sign * min(_student(effects, rows, asked) * stderr / possible, 700)
             of_spread = abs(1 / (1 + math.exp(-log_odds)) - mean)
         of_unseen = 0.0
         if distance > 0:
@@ -96,8 +103,9 @@ def _wilson(rows: list[Row], asked: Asked) -> Bounds:
     if clusters == n:
         z, size = NormalDist().inv_cdf((1 + asked.confidence) / 2), float(n)
     elif clusters > 1:
-        z = _student(rows, asked)
-        size = n / _design_effect(effects, rows, unlike=n * min(share, 1 - share))
+        z = _student(effects, rows, asked)
+        least = (NormalDist().inv_cdf((1 + asked.confidence) / 2) / z) ** 2
+        size = n / _design_effect(effects, rows, unlike=n * min(share, 1 - share), least=least)
     else:
         return NOTHING
 
@@ -146,12 +154,17 @@ def _order_statistics(rows: list[Row], asked: Asked, *, percent: int = 95) -> Bo
         effects = [(value <= values[position - 1]) - percent / 100 for value, _ in rows]
         # The squares of the rows are known, as their share is: what clusters add is counted.
         of_rows = n * float(share * (1 - share))
-        added = math.fsum(each**2 for each in _sums(effects, rows))
-        added -= math.fsum(effect**2 for effect in effects)
         shares = _shares(rows)
-        variance = _inflation(shares) * max(0.0, of_rows + added) / n**2
+        added = _variance(effects, rows) * n**2
+        added -= math.fsum(effect**2 for effect in effects) * n / (n - 1)
+        plain = of_rows + math.fsum(each**2 for each in _sums(effects, rows))
+        plain -= math.fsum(effect**2 for effect in effects)
+        variance = max(0.0, of_rows * n / (n - 1) + added) / n**2 if plain > 0 else 0.0
         seen = max(1.0, variance / (of_rows / (n * (n - 1))))
-        weight = 1 / (float(min(share, 1 - share)) * n * _kish(shares) / clusters + 1)
+        of_own = math.fsum(effect**2 for effect in effects)
+        inside = min(1.0, _inside(effects, rows) * of_own / of_rows)
+        telling = max(_kish(shares) / clusters, inside)
+        weight = 1 / (float(min(share, 1 - share)) * n * telling + 1)
         worst = n / _kish(shares)
         size = math.floor(n / ((1 - weight) * seen + weight * max(seen, worst)) + 1e-9)
         if size < 1:

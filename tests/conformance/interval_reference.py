@@ -29,7 +29,10 @@ from tests.conformance.reference import (
 )
 
 BY_WILSON = {"accuracy", "usr", "error_rate", "self_correction_rate"}
-BOUNDED = {"brier", "math_usr", "determinism_index", "answer_entropy"}
+BOUNDED = {
+    *("brier", "math_usr", "determinism_index", "answer_entropy", "rag_usr", "retrieval_mrr"),
+    *(f"retrieval_{kind}_at_5" for kind in ("precision", "recall", "ndcg")),
+}
 OVER_TASKS = {"answer_entropy", "determinism_index", "mode_accuracy", "stability"}
 METHODS = {
     **dict.fromkeys(REFERENCES, "log t"),

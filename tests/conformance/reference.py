@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.equations_reference import wrong_share
+from tests.conformance.grounding_reference import unsupported_share
 
 Record = dict[str, Any]
 
@@ -267,6 +268,38 @@ def _mode_is_right(runs: list[Run]) -> float:
     return 2 * sum(correct is True for answer, correct in runs if answer == mode) > count
 
 
+# --- Retrieval: Z 8, and D ---
+
+
+def _unsupported(record: Record, options: Options) -> float | None:
+    del options
+    answer, passages = _text(record, "answer"), _field(record, "passages")
+    return None if answer is None or passages is None else unsupported_share(answer, passages)
+
+
+def _retrieve(
+    record: Record, measure: Callable[[list[int], int], float], *, some: bool = False
+) -> float | None:
+    """A number of the ranks of the relevant passages, and of how many there are."""
+    passages, relevant = _field(record, "passages"), _field(record, "relevant_ids")
+    if not isinstance(passages, list) or relevant is None or (some and not relevant):
+        return None
+    ids = [each.get("id") if isinstance(each, dict) else None for each in passages]
+    if ids and not any(each is not None for each in ids):
+        return None
+    wanted = {str(each) for each in relevant}
+    texts = [None if each is None else str(each) for each in ids]
+    ranks = [rank for rank, each in enumerate(texts, 1) if each in wanted]
+    return measure(
+        [rank for rank in ranks if texts.index(texts[rank - 1]) + 1 == rank], len(wanted)
+    )
+
+
+def _ndcg(ranks: list[int], relevant: int) -> float:
+    gains = [1 / math.log2(rank + 1) for rank in range(1, 6)]
+    return sum(gains[rank - 1] for rank in ranks if rank <= 5) / sum(gains[:relevant])
+
+
 REFERENCES: dict[str, Reference] = {
     "accuracy": _accuracy,
     "usr": _mean_of(_wrong),
@@ -291,4 +324,17 @@ REFERENCES: dict[str, Reference] = {
     "mode_accuracy": _over_tasks(_mode_is_right, needs=(0, 1)),
     "stability": _over_tasks(lambda runs: len({c for _, c in runs}) == 1, needs=(1,)),
     "math_usr": _of_cot(wrong_share),
+    "rag_usr": _mean_of(_unsupported),
+    "retrieval_mrr": _mean_of(
+        lambda row, _: _retrieve(row, lambda ranks, _: 1 / min(ranks, default=math.inf))
+    ),
+    "retrieval_precision_at_5": _mean_of(
+        lambda row, _: _retrieve(row, lambda ranks, _: sum(rank <= 5 for rank in ranks) / 5)
+    ),
+    "retrieval_recall_at_5": _mean_of(
+        lambda row, _: _retrieve(
+            row, lambda ranks, relevant: sum(rank <= 5 for rank in ranks) / relevant, some=True
+        )
+    ),
+    "retrieval_ndcg_at_5": _mean_of(lambda row, _: _retrieve(row, _ndcg, some=True)),
 }

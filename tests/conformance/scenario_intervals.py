@@ -20,7 +20,6 @@ from tests.conformance.interval_errors import (
     _apart,
     _cluster,
     _clusters,
-    _degrees,
     _inflation,
     _kish,
     _known,
@@ -29,6 +28,7 @@ from tests.conformance.interval_errors import (
     _student,
     _sums,
     _variance,
+    _weight_degrees,
 )
 from tests.conformance.interval_means import _logit_t, _order_statistics, _score_bounds, _wilson
 from tests.conformance.scenarios_reference import (
@@ -152,7 +152,7 @@ def _partial(rows: list[Row], asked: Asked) -> Bounds:
         seen = variance * (n - 1) / n / (share * (1 - share))
     unlike = n * min(share, 1 - share) * _kish(shares) / len(shares)
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
-    t = float(stats.t.ppf((1 + asked.confidence) / 2, _degrees(shares)))
+    t = float(stats.t.ppf((1 + asked.confidence) / 2, _weight_degrees(shares)))
     return Bounds(
         *_score_bounds(share, size, t, asked),
         math.sqrt(variance),
@@ -174,7 +174,7 @@ def _efficiency(rows: list[Row], asked: Asked) -> Bounds:
         return NOTHING
     if clusters > 2 > _kish(_shares(rows)) or stderr <= 1e-9 * value:
         return Bounds(None, None, stderr, slack)
-    factor = math.exp(_student(rows, asked) * stderr / value)
+    factor = math.exp(_student(effects, rows, asked) * stderr / value)
     return Bounds(value / factor, value * factor, stderr, slack)
 
 

@@ -60,6 +60,21 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), values, values, values)
 
 
+_ids = st.sampled_from(["a", "b", "Größe", "7", "01", 7, ""])
+_told = st.one_of(answers.map(str), texts, st.sampled_from(["Yes, 42.", "no 7 or 8", '9. "x"\n']))
+_passage = st.one_of(
+    _told,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "id": st.one_of(st.none(), _ids),
+            **dict.fromkeys(("text", "content", "page_content"), _told),
+            "score": st.floats(0, 1),
+        },
+    ),
+)
+passages = st.one_of(_told, st.lists(_passage, max_size=7))
+
 _values: dict[str, st.SearchStrategy[Any]] = {
     "target": answers,
     "answer": answers,
@@ -68,6 +83,8 @@ _values: dict[str, st.SearchStrategy[Any]] = {
     "prompt_tokens": counts,
     "completion_tokens": counts,
     "latency_ms": latencies,
+    "passages": passages,
+    "relevant_ids": st.lists(_ids, max_size=4),
 }
 _errors = st.sampled_from([None, None, None, None, None, "timeout: no answer", ""])
 _sparse = st.fixed_dictionaries(

@@ -29,7 +29,10 @@ TEXTS = Options(stand_in=True)
 _REUSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _CRITERIA = (
     "factual_correctness methodology_understanding domain_knowledge actionable_feedback "
-    "balanced_critique improvement_guidance logical_flow decision_quality resource_efficiency"
+    "balanced_critique improvement_guidance logical_flow decision_quality resource_efficiency "
+    "claims_supported nothing_contradicted nothing_added question_addressed all_parts_answered "
+    "nothing_beside_the_point facts_agree no_false_facts key_facts_included no_help_to_harm "
+    "no_hurtful_content risks_handled"
 ).split()
 
 _scores = st.one_of(st.integers(1, 5), st.floats(1, 5), st.sampled_from([1, 5, 3, 4, None]))
@@ -120,6 +123,8 @@ def _compare(
             _same(sample.get(name), value, (name, row))
         parts = reference.parts(row, options, TOOLS)
         whole = reference.composite(parts, weights, renormalize=options.renormalize)
+        if options.renormalize and reference.count_agents(row) == 1:  # not applicable, not missing
+            whole = whole[0], [name for name in whole[1] if name != "coordination_quality"]
         expected.append(whole[0])
         _check_row(sample, whole, row)
     there = [value for value in expected if value is not None]

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
 import calipers as cal
+from tests.conformance.interval_errors import _skewed
 from tests.engines_at_hand import needs_spark
 from tests.examples import examples
 from tests.files import write_lines
@@ -116,6 +117,13 @@ def test_a_mean_that_may_be_anything_has_students_interval(values: list[float]) 
     low, high = stats.t.interval(
         0.95, len(numbers) - 1, loc=numbers.mean(), scale=stats.sem(numbers)
     )
+    effects = [float(each) for each in numbers - numbers.mean()]
+    t = float(stats.t.ppf(0.975, len(numbers) - 1))
+    clusters = [(each, number) for number, each in enumerate(effects)]
+    assume(abs(abs(stats.skew(numbers)) - 1.5 * math.sqrt(6 / len(numbers))) > 1e-9)
+    if (reach := _skewed(effects, clusters, t)) is not None:
+        low = min(low, numbers.mean() - reach[0] * stats.sem(numbers))
+        high = max(high, numbers.mean() + reach[1] * stats.sem(numbers))
     assert mean.interval == total.interval == "t"
     assert (mean.low, mean.high) == pytest.approx((low, high), abs=1e-9)
     assert (total.low, total.high) == pytest.approx((low * len(rows), high * len(rows)), abs=1e-6)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.metrics.declare.histogram import WIDE_EDGES as EDGES
+from calipers.metrics.declare.distributions import WIDE_EDGES as EDGES
 from calipers.support.strict_json import to_plain
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines

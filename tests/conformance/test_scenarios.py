@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines.measuring import measure_records
+from calipers.engines.features import measure_records
 from calipers.engines.plan import Plan
-from calipers.engines.weighted_values import CODE, WeightedValues, add_codes
+from calipers.engines.resampling import CODE, WeightedValues, add_codes
 from calipers.metrics import catalogue, metrics_of
 from calipers.metrics.declare.declaration import TASK
 from calipers.metrics.declare.settings import Settings
-from calipers.records.sources import Wanted
-from calipers.records.tables import Rows
-from calipers.scores.results import Measured
+from calipers.records.batch import Wanted
+from calipers.records.readers.tables import RowList
+from calipers.scores.result import Measured
 from tests.conformance.interval_errors import Asked, Bounds
 from tests.conformance.scenario_intervals import METHODS, interval
 from tests.conformance.scenarios_reference import REFERENCES, Options, Record
@@ -227,7 +227,7 @@ def test_spark_agrees_with_plain_python(cluster: str | None, tmp_path: Path) -> 
 def test_weights_of_a_bootstrap_count_as_copies(data: st.DataObject, rows: list[Record]) -> None:
     metrics = tuple(metrics_of("scenarios"))
     plan = Plan(metrics, (), Settings(case_weights=cal.CaseWeights(by_category={"x": 2})))
-    [chunk] = Rows(rows, "<rows>").chunks(Wanted(plan.fields))
+    [chunk] = RowList(rows, "<rows>").chunks(Wanted(plan.fields))
     measured = measure_records(plan, chunk.exact().frame).select(*plan.schema).collect()
     coded = add_codes(measured, TASK)
     codes = coded[CODE].to_list()

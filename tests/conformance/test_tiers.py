@@ -59,7 +59,8 @@ def test_every_metric_is_checked() -> None:
     of_runs = "pass_rate impl_rate cost_usd duration_seconds cost_of_pass composite_score".split()
     of_runs.append("judge_cost_usd")
     tries = [f"pass_{kind}_{k}" for kind in ("at", "hat") for k in _TRIES]
-    assert {metric.name for metric in metrics_of("tiers")} == {*of_runs, *tries}
+    judged = ["quality"]  # tests/judges/test_built_in_rubrics.py
+    assert {metric.name for metric in metrics_of("tiers")} == {*of_runs, *tries, *judged}
 
 
 @given(groups=_groups, weights=st.sampled_from([(0.5, 0.5), (1.0, 0.0), (2.0, 1.0)]))

@@ -37,7 +37,11 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 _calls = st.lists(
     st.fixed_dictionaries(
         {"tool_name": _NAMES},
-        optional={"context": _maybe(_CONTEXTS), "success": st.booleans(), "agent_id": st.just("a")},
+        optional={
+            "context": _maybe(_CONTEXTS),
+            "success": st.booleans(),
+            "agent_id": _maybe(_NAMES),
+        },
     ),
     max_size=12,
 )

@@ -6,6 +6,7 @@ P is specs/003, D is DEFINITIONS.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -110,6 +111,10 @@ def coordination_centrality(trace: Trace) -> Value:
 
 def task_distribution_balance(trace: Trace) -> Value:
     tasks = trace.get("agent_tasks")
+    if tasks is None:  # D: the calls per agent, where calls name their agents
+        calls = trace.get("tool_calls") or []
+        tasks = Counter(call["agent_id"] for call in calls if call.get("agent_id") is not None)
+        tasks = tasks or None
     if tasks is None:
         return None
     counts = [count for count in tasks.values() if count is not None]

@@ -95,8 +95,7 @@ def dashboard(
 ) -> Iterator[Dashboard]:
     import uvicorn  # noqa: PLC0415
 
-    from calipers.dashboard.app import create_app  # noqa: PLC0415
-    from calipers.dashboard.server import _listen  # noqa: PLC0415
+    from calipers.dashboard.server import _listen, create_app  # noqa: PLC0415
 
     app = create_app(root, hosts=hosts, token=token, **options)
     listening = _listen("127.0.0.1", 0)

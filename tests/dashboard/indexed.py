@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from calipers.dashboard.catalog import Catalog
-from calipers.dashboard.filters import Query, read_query
-from calipers.dashboard.indexes import Indexes, Opened
+from calipers.dashboard.index_cache import Indexes, Opened
+from calipers.dashboard.selection import Query, read_query
 
 
 def opened(path: Path) -> Opened:

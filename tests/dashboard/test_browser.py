@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from calipers.dashboard.app import PARTS, ROUTES
+from calipers.dashboard.server import PARTS, ROUTES
 from tests.browser import Watched, needs_browser, settled
 from tests.dashboard.dashboards import Dashboard, dashboard, records, two_models
 from tests.examples import first_of
@@ -106,6 +106,8 @@ def pages(site: Dashboard) -> dict[str, str]:
         "runs": "/",
         "run": f"/runs/{run}",
         "file": f"/runs/{two}?by=category",
+        "answers": f"/runs/{two}/answers",
+        "answers_task": f"/runs/{two}/answers/task?task=t3",
         "samples": f"/runs/{two}/samples?correct=false&sort=-latency_ms",
         "sample": f"/runs/{agents}/samples/3",
         "gate": f"/runs/{run}/gate",
@@ -128,7 +130,8 @@ def pages(site: Dashboard) -> dict[str, str]:
 def is_page(path: str) -> bool:
     """Whether an address is one of a page: no file, and no part that a page loads later."""
     last = path.rpartition("/")[2]
-    return "." not in last and last not in PARTS and not path.startswith("/static")
+    is_part = "." in last or last in PARTS or "/pictures/" in path
+    return not is_part and not path.startswith("/static")
 
 
 def test_every_page_is_looked_at(site: Dashboard) -> None:
@@ -142,7 +145,7 @@ def test_every_page_is_looked_at(site: Dashboard) -> None:
     assert missing == []
 
 
-SOME = ("run", "samples", "compare", "trend", "missing")
+SOME = ("run", "answers", "sample", "samples", "compare", "trend", "missing")
 
 FORMS = first_of(["some", "wide", "wide dark", "phone", "phone dark"])
 
@@ -227,10 +230,10 @@ def test_a_group_is_chosen_and_the_numbers_lead_to_rows(site: Dashboard, watched
     page.select_option("#by", "category")
     page.wait_for_url("**by=category")
     settled(watched)
-    card = page.locator('article[data-metric="accuracy"]')
-    assert "products" in card.inner_text()
-    card.get_by_label("The records behind accuracy of products").click()
-    page.wait_for_url("**/samples?category=products**")
+    row = page.locator("#score tr", has=page.get_by_role("link", name="accuracy", exact=True))
+    assert "%" in row.first.inner_text()
+    row.first.locator("td a").first.click()
+    page.wait_for_url("**/samples?category=**")
     assert "of 120 records" in page.locator(".count").inner_text()
 
 
@@ -244,3 +247,16 @@ def test_without_scripts_the_pages_still_work(site: Dashboard, browser: Any) -> 
         assert "51 to 100" in page.locator(".count").inner_text()
     finally:
         context.close()
+
+
+def test_a_head_sorts_a_table(site: Dashboard, watched: Watched) -> None:
+    page = watched.page
+    page.goto(f"{site.url}/runs/{site.ids()['two.jsonl']}?by=category")
+    settled(watched)
+    first = page.locator(".first-table tbody th").first
+    page.get_by_role("button", name="system").click()
+    names = [first.inner_text()]
+    page.get_by_role("button", name="system").click()
+    names.append(first.inner_text())
+    assert names == ["products", "sums"]
+    assert page.locator(".first-table th[aria-sort=descending]").count() == 1

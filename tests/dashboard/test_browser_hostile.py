@@ -56,7 +56,24 @@ def test_hostile_records_stay_text(
                 "tool_calls": [{"tool_name": bad, "context": bad, "agent_id": bad}] * 2,
                 "agent_interactions": [{"from": bad, "to": "b", "type": bad}],
             },
-            "judgments": [{"judge": bad, "passed": True, "weighted_score": 1.0, "reasoning": bad}],
+            "judgments": [
+                {
+                    "judge": bad,
+                    "passed": True,
+                    "weighted_score": 1.0,
+                    "reasoning": bad,
+                    "scores": {bad: 4},
+                }
+            ],
+            "messages": [
+                {"role": bad, "name": bad, "content": bad, "reasoning_content": bad},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "image_url", "image_url": bad}, {"type": bad}],
+                    "tool_calls": [{"id": "1", "function": {"name": bad, "arguments": {bad: bad}}}],
+                },
+                {"role": "tool", "tool_call_id": "1", "content": bad},
+            ],
         }
         for n, bad in enumerate(HOSTILE * 2)
     ]
@@ -73,6 +90,9 @@ def test_hostile_records_stay_text(
         f"/runs/{run}?by=model",
         f"/runs/{run}/samples?sort=-latency_ms",
         f"/runs/{run}/samples?q={quote(HOSTILE[1])}&model={model}",
+        f"/runs/{run}/answers?show=all",
+        f"/runs/{run}/answers?by=category",
+        f"/runs/{run}/answers/task?task={quote(HOSTILE[0] + '0', safe='')}",
         f"/runs/{run}/judges",
         f"/runs/{run}/doctor",
         f"/compare?{sides}",

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from calipers.dashboard import indexing
+from calipers.dashboard import index_builder
 from tests.browser import Watched, needs_browser
 from tests.dashboard.dashboards import Dashboard, Serving, records, two_models
 from tests.runs.suites_at_hand import ROOT, suite_folder, sums
@@ -64,7 +64,7 @@ def test_a_run_is_watched_while_it_goes_on(
 def test_a_page_fills_while_its_source_is_indexed(
     tmp_path: Path, serving: Serving, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = indexing._write
+    write = index_builder._write_part
 
     written, seen = Semaphore(2), Event()  # the first part: its records and its values
 
@@ -72,8 +72,8 @@ def test_a_page_fills_while_its_source_is_indexed(
         assert written.acquire(blocking=False) or seen.wait(120)
         write(*arguments, **options)
 
-    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 100)
-    monkeypatch.setattr(indexing, "_write", slowly)
+    monkeypatch.setattr("calipers.records.readers.tables.CHUNK_ROWS", 100)
+    monkeypatch.setattr(index_builder, "_write_part", slowly)
     pl.DataFrame(records(600)).write_parquet(tmp_path / "slow.parquet")
     site, page = serving(tmp_path), watched.page
     page.goto(f"{site.url}/runs/{site.ids()['slow.parquet']}/samples")

@@ -107,6 +107,6 @@ def test_the_first_page_loads_nothing_that_measures_or_draws() -> None:
         "vl_convert",
         "torch",
         "calipers.scores.score",
-        "calipers.engines.polars",
+        "calipers.engines.polars_engine",
     }
     assert set(shown.stdout.split()) & late == set()

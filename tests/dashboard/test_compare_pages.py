@@ -6,15 +6,18 @@ import json
 import re
 import shutil
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
 import calipers
-from calipers.reports.figures import Form, split_figure
-from calipers.scores.reading import read_score
+from calipers.reports.number_format import split_figure
+from calipers.reports.tables.shown_metrics import choose_difference_form, choose_metric_form
+from calipers.scores.stored_score import read_score
 from tests.dashboard.dashboards import Dashboard, Serving, records
 from tests.files import write_lines
+
+POINTS = choose_difference_form("accuracy")
 
 
 def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
@@ -25,12 +28,13 @@ def test_two_runs_side_by_side(results: Path, site: Dashboard) -> None:
     expected = calipers.compare(rows[:120], rows[120:])
     accuracy = expected.pairs[0].metrics["accuracy"]
     assert accuracy.difference is not None
-    shown = split_figure(accuracy.difference, accuracy.low, accuracy.high, Form(signed=True))
+    shown = split_figure(accuracy.difference, accuracy.low, accuracy.high, POINTS)
     assert shown[0] in page
     assert f"became wrong <small>{expected.flips['lost']}</small>" in page
     assert f"became right <small>{expected.flips['won']}</small>" in page
     won = site.get(f"/compare?{sides}&flips=won").text.partition("<tbody>")[2]
     assert 'class="tag fail">became wrong' not in won
+    assert "became right, " in site.get(f"/compare?{sides}").text  # the sentence
     task = site.get(f"/compare/task?{sides}&task=t3").text
     assert '<mark class="differs">7</mark>' in task
     assert '<mark class="differs">6</mark>' in task
@@ -56,21 +60,26 @@ def test_any_number_of_systems_against_one(tmp_path: Path, serving: Serving) -> 
     assert "2 systems" in page
     expected = calipers.compare(rows["a"], rows["c"]).pairs[0].metrics["accuracy"]
     assert expected.difference is not None
-    shown = split_figure(expected.difference, expected.low, expected.high, Form(signed=True))
+    shown = split_figure(expected.difference, expected.low, expected.high, POINTS)
     assert shown[0] in page
     assert f'href="/compare?base={base}&amp;candidate={others[1]}"' in page
     one = site.get(f"/compare?base={base}&candidate={others[1]}").text
     assert "Flips" in one
-    assert 'type="checkbox" name="candidate"' in site.get("/compare").text
+    assert 'type="checkbox" name="candidate"' in one
 
 
 def test_two_different_sides_are_proposed(results: Path, serving: Serving) -> None:
-    page = serving(results).get("/compare").text
-    base, _, candidate = page.partition('name="candidate"')
-    chosen = [
-        side.partition(" selected>")[0].rpartition('value="')[2] for side in (base, candidate)
-    ]
-    assert chosen[0] != chosen[1]
+    site = serving(results)
+    run = site.ids()["arithmetic"]
+    for asked in (f"/compare?base={run}", "/compare"):
+        found = site.get(asked)
+        assert found.status == 303
+        sides = dict(parse_qsl(urlsplit(found.headers["location"]).query))
+        assert sides["base"] != sides["candidate"]
+        if run in asked:  # the best system of the run against the next
+            expected = {"base": f"{run}?model=hasty", "candidate": f"{run}?model=careful"}
+            assert sides == expected
+        assert site.get(found.headers["location"]).status == 200
 
 
 def test_a_suite_over_its_runs(results: Path, serving: Serving, tmp_path: Path) -> None:
@@ -90,9 +99,11 @@ def test_a_suite_over_its_runs(results: Path, serving: Serving, tmp_path: Path) 
     assert rows.count('class="tag fail"') == 1
     score = read_score(json.loads((results / "arithmetic" / "score.json").read_text()))
     assert score is not None
+    form = choose_metric_form("accuracy", [each.metrics["accuracy"] for each in score.groups])
     for group in score.groups:
         found = group.metrics["accuracy"]
-        assert " ".join(split_figure(found.value, found.low, found.high)) in untagged(rows)
+        said = split_figure(found.value, found.low, found.high, form)
+        assert " ".join(said) in untagged(rows)
     spec = page.partition('id="spec-trend">')[2].partition("</script>")[0]
     drawn = json.loads(spec)
     assert len(drawn["layer"]) == 2, "values and verdicts"
@@ -121,7 +132,8 @@ def test_the_leaderboard(results: Path, site: Dashboard) -> None:
     expected = calipers.rank(results / "two.jsonl").metrics[0]
     best = expected.systems[0]
     assert f"Highest accuracy: {best.name}" in page  # of two that cannot be told apart
-    assert split_figure(best.value, best.low, best.high)[0] in page
+    form = choose_metric_form("accuracy", expected.systems)
+    assert split_figure(best.value, best.low, best.high, form)[0] in page
     assert "hold for all systems at once" in page
     assert f'href="/rank?of={run}"' in site.get(f"/runs/{run}").text
     views = "&".join(f"of={quote(f'{run}?model={name}', safe='')}" for name in "ab")
@@ -149,3 +161,13 @@ def test_the_leaderboard_of_records_without_ids(serving: Serving, tmp_path: Path
         200,
         True,
     )
+
+
+def test_systems_whose_names_cannot_be_seen_are_in_quotes(serving: Serving, tmp_path: Path) -> None:
+    rows = [{**row, "model": name} for row in records(20) for name in ("", " a")]
+    write_lines(tmp_path / "two.jsonl", rows)
+    site = serving(tmp_path)
+    site.get(f"/runs/{site.ids()['two.jsonl']}/samples")  # indexes the file
+    page = site.get(site.get("/compare").headers["location"]).text
+    assert ": &#34;&#34;" in page
+    assert ": &#34; a&#34;" in page

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from calipers.records.reading import ReadingChoices
+from calipers.records.reading_options import ReadingChoices
 from tests.dashboard.dashboards import Dashboard
 from tests.records.log_files import make_promptfoo_row, sample, write_inspect_log, write_texts
 

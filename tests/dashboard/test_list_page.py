@@ -6,9 +6,10 @@ import json
 import os
 from pathlib import Path
 
-from calipers.dashboard.routes.runs import LISTED
-from calipers.reports.figures import split_figure
-from calipers.scores.reading import read_score
+from calipers.dashboard.pages.run_pages import LISTED
+from calipers.reports.number_format import split_figure
+from calipers.reports.tables.shown_metrics import choose_metric_form
+from calipers.scores.stored_score import read_score
 from tests.dashboard.dashboards import Dashboard, Serving, records, two_models
 from tests.files import write_lines
 
@@ -17,7 +18,7 @@ def test_the_list_shows_runs_and_files(site: Dashboard) -> None:
     page = site.get("/").text
     assert "arithmetic" in page
     assert "two.jsonl" in page
-    assert "careful · hasty" in page
+    assert page.index(">careful</span>") < page.index(">hasty</span>")  # the best first
     assert 'class="tag pass"' in page
     assert "arithmetic" not in site.get("/?q=two").text.partition("<tbody>")[2]
     assert "two.jsonl" not in site.get("/?verdict=pass").text.partition("<tbody>")[2]
@@ -53,14 +54,19 @@ def test_the_list_shows_intervals(results: Path, serving: Serving) -> None:
     page = serving(results).get("/").text
     score = read_score(json.loads((results / "arithmetic" / "score.json").read_text()))
     assert score is not None
+    form = choose_metric_form("accuracy", [each.metrics["accuracy"] for each in score.groups])
     for group in score.groups:
         found = group.metrics["accuracy"]
-        value, reach = split_figure(found.value, found.low, found.high)
+        value, reach = split_figure(found.value, found.low, found.high, form)
         assert f'{value} <small class="quiet">{reach}</small>' in page
+        assert f'class="name">{group.by["model"]}</span>' in page
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path, serving: Serving) -> None:
-    assert "calipers run" in serving(tmp_path).get("/").text
+    page = serving(tmp_path).get("/").text
+    assert "calipers run" in page
+    assert "calipers init evals --from" in page
+    assert page.count("data-copy=") == 3
 
 
 def test_a_single_file_can_be_looked_at(tmp_path: Path, serving: Serving) -> None:

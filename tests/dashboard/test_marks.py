@@ -6,15 +6,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.dashboard.marks import CORRECTION, WRONG, diff_words, mark_thought
+from calipers.dashboard.highlight import CORRECTION, WRONG, diff_words, mark_thought
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.cot_shape import (
+from calipers.metrics.equations.parser import count_equations, find_equations
+from calipers.metrics.families.reasoning import (
     find_corrections,
     mark_steps,
     self_correcting,
     step_count,
 )
-from calipers.metrics.reasoning.equations.reading import count_equations, find_equations
 
 PIECES = st.lists(
     st.one_of(

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from calipers.dashboard.indexes import Indexes, NotYet
+from calipers.dashboard.index_cache import Indexes, NotYet
 from tests.dashboard.dashboards import Serving, copy_run, records
 from tests.examples import first_of
 from tests.files import write_lines
+from tests.records.bombs import ENDS_POLARS
 from tests.shared_data import FOLDER, needs_shared_data
 
 
@@ -88,7 +89,8 @@ def test_a_run_that_was_killed_is_incomplete(
     assert 'title="18 of 390 calls were made">incomplete</span>' in site.get("/").text
     assert "killed" in site.get("/?verdict=incomplete").text.partition("<tbody>")[2]
     page = site.get(f"/runs/{site.ids()['killed']}").text
-    assert "Incomplete</strong>18 of 390 calls were made. Run the suite again" in page
+    assert "18 of 390 calls were made. Run the suite again" in page
+    assert '<strong class="word">Incomplete</strong>' in page
 
 
 def test_a_source_without_a_record_is_no_bug(tmp_path: Path, serving: Serving) -> None:
@@ -131,3 +133,15 @@ def test_files_that_somebody_has_changed_are_left_aside(
     assert site.get("/").status == 200
     for page in ("", "/gate", "/score"):
         assert site.get(f"/runs/{site.ids()['changed']}{page}").status == 200
+
+
+def test_a_file_that_ends_its_decoder_is_told_and_the_dashboard_lives_on(
+    tmp_path: Path, serving: Serving
+) -> None:
+    (tmp_path / "ends.parquet").write_bytes(ENDS_POLARS)
+    write_lines(tmp_path / "good.jsonl", records(3))
+    site = serving(tmp_path)
+    answer = site.get(f"/runs/{site.ids()['ends.parquet']}/samples")
+    assert answer.status == 400
+    assert "cannot be decoded" in answer.text
+    assert site.get(f"/runs/{site.ids()['good.jsonl']}/samples").status == 200

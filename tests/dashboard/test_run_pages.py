@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from pathlib import Path
 from time import sleep
 
 import polars as pl
+import pytest
 
 import calipers
+from calipers.gates.threshold_test import remove_doubt
 from calipers.metrics import catalogue
-from calipers.reports.gate import as_fractions
-from calipers.scores.reading import read_score
+from calipers.scores.stored_score import read_score
+from tests.commands import run
 from tests.dashboard.dashboards import Dashboard, Serving, copy_run, records
 from tests.files import write_lines
 
@@ -22,14 +25,14 @@ def test_a_run_shows_what_its_files_say(results: Path, site: Dashboard) -> None:
     page = site.get(f"/runs/{run}").text
     score = json.loads((results / "arithmetic" / "score.json").read_text())
     for group in score["groups"]:
-        assert f"{group['metrics']['accuracy']['value']:.3f}" in page
+        assert f"{100 * group['metrics']['accuracy']['value']:.1f} %" in page
     assert 'href="/metrics/accuracy"' in page
     assert "Pass" in page
     gate = site.get(f"/runs/{run}/gate").text
     stored = json.loads((results / "arithmetic" / "gate.json").read_text())
     for check in stored["checks"]:
         assert check["name"] in gate
-        assert not check["reason"] or as_fractions(check["reason"])[:18] in unescape(gate)
+        assert not check["reason"] or remove_doubt(check["reason"])[:18] in unescape(gate)
 
 
 def test_a_stored_score_is_the_score(results: Path) -> None:
@@ -179,3 +182,112 @@ def test_exports_and_figures(site: Dashboard) -> None:
     assert b"<svg" in site.get(f"/runs/{run}/figures/reliability.svg").body
     assert site.get(f"/runs/{run}/figures/reliability.png").body.startswith(b"\x89PNG")
     assert site.get(f"/runs/{run}/figures/nothing.svg").status == 404
+
+
+def test_the_first_page_names_the_best_and_has_a_row_per_system(
+    results: Path, serving: Serving
+) -> None:
+    site = serving(results)
+    run = site.ids()["arithmetic"]
+    page = unescape(site.get(f"/runs/{run}").text)
+    rows = page.partition('class="first-table"')[2].partition("</table>")[0]
+    assert rows.index(">careful<") < rows.index(">hasty<")
+    score = json.loads((results / "arithmetic" / "score.json").read_text())
+    records_ = [
+        json.loads(line)
+        for line in (results / "arithmetic" / "records.jsonl").read_text().splitlines()
+    ]
+    [hasty] = [g for g in score["groups"] if g["by"]["model"] == "hasty"]
+    assert f"{100 * hasty['metrics']['accuracy']['value']:.1f} %" in rows
+    assert page.count('<rect class="right"') + page.count('<rect class="wrong"') == len(records_)
+    assert "tasks on which systems differ" in page
+    lead = site.get(f"/runs/{run}/lead").text
+    assert "careful is right in" in lead
+    assert "points" in lead
+    grouped = site.get(f"/runs/{run}/score?by=category")  # what the picture is ordered by
+    assert grouped.status == 200
+    alone = site.get(f"/runs/{run}/score?model=hasty").text
+    assert "best systems" not in alone
+
+
+def test_kinds_of_task_stand_beside_the_systems(site: Dashboard) -> None:
+    run = site.ids()["two.jsonl"]
+    page = unescape(site.get(f"/runs/{run}/score").text)
+    rows = page.partition('class="first-table"')[2].partition("</table>")[0]
+    for model, right in (("a", lambda n: n % 3 > 0), ("b", lambda n: n % 4 > 0)):
+        for place, category in enumerate(("sums", "products")):
+            tasks = range(place, 120, 2)
+            share = sum(map(right, tasks)) / len(tasks)
+            link = f"/runs/{run}/samples?model={model}&category={category}&sort=correct"
+            assert re.search(rf'href="{re.escape(link)}"[^>]*>{100 * share:.0f} %<', rows)
+
+
+def test_what_fails_is_named_with_its_system_and_leads_to_the_calls(
+    results: Path, serving: Serving, tmp_path: Path
+) -> None:
+    gate = json.loads((results / "arithmetic" / "gate.json").read_text())
+    check = next(each for each in gate["checks"] if each["by"] == {"model": "hasty"})
+    check |= {"verdict": "fail", "failing": {"count": 2, "ids": ["a/b?", "two"]}}
+    copy_run(results / "arithmetic", tmp_path / "red", gate=json.dumps(gate))
+    site = serving(tmp_path)
+    run = site.ids()["red"]
+    page = unescape(site.get(f"/runs/{run}/gate").text)
+    assert " of hasty <span" in page
+    assert f"/runs/{run}/answers/task?task=a%2Fb%3F&model=hasty" in page
+
+
+def test_judges_of_criteria_have_numbers(tmp_path: Path, serving: Serving) -> None:
+    judged = [
+        {
+            "id": f"t{n}",
+            "model": "Łódź" if n % 2 else "o1",
+            "answer": "x",
+            "judgments": [
+                {"judge": "j", "scores": {"clarity": 1 + n % 5}, "overall_score": 0.2 + n % 5 / 5}
+            ],
+        }
+        for n in range(40)
+    ]
+    path = write_lines(tmp_path / "judged.jsonl", judged)
+    site = serving(tmp_path)
+    run = site.ids()["judged.jsonl"]
+    page = site.get(f"/runs/{run}/judges").text
+    [judge] = calipers.audit_judges(path).groups[0].judges
+    assert judge.measures["mean_score"].value == pytest.approx(0.6)
+    measured = calipers.score(path, by=["model"]).groups
+    for group in measured:
+        value = group.metrics["judged(clarity)"].value
+        assert value is not None
+        assert f"{value:.1f}" in page
+    table = site.get(f"/runs/{run}/samples?judged(clarity)%3E=5").text
+    assert "1 to 8 of 8 records" in table
+    assert "judged(clarity)" in table.partition("<thead>")[2].partition("</thead>")[0]
+
+
+def test_every_number_of_a_run_leads_to_a_page(tmp_path: Path, serving: Serving) -> None:
+    """Of its own metrics too, by which no record can be sorted, and with columns of any name."""
+    (tmp_path / "metrics.py").write_text(
+        "def polite(record):\n    return len(record['answer']) / 9"
+    )
+    rows = [{"id": f"t{n}", "target": "1", "^$": "x" * (n % 3)} for n in range(6)]
+    write_lines(tmp_path / "rows.jsonl", rows)
+    trace = "{'tool_calls': [{'tool_name': 'find', 'context': 'c'}], 'agent_interactions': []}"
+    (tmp_path / "solver.py").write_text(
+        f"def answer(record):\n    return {{'answer': '1', 'trace': {trace}}}"
+    )
+    suite = {
+        "name": "own",
+        "data": "rows.jsonl",
+        "systems": [{"name": "llama3", "python": "solver.py:answer"}],
+        "metrics": [{"name": "Politeness (v2)", "python": "metrics.py:polite"}],
+    }
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    done = run("run", tmp_path / "suite.json", "-o", tmp_path / "results" / "one", "--no-report")
+    assert done.exit_code == 0, done.output
+    site = serving(tmp_path / "results")
+    [id_] = site.ids().values()
+    page = unescape(site.get(f"/runs/{id_}").text + site.get(f"/runs/{id_}/score").text)
+    assert "Politeness (v2)" in page
+    links = {*re.findall(rf'href="(/runs/{id_}/samples[^"]*)"', page)}
+    assert len(links) > 5
+    assert {link for link in links if site.get(link.replace(" ", "%20")).status != 200} == set()

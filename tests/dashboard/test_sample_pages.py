@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 from tests.dashboard.dashboards import Dashboard, Serving
@@ -83,7 +84,7 @@ def test_a_record_shows_what_its_checks_found(tmp_path: Path, serving: Serving) 
     assert "&lt;b&gt;True&lt;/b&gt;" in page
     assert "&lt;i&gt;x" in page
     assert "<i>x" not in page
-    for told in ('tag fail">yes', 'tag pass">no', 'tag warn">unknown'):
+    for told in ('tag fail">found', 'tag pass">ok', 'tag warn">unknown'):
         assert told in page
 
 
@@ -108,3 +109,53 @@ def test_a_very_large_record_is_shown_in_part(tmp_path: Path, serving: Serving) 
     whole = site.get(f"/runs/{run}/samples/0/record.json")
     assert whole.headers["content-disposition"].startswith("attachment")
     assert whole.json() == record
+
+
+def test_statements_stand_beside_the_nearest_passage(tmp_path: Path, serving: Serving) -> None:
+    row = {
+        "id": "01",
+        "answer": "Müller leads the office. She sold 12 ships <b>.",
+        "contexts": ["Rain fell.", "Müller leads the office in Zürich."],
+        "trace": {"agent_interactions": [{"from": "lead", "to": "llama 3", "type": "handoff"}]},
+    }
+    write_lines(tmp_path / "größe.jsonl", [row])
+    site = serving(tmp_path)
+    page = site.get(f"/runs/{site.ids()['größe.jsonl']}/samples/0").text
+    assert '<mark class="right">Müller leads the office.</mark>' in page
+    assert '<mark class="wrong">She sold 12 ships &lt;b&gt;.</mark>' in page
+    assert '<span class="quiet">2</span> Müller leads the office in Zürich.' in page
+    assert "<dt>llama 3</dt>" in page
+
+
+def test_a_conversation_is_read_as_one_and_its_pictures_are_sent(
+    tmp_path: Path, serving: Serving
+) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + bytes(20)
+    shown = f"data:image/png;base64,{b64encode(png).decode()}"
+    asked = [
+        {"type": "text", "text": "What is on it?"},
+        {"type": "image_url", "image_url": {"url": shown}},
+        {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/secret.png"}},
+    ]
+    call = {"id": "1", "function": {"name": "zoom", "arguments": '{"times": 3}'}}
+    messages = [
+        {"role": "user", "content": asked},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "a red <b>kite</b>"},
+        {"role": "assistant", "content": "A kite."},
+    ]
+    record = {"id": "p", "messages": messages, "answer": "kite", "target": "kite"}
+    write_lines(tmp_path / "p.jsonl", [record])
+    site = serving(tmp_path)
+    base = f"/runs/{site.ids()['p.jsonl']}/samples/0"
+    page = site.get(base).text
+    order = [page.index(text) for text in ("What is on it?", "zoom", "times", "a red", "A <mark")]
+    assert order == sorted(order)
+    assert page.index("A <mark") < page.index("<h2>Measured</h2>") < page.index("as JSON")
+    assert "<b>kite" not in page
+    assert f'src="{base}/pictures/0"' in page
+    assert "picture at http://127.0.0.1:9/secret.png" in page
+    assert 'src="http' not in page
+    sent = site.get(f"{base}/pictures/0")
+    assert (sent.body, sent.headers["content-type"]) == (png, "image/png")
+    assert site.get(f"{base}/pictures/1").status == 404

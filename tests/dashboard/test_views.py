@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 import calipers
 from calipers.dashboard.catalog import Catalog
-from calipers.dashboard.filters import OPERATORS, RESERVED, Filter, Query, read_query
-from calipers.dashboard.indexes import Indexes, Opened
-from calipers.dashboard.measuring import Measuring
-from calipers.dashboard.routes.downloads import as_csv, as_json
-from calipers.dashboard.selection import Search
+from calipers.dashboard.index_cache import Indexes, Opened
+from calipers.dashboard.measurements import Measurements
+from calipers.dashboard.pages.downloads import write_csv_rows, write_json_rows
+from calipers.dashboard.selection import OPERATORS, RESERVED, Filter, Query, Search, read_query
 from calipers.support.errors import UsageError
 from tests.dashboard.dashboards import records, two_models
 from tests.dashboard.indexed import ids, opened, query
@@ -161,7 +160,7 @@ def test_where_a_row_stands(tmp_path: Path, cache: Path) -> None:
 def test_a_score_of_a_view_is_that_of_its_records(tmp_path: Path) -> None:
     path = two_models(tmp_path)
     found = opened(path)
-    ours = Measuring().score(found, query("model=b&category=sums&latency_ms%3E=200"), "x")
+    ours = Measurements().score(found, query("model=b&category=sums&latency_ms%3E=200"), "x")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [
         r for r in lines if r["model"] == "b" and r["category"] == "sums" and r["latency_ms"] >= 200
@@ -179,10 +178,10 @@ def test_exports_hold_the_rows_and_no_formula(tmp_path: Path) -> None:
     rows[3]["cost_usd"] = 0.5
     found = opened(write_lines(tmp_path / "r.jsonl", rows))
     every = pl.Series([0, 1, 2, 3])
-    text = "".join(as_csv(found.index, every))
+    text = "".join(write_csv_rows(found.index, every))
     frame = pl.read_csv(text.encode(), infer_schema=False)
     assert frame["answer"].to_list() == ['\'=HYPERLINK("http://evil")', "'@SUM(1)", "-5", "7"]
     assert frame["cost_usd"].to_list()[3] == "0.5"
-    assert [row["answer"] for row in json.loads("".join(as_json(found.index, every)))] == [
+    assert [row["answer"] for row in json.loads("".join(write_json_rows(found.index, every)))] == [
         row["answer"] for row in rows
     ]

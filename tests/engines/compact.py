@@ -7,11 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.measuring import measure_chunk
+from calipers.engines.features import measure_chunk
 from calipers.engines.plan import Plan
-from calipers.records.batch import Decoded
+from calipers.records.batch import Batch, DecodedChunk
 from calipers.records.fields import find_field
-from calipers.records.sources import Batch
 
 
 def compact(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -20,4 +19,4 @@ def compact(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     records = pl.DataFrame(
         {name: [row.get(name) for row in rows] for name in schema}, schema=schema
     )
-    return measure_chunk(Decoded(lambda: Batch(records), 1.0), plan, list(plan.schema)).rows
+    return measure_chunk(DecodedChunk(lambda: Batch(records), 1.0), plan, list(plan.schema)).rows

@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines import group_order, spilling, store, tasks
+from calipers.engines import group_codes, spilling, store, totals
 from calipers.engines.plan import Plan
-from calipers.engines.polars import sum_store
+from calipers.engines.polars_engine import sum_store
 from calipers.engines.store import HeldRows, Store
 from calipers.engines.totals import GroupTotals
 from calipers.metrics import metrics_of
-from calipers.metrics.cost.tiers import DESCRIBED, MEDIANS
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.families.cost import DESCRIBED, MEDIANS
 from tests.engines.compact import compact
 
 PLAN = Plan(
@@ -62,9 +62,9 @@ def batches(request: pytest.FixtureRequest) -> list[pl.DataFrame]:
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilling, "SPILL_BYTES", 150_000)
-    monkeypatch.setattr(group_order, "FEW_ROWS", 0)
+    monkeypatch.setattr(group_codes, "FEW_ROWS", 0)
     monkeypatch.setattr(store, "FEW_ROWS", 0)
-    monkeypatch.setattr(tasks, "WORTH_LOADING", 0)
+    monkeypatch.setattr(totals, "WORTH_LOADING", 0)
 
 
 def _fill(rows: Store, batches: Sequence[pl.DataFrame]) -> Store:
@@ -90,8 +90,8 @@ def test_shares_of_groups_give_the_totals_of_memory(
 def _assert_same(found: GroupTotals, expected: GroupTotals) -> None:
     assert len(found) == TIERS
     assert found.keys() == expected.keys()
-    for group, totals in expected.items():
-        own, others = dict(found[group]), dict(totals)
+    for group, summed in expected.items():
+        own, others = dict(found[group]), dict(summed)
         for each in (own, others):
             each.pop("cost_of_pass__squares")  # of infinite values: nobody reads it
         assert own == pytest.approx(others, rel=1e-12, abs=1e-12)

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from calipers.engines.steps import sum_by_keys
-from calipers.engines.totals import sum_keys
+from calipers.engines.totals import sum_by_keys, sum_keys
 from calipers.metrics.declare.declaration import GROUP, Aggregate
 
 ROWS = pl.DataFrame(

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import polars, ranks
+from calipers.engines import polars_engine, quantiles
 from calipers.engines.plan import Plan
-from calipers.engines.polars import sum_store
+from calipers.engines.polars_engine import sum_store
 from calipers.engines.store import Store
 from calipers.metrics import metric_named
-from calipers.metrics.cost.cost import cost_usd
 from calipers.metrics.declare.declaration import GROUP, Rank
 from calipers.metrics.declare.settings import Settings
+from calipers.metrics.families.cost import cost_usd
 from tests.engines.compact import compact
 from tests.examples import examples, first_of
 
@@ -39,8 +39,8 @@ FEW = {"sorted": 10**9, "digit by digit": 0, "a digit, then at once": 3, "at onc
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every way to a rank, whatever the number of rows."""
     if request.param != "sorted":
-        monkeypatch.setattr(polars, "RANKED_ROWS", -1)
-    monkeypatch.setattr(ranks, "_FEW", FEW[request.param])
+        monkeypatch.setattr(polars_engine, "RANKED_ROWS", -1)
+    monkeypatch.setattr(quantiles, "_FEW", FEW[request.param])
 
 
 def at_rank(groups: Groups, percent: int = 95, *, held_bytes: int = 10**9) -> dict[str, float]:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import calipers
-from calipers.engines.reading import list_possible
+from calipers.engines.read_rows import list_possible
 from calipers.records.sources import open_sources
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.engines import ranks
-from calipers.engines.reading import read_rows
+from calipers.engines import quantiles
+from calipers.engines.read_rows import read_rows
 from calipers.records.sinks import open_sinks
 from calipers.records.sources import open_sources
 from calipers.scores.options import Options
@@ -24,8 +24,8 @@ from tests.examples import first_of
 from tests.files import write_lines
 
 pytest.importorskip("pyspark")
-from calipers.engines.spark.spreading import count_partitions, count_parts, find_keys, hash_int
-from calipers.records.spark.session import start_session
+from calipers.engines.spark.cluster_rows import count_partitions, count_parts, find_keys, hash_int
+from calipers.engines.spark.session import start_session
 
 pytestmark = needs_spark
 
@@ -89,7 +89,7 @@ def test_tables_and_lists_in_memory() -> None:
 
 
 def test_ranks_are_found_by_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "_FEW", 0)
+    monkeypatch.setattr(quantiles, "_FEW", 0)
     rows = _rows(400)
     expected = sorted(row["latency_ms"] for row in rows)[379]
     for engine in ("polars", "spark"):
@@ -191,7 +191,7 @@ def test_tiers_have_the_evidence_of_polars(tmp_path: Path) -> None:
 def test_a_spark_job_is_a_pass_over_the_rows_and_each_row_is_moved_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranks, "_FEW", 0)  # as with millions of rows
+    monkeypatch.setattr(quantiles, "_FEW", 0)  # as with millions of rows
     frame = pl.DataFrame(_rows(20_000), infer_schema_length=None)
     frame.write_parquet(tmp_path / "rows.parquet")
     context = start_session().sparkContext

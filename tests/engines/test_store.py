@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from calipers.engines import spilling
 from calipers.engines.plan import Plan
-from calipers.engines.polars import sum_store
+from calipers.engines.polars_engine import sum_store
 from calipers.engines.store import Store
 from calipers.engines.totals import GroupTotals
 from calipers.metrics import catalogue

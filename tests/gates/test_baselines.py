@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,49 @@ def test_a_margin_that_the_data_cannot_resolve_is_inconclusive(tmp_path: Path) -
     assert "can be resolved with 100 tasks; this margin takes about" in check.reason
     assert check.further_scenarios is not None
     assert cal.gate(runs(79, 21), policy={**policy, "on_inconclusive": "warn"}, against=path).passed
+
+
+@pytest.mark.parametrize("evidence", ["point", "guarantee"])
+def test_the_interval_beside_a_baseline_stays_in_the_range(tmp_path: Path, evidence: str) -> None:
+    path = tmp_path / "base.json"
+    policy = {"baseline": {"margins": {"pass_rate": "30%"}}, "evidence": evidence}
+    cal.gate(runs(3, 1), policy=policy, save_baseline=path)
+    check = only(cal.gate(runs(4, 0), policy=policy, against=path))
+    assert check.change is not None
+    assert check.change["baseline"] + check.change["high"] > 1
+    assert check.value is not None
+    assert check.low is not None
+    assert check.high == check.value == 1
+    assert 0 <= check.low <= check.value
+
+
+@pytest.mark.parametrize("cluster", [None, "repo"])
+@pytest.mark.parametrize("weight", ["row", "task"])
+def test_a_guarantee_is_for_categories_too(cluster: str | None, weight: str) -> None:
+    records = [
+        {"id": f"{n}", "repo": f"r{n // 2}", "category": name, "passed": (n + run) % 4 > 0}
+        for name, first in (("*", 0), ("🤖", 8))
+        for n in range(first, first + 8)
+        for run in range(2)
+    ]
+    rules = {"pass_criteria": {"by_category": {"*": "≥ 30%", "🤖": "≥ 30%"}}}
+    options: dict[str, Any] = {"cluster": cluster, "weight": weight}
+    gate = cal.gate(records, policy={**rules, "evidence": "guarantee"}, **options)
+    score = cal.score(records, metrics=["pass_rate"], by="category", guarantee=True, **options)
+    for check, group in zip(gate.checks, score.groups, strict=True):
+        own = group.metrics["pass_rate"]
+        assert check.name == group.by["category"]
+        assert (check.value, check.low, check.high) == pytest.approx((own.value, own.low, own.high))
+    plain = cal.gate(records, policy={**rules, "evidence": "interval"}, **options)
+    assert (gate.checks[0].low or 0) < (plain.checks[0].low or 0)
+
+
+def test_unequal_runs_of_a_category_have_no_guarantee() -> None:
+    records = [{"id": f"{n % 7}", "category": "*", "passed": True} for n in range(100)]
+    policy = {"evidence": "guarantee", "pass_criteria": {"by_category": {"*": "≥ 30%"}}}
+    check = only(cal.gate(records, policy=policy))
+    assert (check.verdict, check.low, check.high) == ("inconclusive", None, None)
+    assert only(cal.gate(records, policy=policy, weight="task")).verdict == "pass"
 
 
 def test_a_negative_margin_demands_an_improvement(tmp_path: Path) -> None:
@@ -177,6 +221,41 @@ def test_an_incomplete_run_is_no_baseline(tmp_path: Path) -> None:
     assert result.verdict == "incomplete"
     assert not path.exists()
     assert any("stays as it is" in notice for notice in result.notices)
+
+
+def test_only_a_run_that_passes_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    failed = cal.gate(runs(4, 6), policy=blocking(pass_rate=50), save_baseline=path)
+    assert failed.verdict == "fail"
+    assert not path.exists()
+    assert f"{path}: not saved, since only a run that passes is recorded" in failed.notices
+    policy = {"baseline": {"file": str(path), "margins": {"pass_rate": "5%"}}}
+    cal.gate(runs(80, 20), policy=policy, save_baseline=path)  # nothing but margins: the first
+    before = path.read_bytes()
+    worse = cal.gate(runs(40, 60), policy=policy, save_baseline=path)
+    assert (worse.verdict, path.read_bytes()) == ("fail", before)
+    assert any(f"remove {path} first" in notice for notice in worse.notices)
+    path.unlink()  # on purpose
+    assert cal.gate(runs(40, 60), policy=policy, save_baseline=path).passed
+    assert json.loads(path.read_text())["groups"][0]["metrics"]["pass_rate"] == 0.4
+
+
+def test_a_baseline_says_what_it_was_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, path = tmp_path / "policy.yaml", tmp_path / "base.json"
+    policy.write_text("baseline: {margins: {pass_rate: 5%}}\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_SHA", "4f2a9c1")
+    cal.gate(runs(8, 2), policy=policy, save_baseline=path)
+    written = json.loads(path.read_text())
+    assert written["version"] == cal.__version__
+    assert written["origin"]["commit"] == "4f2a9c1"
+    assert written["origin"]["policy"] == sha256(policy.read_bytes()).hexdigest()
+    assert cal.gate(runs(8, 2), policy=policy, against=path).passed
+    for odd in ({}, {"origin": None}, {"origin": "main"}, {"origin": {"commit": 5}, "newer": [1]}):
+        written.pop("origin", None)
+        path.write_text(json.dumps({**written, **odd}), encoding="utf-8")
+        assert cal.gate(runs(8, 2), policy=policy, against=path).passed
 
 
 def test_scenarios_that_came_and_went_are_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from calipers.reports.build_systems import MOST
+from calipers.reports.formats.junit_sarif import MOST
 from tests.commands import run
 from tests.files import write_lines
 

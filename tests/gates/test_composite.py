@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import calipers as cal
+from calipers.gates.result import read_gate
 from tests.gates.deciding import Record, blocking, only
 
 SEEN = {"expected_behaviors": ["a", "b"], "observed_behaviors": ["a", "b"], "latency_ms": 500}
@@ -68,7 +70,7 @@ def test_a_formula_of_the_users_own() -> None:
     ("formula", "why"),
     [
         ("accuracy / (1 − accuracy)", "divides by zero"),
-        ("precision + 1", "precision has none: no record has predicted and actual"),
+        ("precision × 2", "precision has none: no record has predicted and actual"),
     ],
 )
 def test_a_formula_without_a_value_fails(formula: str, why: str) -> None:
@@ -80,8 +82,60 @@ def test_a_formula_without_a_value_fails(formula: str, why: str) -> None:
 
 def test_the_latency_budget_is_the_policys_unless_another_is_named() -> None:
     policy = {
-        "composite": {"formula": "normalized_latency", "threshold": 0, "requires": {}},
+        "composite": {"formula": "normalized_latency", "threshold": 0.1, "requires": {}},
         "latency_budget_ms": 1000,
     }
     assert only(cal.gate(scenarios(), policy=policy)).value == 0.5
     assert only(cal.gate(scenarios(), policy=policy, latency_budget_ms=2000)).value == 0.25
+
+
+def test_weighted_metrics() -> None:
+    """S 2.3: the mean of metrics, each with its weight."""
+    weights = {"accuracy": 1, "safety_rate": 3, "behavior_coverage": 1.5}
+    policy = {"composite": {"weights": weights, "at_least": 85}}
+    check = only(cal.gate(scenarios(unsafe=1, wrong=10), policy=policy))
+    assert check.value == pytest.approx((0.9 + 3 * 0.98 + 1.5) / 5.5, rel=1e-12)
+    assert (check.name, check.level, check.verdict) == ("composite", "composite", "pass")
+    assert str(check.threshold) == "≥ 85 %"
+    assert check.to_dict()["formula"] == (
+        "(1 × accuracy + 3 × safety_rate + 1.5 × behavior_coverage) / (1 + 3 + 1.5)"
+    )
+
+
+@pytest.mark.parametrize("at_least", [85, 0.85, "85%", "≥ 0.85"])
+@pytest.mark.parametrize(("wrong", "verdict"), [(14, "pass"), (16, "fail")])
+def test_a_weighted_score_has_a_mark(at_least: Any, wrong: int, verdict: str) -> None:
+    policy = {"composite": {"weights": {"accuracy": 2}, "at_least": at_least}}
+    assert only(cal.gate(scenarios(wrong=wrong), policy=policy)).verdict == verdict
+
+
+@pytest.mark.parametrize("of", [{"weights": {"accuracy": 1}}, {"formula": "accuracy × 2"}])
+def test_a_composite_of_ones_own_has_the_name_it_is_given(of: dict[str, Any]) -> None:
+    policy = {"composite": {"name": "Größe 01", **of, "threshold": "≥ 0.6"}}
+    result = cal.gate(scenarios(), policy=policy)
+    check = only(result)
+    assert check.name == "Größe 01"
+    assert "Größe 01" in str(result)
+    assert "final_score" not in str(result.to_dict())
+    stored = read_gate(json.loads(result.to_json()))
+    assert stored is not None
+    assert stored.to_dict() == result.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("composite", "why"),
+    [
+        ({"weights": {}}, "no mapping from metrics to weights"),
+        ({"weights": {"acuracy": 1}}, "no metric is called acuracy"),
+        ({"weights": {"accuracy": -1}}, "negative"),
+        ({"weights": {"accuracy": 0}}, "sum to 0"),
+        ({"weights": {"accuracy": 1}, "formula": "accuracy"}, "say the same"),
+        ({"weights": {"accuracy": 1}, "at_least": 85, "threshold": 85}, "say the same"),
+        ({"weights": {"accuracy": 1}, "at_least": 0}, "every value"),
+        ({"weights": {"accuracy": 1}, "name": "safety_rate"}, "is a metric"),
+        ({"name": "trust"}, "the score is final_score"),
+    ],
+)
+def test_what_makes_no_composite_is_refused(composite: dict[str, Any], why: str) -> None:
+    with pytest.raises(cal.UsageError, match=why):
+        cal.gate(scenarios(), policy={"composite": composite})

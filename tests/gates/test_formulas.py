@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.gates.formulas import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, parse_formula
+from calipers.gates.rules.composite_rule import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, parse_formula
 from calipers.support.errors import UsageError
 
 S_FORMULA = """

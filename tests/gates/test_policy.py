@@ -10,19 +10,17 @@ from typing import Any, TypeVar
 import pytest
 
 from calipers.gates.policy import Policy, make_model, read_policy
-from calipers.gates.policy_values import find_metric
-from calipers.gates.rule_check import Given
-from calipers.gates.rules.baseline import Baseline
-from calipers.gates.rules.composite import Composite
-from calipers.gates.rules.kind import RuleKind
-from calipers.gates.rules.pass_criteria import PassCriteria
-from calipers.gates.rules.scenarios import OptionalScenarios, RequiredScenarios
-from calipers.gates.rules.thresholds import Progressive, Thresholds
+from calipers.gates.policy_fields import find_metric
+from calipers.gates.rule_kind import Given, RuleKind
+from calipers.gates.rules.baseline_rule import Baseline
+from calipers.gates.rules.composite_rule import Composite
+from calipers.gates.rules.scenario_rules import OptionalScenarios, RequiredScenarios
+from calipers.gates.rules.threshold_rules import PassCriteria, Progressive, Thresholds
 from calipers.metrics import catalogue
 from calipers.metrics.thresholds import parse_threshold, read_scale
-from calipers.support.config.files import ConfigFile
-from calipers.support.config.limited_yaml import load_yaml
+from calipers.support.config import ConfigFile
 from calipers.support.errors import UsageError
+from calipers.support.limited_yaml import load_yaml
 
 SPEC = Path(__file__).resolve().parents[3] / "shared" / "specs" / "002_d0671ab1099af112.txt"
 needs_spec = pytest.mark.skipif(
@@ -211,7 +209,7 @@ def test_descriptions_may_stand_anywhere() -> None:
             "the same metric",
             "keep one",
         ),
-        ("evidence: maybe", 1, "evidence: no such choice", "point or interval"),
+        ("evidence: maybe", 1, "evidence: no such choice", "point, interval or guarantee"),
         ("on_inconclusive: shrug", 1, "no such choice", "fail, warn or pass"),
         ("latency_budget_ms: 0", 1, "greater than 0", "calipers init"),
         ("latency_budget_ms: .inf", 1, "finite", "calipers init"),

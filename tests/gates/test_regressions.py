@@ -15,8 +15,8 @@ from calipers.gates.baselines import (
     load_tasks,
     ratchet,
 )
-from calipers.gates.policy_values import find_metric
-from calipers.gates.regressions import _decide, _find_resolvable, change_of, has_gained
+from calipers.gates.policy_fields import find_metric
+from calipers.gates.regressions import _decide_change, _find_resolvable, has_gained, measure_change
 from calipers.metrics.thresholds import read_scale
 
 SCALE = read_scale(find_metric("accuracy"))
@@ -40,9 +40,9 @@ def answered(rng: np.random.Generator, right: np.ndarray, runs: int) -> Recorded
 
 
 def verdict(before: RecordedGroup, now: RecordedGroup, margin: float) -> str:
-    change = change_of("accuracy", before, now, confidence=0.95)
+    change = measure_change("accuracy", before, now, confidence=0.95)
     assert change is not None
-    return _decide(change, margin, SCALE, 0.95)[0]
+    return _decide_change(change, margin, SCALE, 0.95)[0]
 
 
 def shares_that_pass(n: int, mean: float, runs: int, repeats: int) -> tuple[float, float, float]:
@@ -51,7 +51,7 @@ def shares_that_pass(n: int, mean: float, runs: int, repeats: int) -> tuple[floa
     margins = []
     for _ in range(20):
         tasks = ease(rng, n, mean)
-        pilot = change_of(
+        pilot = measure_change(
             "accuracy", answered(rng, tasks, runs), answered(rng, tasks, runs), confidence=0.95
         )
         assert pilot is not None
@@ -98,6 +98,36 @@ def test_a_ratchet_does_not_turn_an_unchanged_system_red() -> None:
         ended.append(last)
     assert ended.count("fail") / len(ended) <= 0.01
     assert ended.count("pass") / len(ended) >= 0.9
+
+
+def right(model: str, *results: float) -> RecordedGroup:
+    """A model whose tasks ran once each."""
+    means = np.array(results)
+    ids = tuple(f"{n:05}" for n in range(means.size))
+    once = FeatureByTask(ids=ids, runs=np.ones(means.size), means=means, squares=0 * means)
+    metrics = {"accuracy": float(means.mean())}
+    return RecordedGroup(by={"model": model}, metrics=metrics, tasks={"correct": once})
+
+
+def test_a_ratchet_keeps_the_groups_that_the_run_lacks() -> None:
+    small, large = right("llama-3.1-8b", 1, 0), right("llama-3.1-70b", 1, 1)
+    raised, _ = ratchet(
+        Recorded(groups=(small, large)), Recorded(groups=(small,)), lambda *_: False
+    )
+    assert raised.groups == (small, large)
+
+
+def test_a_gain_that_is_just_significant_is_not_kept() -> None:
+    """A ratchet asks at every run: its error rate is a tenth of that of the interval shown."""
+    before = right("llama3", *[0] * 20, *[1] * 80)
+    kept = []
+    for gained in range(21):
+        now = right("llama3", *[1] * gained, *[0] * (20 - gained), *[1] * 80)
+        change = measure_change("accuracy", before, now, confidence=0.95)
+        assert change is not None
+        is_shown = change.low is not None and change.low > 0
+        kept.append((is_shown, has_gained("accuracy", before, now, confidence=0.95)))
+    assert [*dict.fromkeys(kept)] == [(False, False), (True, False), (True, True)]
 
 
 def test_values_of_tasks_come_back_from_their_json() -> None:

@@ -13,17 +13,14 @@ import pytest
 
 import calipers as cal
 from calipers.gates import rules
-from calipers.gates.demands import Ahead, Demand
 from calipers.gates.policy import make_model, read_policy
-from calipers.gates.policy_fields import Share
-from calipers.gates.policy_values import Rule
+from calipers.gates.policy_fields import Rule, Share
 from calipers.gates.result import Check
-from calipers.gates.rule_check import Given, Judge, MeasuredRun
-from calipers.gates.rules.kind import RuleKind
-from calipers.metrics.judged.who import PASSED
-from calipers.metrics.scenarios.passing import passed
-from calipers.support.config.models import StrictModel
+from calipers.gates.rule_kind import Given, RuleChecker, RuleKind
+from calipers.gates.sequential_checks import Demand, PlannedGroup
+from calipers.metrics.families.scenarios import passed
 from calipers.support.errors import UsageError
+from calipers.support.strict_model import StrictModel
 from tests.commands import run
 from tests.files import write_lines
 from tests.runs.suites_at_hand import suite_folder
@@ -43,16 +40,41 @@ class FailureBudget(RuleKind, StrictModel):
     def _rule(self) -> Rule:
         return Rule(name="runs", threshold=self.passing.threshold)
 
-    def list_checks(self, judge: Judge) -> Iterator[Check]:
+    def list_checks(self, judge: RuleChecker) -> Iterator[Check]:
         measured = judge.run.group.metrics["pass_rate"]
         yield judge.check_value(self._rule(), measured, "blocking", self.key, of="pass_rate")
 
-    def list_demands(self, _ahead: Ahead) -> Iterator[Demand]:
+    def list_demands(self, _ahead: PlannedGroup) -> Iterator[Demand]:
         value = pl.col(passed.name).cast(pl.Float64)
         yield Demand(name="runs", on=self.passing.threshold, value=value, metrics=("pass_rate",))
 
-    def list_judged_values(self, _check: Check, _run: MeasuredRun) -> tuple[str, ...]:
-        return (PASSED,)
+
+class NothingLost(RuleKind, StrictModel):
+    """No scenario that passed in the baseline fails now."""
+
+    key: ClassVar[str] = "nothing_lost"
+
+    needs_baseline: ClassVar[bool] = True
+
+    def list_metrics(self, _given: Given) -> Iterator[str]:
+        yield "pass_rate"
+
+    def list_checks(self, judge: RuleChecker) -> Iterator[Check]:
+        if judge.before is not None:
+            lost = sorted({*judge.before.passed} & {*judge.run.now.failed})
+            yield Check(
+                name="lost",
+                level="baseline",
+                source=self.key,
+                verdict="fail" if lost else "pass",
+                value=float(len(lost)),
+                n=len(judge.before.passed),
+                missing=0,
+                reason=f"lost: {', '.join(lost)}" if lost else None,
+            )
+
+    def list_demands(self, _ahead: PlannedGroup) -> Iterator[Demand]:
+        yield Demand(name="lost", why_not="compared with the baseline at the end")
 
 
 POLICY: dict[str, Any] = {"failure_budget": {"passing": "≥ 80%"}}
@@ -60,7 +82,7 @@ POLICY: dict[str, Any] = {"failure_budget": {"passing": "≥ 80%"}}
 
 @pytest.fixture(autouse=True)
 def _with_the_new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "KINDS", (*rules.KINDS, FailureBudget))
+    monkeypatch.setattr(rules, "KINDS", (*rules.KINDS, FailureBudget, NothingLost))
 
 
 def records(good: int, bad: int, **fields: Any) -> list[dict[str, Any]]:
@@ -114,7 +136,8 @@ def test_it_ends_a_run_that_it_has_decided(tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     tasks = [{"id": f"t{n}", "input": "?"} for n in range(200)]
     systems = [{"name": "s", "python": "system.py:answer"}]
-    folder = suite_folder(tmp_path, tasks, systems, policy="policy.json", concurrency=1)
+    more: dict[str, Any] = {"concurrency": 1, "trust": ["passed"]}
+    folder = suite_folder(tmp_path, tasks, systems, policy="policy.json", **more)
     result = folder.run("--until-decided")
     assert result.exit_code == 1, result.output
     gate = folder.json("gate.json")
@@ -125,5 +148,28 @@ def test_it_ends_a_run_that_it_has_decided(tmp_path: Path) -> None:
 
 
 def test_a_check_of_a_kind_that_is_gone_is_shown_by_its_level() -> None:
-    assert rules.label_of("failure_budget") == " (budget)"
-    assert rules.label_of("no_such_kind") == ""
+    assert rules.get_label("failure_budget") == " (budget)"
+    assert rules.get_label("no_such_kind") == ""
+
+
+def test_a_kind_that_needs_a_baseline_is_one_class_too(tmp_path: Path) -> None:
+    policy: dict[str, Any] = {"nothing_lost": {}, "baseline": None}
+    with pytest.raises(UsageError, match="compares runs with a baseline, but none is given"):
+        cal.gate(records(9, 1), policy=policy)
+    baseline = tmp_path / "baseline.json"
+    assert cal.gate(records(8, 2), policy=policy, save_baseline=baseline).passed
+    assert cal.gate(records(9, 1), policy=policy, against=baseline).passed
+    (check,) = cal.gate(records(6, 4), policy=policy, against=baseline).checks
+    assert (check.name, check.verdict, check.reason) == ("lost", "fail", "lost: t6, t7")
+
+
+def test_checks_of_every_recorded_metric_can_be_switched_off(tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    rule = {"thresholds": {"blocking": {"pass_rate": "≥ 50%"}}}
+    assert cal.gate(records(9, 1), policy=rule, save_baseline=baseline).passed
+    worse = records(6, 4)
+    assert not cal.gate(worse, policy=rule, against=baseline).passed
+    without = cal.gate(worse, policy={**rule, "baseline": None}, against=baseline)
+    assert [check.name for check in without.checks] == ["pass_rate"]
+    assert without.passed
+    assert without.changes[0].broken.count == 3  # what has changed is reported all the same

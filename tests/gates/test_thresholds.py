@@ -42,7 +42,10 @@ OWN = Scale(name="final_score", unit=None, range=(-inf, inf), better="higher")
         (1.0, RATE, "≥", 1.0),
         ("1.0", RATE, "≥", 1.0),
         ("1%", RATE, "≥", 0.01),
-        (0, RATE, "≥", 0.0),
+        ("> 0", RATE, ">", 0.0),
+        (0.49, WRONG, "≤", 0.49),
+        ("50%", WRONG, "≤", 0.5),
+        ("<= 0.5", WRONG, "≤", 0.5),  # a sign says that it is a value, as in >= 0.85
         ("> 50%", RATE, ">", 0.5),
         (1.5, RATE, "≥", 0.015),
         ("  .5 ", RATE, "≥", 0.5),
@@ -75,12 +78,23 @@ def test_what_is_written_is_understood(
         (1, RATE, "a bare 1 may mean 1 % or all", "write 1% for one in a hundred, or 100%"),
         ("1", RATE, "a bare 1 may mean", "1%"),
         ("≥ 1", RATE, "a bare 1 may mean", "1%"),
+        (0, RATE, "≥ 0 % can never fail", 'write "> 0 %"'),
+        (">= 0%", RATE, "≥ 0 % can never fail", "> 0 %"),
+        (100, WRONG, "≤ 100 % can never fail", "< 100 %"),
+        ("≤ 100%", WRONG, "can never fail", "< 100 %"),
+        ("≥ 0", STEPS, "can never fail", "> 0 steps"),
+        (1.0, WRONG, "a bare 1.0 may mean 1% or 100%", 'write "1%" or "< 100%"'),
+        (0.5, WRONG, "a bare 0.5 may mean 0.5% or 50%", 'write "0.5%" or "50%"'),
+        ("0.75", WRONG, "a bare 0.75 may mean 0.75% or 75%", 'write "0.75%" or "75%"'),
+        ("≤ 1.0", WRONG, "can never fail", "< 100 %"),
         (101, RATE, "101 is above 100 %", "85%"),
         ("≥ 120%", RATE, "above 100 %", "85%"),
         (-0.1, RATE, "outside 0 % to 100 %", "85%"),
         ("85ms", RATE, "is in ms, and it is a ratio", "85%"),
         ("< 90%", RATE, "asks for worse: higher is better", "≥ 85%"),
         ("≥ 5%", WRONG, "asks for worse: lower is better", "≤ 5%"),
+        ("= 0%", RATE, "asks for the worst: higher is better", "≥ 85%"),
+        ("= 100%", WRONG, "asks for the worst: lower is better", "≤ 5%"),
         ("> 100%", RATE, "can never be met", "85%"),
         ("< 0%", WRONG, "can never be met", "≤ 5%"),
         ("5%", LATENCY, "is in %, and it is measured in ms", "≤ 5000ms"),
@@ -170,6 +184,8 @@ def test_a_threshold_is_shown_as_people_read_it(written: Any, scale: Scale, text
         (0.01, RATE, 0.01),
         ("1%", RATE, 0.01),
         (0, RATE, 0.0),
+        ("50%", RATE, 0.5),
+        ("0.5%", RATE, 0.005),
         ("-2%", RATE, -0.02),
         ("200ms", LATENCY, 200),
         ("0.5 s", LATENCY, 500),
@@ -180,7 +196,18 @@ def test_margins(written: Any, scale: Scale, margin: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "scale"), [("≥ 1%", RATE), (2, RATE), (1.0, RATE), ("5%", LATENCY), ("x", RATE)]
+    ("written", "scale"),
+    [
+        ("≥ 1%", RATE),
+        (2, RATE),
+        (1.0, RATE),
+        ("5%", LATENCY),
+        ("x", RATE),
+        (0.5, RATE),
+        (-0.5, RATE),
+        (0.75, WRONG),
+        ("100%", RATE),
+    ],
 )
 def test_margins_that_make_no_sense(written: Any, scale: Scale) -> None:
     with pytest.raises(UsageError):

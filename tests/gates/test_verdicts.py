@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from calipers.gates.policy_values import find_metric
-from calipers.gates.verdicts import (
+from calipers.gates.policy_fields import find_metric
+from calipers.gates.threshold_test import (
     MeasuredValue,
     Verdict,
     count_further,
+    explain_verdict,
     format_value,
     is_thin,
     judge_value,
-    reason,
     widen_bounds,
 )
 from calipers.metrics.thresholds import Scale, Threshold, parse_threshold, read_scale
@@ -87,8 +87,11 @@ def test_a_share_against_its_threshold(
         (6000, 7000, "fail"),
     ],
 )
-def test_what_is_better_when_lower(low: float | None, high: float | None, verdict: Verdict) -> None:
-    mark = parse_threshold("< 5000ms", LATENCY)
+@pytest.mark.parametrize("written", ["< 5000ms", "≤ 4999ms"])
+def test_what_is_better_when_lower(
+    written: str, low: float | None, high: float | None, verdict: Verdict
+) -> None:
+    mark = parse_threshold(written, LATENCY)
     value = low or high or 0.0
     assert judge_value(mark, MeasuredValue(value=value, low=low, high=high), "interval") == verdict
 
@@ -253,20 +256,24 @@ def test_repeated_runs_of_a_scenario_are_worth_less() -> None:
 
 def test_the_reason_says_all_there_is() -> None:
     mark = parse_threshold("≥ 90%", RATE)
-    assert reason(mark, share(100, 100), "pass", None, thin=False, confidence=0.95) is None
-    failed = reason(mark, share(50, 100), "fail", None, thin=False, confidence=0.95)
+    assert explain_verdict(mark, share(100, 100), "pass", None, thin=False, confidence=0.95) is None
+    failed = explain_verdict(mark, share(50, 100), "fail", None, thin=False, confidence=0.95)
     assert failed == "50 %, required ≥ 90 %"
-    thin = reason(mark, share(89, 100), "fail", (700, 2033, 7141), thin=True, confidence=0.9)
+    thin = explain_verdict(
+        mark, share(89, 100), "fail", (700, 2033, 7141), thin=True, confidence=0.9
+    )
     assert thin == (
         "89 %, required ≥ 90 %; the 90 % interval includes the threshold; about 2,000 more "
         "scenarios would decide it if the value stays the same (700 to 7,100 within its error)"
     )
-    open_ended = reason(mark, share(89, 100), "fail", (700, 900, None), thin=True, confidence=0.95)
+    open_ended = explain_verdict(
+        mark, share(89, 100), "fail", (700, 900, None), thin=True, confidence=0.95
+    )
     assert str(open_ended).endswith("stays the same (700 or more within its error)")
-    one = reason(mark, share(89, 100), "fail", (1, 1, 1), thin=True, confidence=0.95)
+    one = explain_verdict(mark, share(89, 100), "fail", (1, 1, 1), thin=True, confidence=0.95)
     assert str(one).endswith("; about 1 more scenario would decide it")
     no_bounds = MeasuredValue(value=0.95)
-    unknown = reason(mark, no_bounds, "inconclusive", None, thin=False, confidence=0.95)
+    unknown = explain_verdict(mark, no_bounds, "inconclusive", None, thin=False, confidence=0.95)
     assert unknown == "inconclusive: no interval can be computed from these records"
 
 

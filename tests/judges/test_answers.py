@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.judges.answers import BadAnswer, read_answer
+from calipers.judges.ask import BadAnswer, read_answer
 from calipers.judges.rubrics import list_built_in
 
 ACCURACY = list_built_in()["technical_accuracy"]

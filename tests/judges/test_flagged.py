@@ -67,6 +67,14 @@ def test_a_gate_does_with_flagged_answers_as_the_policy_says(
         assert "flagged: 2 judged answers" in " ".join(str(result).split())
 
 
+def test_flagged_answers_never_fail_a_check_that_only_warns() -> None:
+    policy = {"thresholds": {"warning": {"pass_rate": "≥ 50%"}}}
+    judges = {"people": ["a"], "flagged": "fail"}
+    result = calipers.gate(RECORDS, policy={**policy, "judges": judges})
+    [check] = result.checks
+    assert (check.flagged, check.verdict, result.verdict) == (2, "warn", "pass")
+
+
 def test_a_recorded_verdict_does_not_rest_on_flags() -> None:
     records = [record(n, flagged=n < 2, passed=True, impl_rate=0.9) for n in range(10)]
     result = gate(records, flagged="fail")

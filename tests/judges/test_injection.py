@@ -1,7 +1,7 @@
 """How many attempts to speak to a judge are found, and how many harmless texts are flagged.
 
-The lists in `injections/` are of our own making. Rules and weights come from the development part.
-The held-out part was written after the rules, and neither was changed for it.
+The lists in `injections/` are of our own making: attempts in English, harmless texts in any
+language. The rules come from the development part; the held-out part was written after them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def found(name: str) -> tuple[int, int]:
 def test_recall_and_precision(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     hits, attempts = found(f"attempts_{half}")
     false, harmless = found(f"harmless_{half}")
-    assert attempts >= 80 <= harmless
+    assert attempts >= 50
+    assert harmless >= 80
     figures = {"recall": (hits, attempts), "precision": (hits, hits + false)}
     with capsys.disabled():
         for name, (good, of) in figures.items():

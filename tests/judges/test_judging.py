@@ -163,6 +163,32 @@ def test_an_answer_that_stays_bad_is_null_with_the_reason(tmp_path: Path, kind: 
     assert [record["answer"] for record in judged(tmp_path)] == [r["answer"] for r in reviews(2)]
 
 
+@pytest.mark.parametrize("kind", ["broken", "declining"])
+def test_a_judge_without_a_valid_answer_is_not_asked_to_the_end(tmp_path: Path, kind: str) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(40))
+    server = ModelServer()
+    with server.in_thread() as url:
+        result = judge(tmp_path, url, kind, "constructiveness", "--concurrency", "2")
+    assert result.exit_code == 3
+    assert sum(server.asked.values()) <= (5 + 2) * 3
+    assert "no valid answer to 5 records" in result.stderr
+    assert "it said: " in result.stderr
+    assert "incomplete (a judge gives no valid answers)" in result.stderr
+    assert "not judged (nothing to read" not in result.stderr
+
+
+def test_a_judge_whose_server_sends_no_json_is_not_asked_to_the_end(tmp_path: Path) -> None:
+    write_lines(tmp_path / "records.jsonl", reviews(40))
+    server = ModelServer()
+    server.broken.add("judge-good")
+    with server.in_thread() as url:
+        result = judge(tmp_path, url, "good", "constructiveness", "--concurrency", "2")
+    assert result.exit_code == 3
+    assert sum(server.asked.values()) <= (5 + 2) * 6
+    assert "it said: bad_response: not JSON: <html>" in result.stderr
+    assert "not asked: " in result.stderr
+
+
 def test_a_judge_that_is_told_its_mistake_may_mend_it(tmp_path: Path) -> None:
     write_lines(tmp_path / "records.jsonl", reviews(1))
     server = ModelServer()

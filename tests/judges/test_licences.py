@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from calipers.engines import reading
+from calipers.engines import read_rows
 from calipers.metrics import metric_named
-from calipers.metrics.judged.who import list_judged_parts
+from calipers.metrics.provenance import list_judged_parts
 from calipers.scores.options import Options
 from calipers.scores.score import score_data
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -251,7 +251,7 @@ def test_both_engines_say_who_judged(engine: str) -> None:
 def test_memory_is_bounded_however_many_judges_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_TEXTS", 5)
+    monkeypatch.setattr(read_rows, "MOST_TEXTS", 5)
     rows = [{"id": str(n), "judgments": [judgment(0.9, f"m{n}")]} for n in range(20)]
     found = check(tmp_path, rows, POLICY)
     assert sum(each["rows"] for each in found["evidence"]) == 20

@@ -16,8 +16,8 @@ from calipers.judges.rubric_items import (
     RubricWeights,
     find_tolerance,
     list_items,
-    parse_rubric,
-    read_rubric,
+    parse_weights,
+    read_rubric_weights,
     sum_weighted,
 )
 from calipers.records.fields import Number
@@ -41,7 +41,7 @@ CATEGORIES: dict[str, Any] = {
 
 
 def total(judgment: dict[str, Any], rubric: Any = None) -> float:
-    items = list_items(judgment, NO_RUBRIC if rubric is None else parse_rubric(rubric))
+    items = list_items(judgment, NO_RUBRIC if rubric is None else parse_weights(rubric))
     assert items is not None
     return sum_weighted(items)
 
@@ -116,7 +116,7 @@ def test_a_category_without_items_is_an_item() -> None:
 def test_scores_are_items_for_a_rubric_that_knows_them() -> None:
     judgment = {"scores": {"clear": 4, "right": 5, "short": None}}
     assert list_items(judgment) is None
-    assert list_items(judgment, parse_rubric({"other": 1})) is None
+    assert list_items(judgment, parse_weights({"other": 1})) is None
     rubric = {"clear": {"weight": 0.25, "max": 5}, "right": {"weight": 0.75, "max": 5}}
     assert total(judgment, rubric) == pytest.approx(0.25 * 0.8 + 0.75)
     assert total({"scores": {"clear": 0.5, "right": 1}}, {"clear": 0.25, "right": 0.75}) == 0.875
@@ -157,7 +157,7 @@ def test_the_rubric_goes_before_what_the_judge_wrote() -> None:
     ],
 )
 def test_shapes_of_rubrics(rubric: Any, expected: RubricWeights) -> None:
-    assert parse_rubric(rubric) == expected
+    assert parse_weights(rubric) == expected
 
 
 @pytest.mark.parametrize(
@@ -258,10 +258,14 @@ def test_a_score_may_be_rounded_as_it_is_written(written: str, tolerance: float)
 def test_weights_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rubric.yaml"
     path.write_text("categories:\n  style: {weight: 0.2, items: [{id: S1, points: 2}]}\n")
-    assert read_rubric(path) == RubricWeights({"style": 0.2}, {"S1": 2.0}) == read_rubric(str(path))
+    assert (
+        read_rubric_weights(path)
+        == RubricWeights({"style": 0.2}, {"S1": 2.0})
+        == read_rubric_weights(str(path))
+    )
     path = tmp_path / "weights.json"
     path.write_text('{"clear": 0.6, "right": 0.4}')
-    assert read_rubric(path) == RubricWeights({"clear": 0.6, "right": 0.4})
+    assert read_rubric_weights(path) == RubricWeights({"clear": 0.6, "right": 0.4})
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_bad_weights_are_refused(tmp_path: Path, text: str, problem: str) -> Non
     path = tmp_path / "weights.yaml"
     path.write_text(text)
     with pytest.raises(UsageError) as refused:
-        read_rubric(path)
+        read_rubric_weights(path)
     assert problem in refused.value.message
     assert "weights.yaml" in refused.value.message
     assert "{accuracy: 0.6, clarity: 0.4}" in refused.value.fix
@@ -290,10 +294,10 @@ def test_bad_weights_are_refused(tmp_path: Path, text: str, problem: str) -> Non
 
 def test_a_file_nobody_wrote_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
-        read_rubric(tmp_path / "weights.yaml")
+        read_rubric_weights(tmp_path / "weights.yaml")
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (5 << 20))
     with pytest.raises(UsageError, match="larger than 1 MiB"):
-        read_rubric(path)
+        read_rubric_weights(path)
     with pytest.raises(UsageError, match="weights: a: -1 is negative"):
-        read_rubric({"a": -1})
+        read_rubric_weights({"a": -1})

@@ -77,9 +77,23 @@ def test_the_built_in_rubrics_read_what_the_document_gives_them() -> None:
         "technical_accuracy": [("paper", "input", 2000), ("review", "answer", None)],
         "constructiveness": [("review", "answer", None)],
         "planning_rationality": [("execution summary", "trace", 2000)],
+        "faithfulness": [
+            ("question", "input", 2000),
+            ("passages", "passages", 20_000),
+            ("answer", "answer", None),
+        ],
+        "answer_relevance": [("question", "input", 2000), ("answer", "answer", None)],
+        "factuality": [
+            ("question", "input", 2000),
+            ("expert's answer", "reference", 2000),
+            ("answer", "answer", None),
+        ],
+        "harmlessness": [("request", "input", 2000), ("answer", "answer", None)],
+        "quality": [("task", "input", 2000), ("work", "answer", None)],
     }
     assert {rubric.get_range(n) for rubric in list_built_in().values() for n in rubric.names} == {
-        (1, 5)
+        (1, 5),
+        (0, 1),  # the categories of T's protocol
     }
 
 
@@ -103,7 +117,7 @@ def test_what_does_not_apply_is_left_out_of_the_sum(tmp_path: Path) -> None:
 def test_an_audit_finds_the_score_that_the_items_add_up_to(
     runs: float, tests: float | None, names: float
 ) -> None:
-    from calipers.support.config.limited_yaml import load_yaml  # noqa: PLC0415
+    from calipers.support.limited_yaml import load_yaml  # noqa: PLC0415
 
     rubric = Rubric.model_validate(load_yaml(WEIGHTED)[0])
     graded = rubric.grade({"runs": runs, "tests": tests, "names": names})

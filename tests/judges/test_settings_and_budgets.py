@@ -8,8 +8,8 @@ import pytest
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.judges.spec import JudgeSpec
-from calipers.records.judgment_shape import identify_judge
+from calipers.judges.judge_spec import JudgeSpec
+from calipers.records.nested_fields import identify_judge
 from tests.files import write_lines
 from tests.judges.test_judging import judge, judgments, reviews
 

@@ -32,6 +32,22 @@ def judge_in(url: str, kind: str = "good", **more: Any) -> dict[str, Any]:
     }
 
 
+def test_a_judge_that_gives_no_valid_answer_is_not_asked_about_all_answers(tmp_path: Path) -> None:
+    server = ModelServer()
+    tasks = [{"id": f"t{n}", "input": f"[[say Fine. QUALITY={n % 5 + 1}]]"} for n in range(20)]
+    with server.in_thread() as url:
+        judges = [judge_in(url, "broken"), judge_in(url)]
+        folder = suite_folder(tmp_path, tasks, [chat(url)], judges=judges, concurrency=2)
+        result = folder.run()
+    asked = models_asked(server)
+    assert asked["judge-broken"] <= (5 + 2) * 3
+    assert asked["judge-good"] == 20
+    assert "broken has given no valid answer to 5 records" in result.stderr
+    reasons = [record["judgments"][0]["reason"] for record in folder.records()]
+    assert reasons.count("not asked: broken has given no valid answer to 5 records") >= 13
+    assert "judges failed on 20 answers" in result.stderr
+
+
 def models_asked(server: ModelServer) -> Counter[str]:
     return Counter(body["model"] for body in server.requests)
 
@@ -161,6 +177,22 @@ def test_a_failed_judgment_is_made_anew_and_the_answer_is_not(tmp_path: Path) ->
         assert {k: v for k, v in now.items() if k != "judgments"} == {
             k: v for k, v in record.items() if k != "judgments"
         }
+
+
+def test_an_answer_that_no_judge_has_seen_is_not_bought_again(tmp_path: Path) -> None:
+    """As a run leaves it that is killed while it waits for its judges."""
+    server = ModelServer()
+    with server.in_thread() as url:
+        folder = suite(tmp_path, url, [judge_in(url, price=PRICE)])
+        assert folder.run().exit_code == 0
+        *judged, last = folder.records()
+        del last["judgments"]
+        write_lines(folder.results / "records.jsonl", judged)
+        write_lines(folder.results / ".unjudged.jsonl", [last])
+        again = folder.run()
+    assert again.exit_code == 0, again.stderr
+    assert models_asked(server) == {"tiny": 4, "judge-good": 5}
+    assert [bool(each["judgments"][0]["scores"]) for each in folder.records()] == [True] * 4
 
 
 def test_a_judge_that_stays_broken_is_asked_once_a_run(tmp_path: Path) -> None:

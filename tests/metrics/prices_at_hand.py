@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from calipers.metrics.cost.prices import (
+from calipers.metrics.token_prices import (
     USED,
     PriceList,
     Prices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import calipers as cal
-from calipers.scores.results import Measured
+from calipers.scores.result import Measured
 
 Record = dict[str, Any]
 

@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.agents.composite import (
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.families.agents import (
     FEATURES,
+    PARTS,
     agent_composite,
     agent_composite_missing,
+    check_weights,
+    read_weights,
     recommendation,
     recommendation_weight,
 )
-from calipers.metrics.agents.weights import PARTS, check_weights, read_weights
-from calipers.metrics.declare.settings import Settings
+from calipers.metrics.families.traces import single_agent
 from calipers.support.errors import UsageError
 from tests.conformance import composite_reference as reference
 from tests.examples import examples
@@ -39,8 +42,9 @@ PLAN = ("logical_flow", "decision_quality", "resource_efficiency")
 def scored(parts: dict[str, Any], settings: Settings | None = None) -> dict[str, Any]:
     """The composite's columns of a row with these parts."""
     settings = settings or Settings()
-    row = {FEATURES[name].name: parts.get(name) for name in PARTS}
-    frame = pl.DataFrame([row], schema={each.name: each.dtype for each in FEATURES.values()})
+    row = {FEATURES[name].name: parts.get(name) for name in PARTS} | {"_single_agent": False}
+    read = (*FEATURES.values(), single_agent)
+    frame = pl.DataFrame([row], schema={each.name: each.dtype for each in read})
     for feature in (
         agent_composite,
         agent_composite_missing,
@@ -260,8 +264,8 @@ def test_a_bad_score_makes_its_row_null_and_is_told(bad: Any) -> None:
     measured = score.groups[0].metrics["planning_rationality"]
     assert measured.value == pytest.approx(0.6)
     assert (measured.n, measured.missing) == (1, 1)
-    told = "1 record has a judge's score outside 1 to 5: metrics that use the score are null there"
-    assert told in score.notices
+    told = "1 record has a judge's score outside its scale (1 to 5, of the categories of `quality` "
+    assert any(notice.startswith(told) for notice in score.notices)
 
 
 def test_a_bad_score_of_one_rubric_leaves_the_others() -> None:
@@ -310,7 +314,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert found["settings"]["weights"]["time_taken"] == 0.4
     assert (
         "agent_composite of 2 records lacks planning_rational in 1: it counts 0 there "
-        "(--missing renormalize gives its weight to the others)"
+        "(--set missing=renormalize gives its weight to the others)"
     ) in found["notices"]
     rows = pl.read_ndjson(tmp_path / "samples.jsonl")
     assert rows["agent_composite"].to_list() == [0.8, 0.4, None]
@@ -356,3 +360,46 @@ def test_published_composites() -> None:
             assert found["recommendation_weight"] == run["recommendation_weight"]
             checked += 1
     assert checked >= 3
+
+
+def _run_of(*agents: str, **trace: Any) -> dict[str, Any]:
+    calls = [{"tool_name": "read", "agent_id": agent} for agent in agents]
+    return {"id": "a", "duration_seconds": 0.5, "trace": {"tool_calls": calls, **trace}}
+
+
+def test_the_tasks_of_agents_are_their_calls_where_nothing_says_more() -> None:
+    """2 and 1: the mean is 1.5, a sample's deviation √.5."""
+    by_calls = _run_of("lead", "lead", "coder")
+    told = _run_of("lead", "lead", "coder", agent_tasks={"lead": 1, "coder": 1})
+    unnamed = {"id": "a", "trace": {"tool_calls": [{"tool_name": "read"}]}}
+    metric = "task_distribution_balance"
+    expected = 1 - 0.5**0.5 / 1.5
+    assert cal.score([by_calls], metrics=[metric])[metric].value == pytest.approx(expected)
+    assert cal.score([told], metrics=[metric])[metric].value == 1.0
+    assert cal.score([unnamed], metrics=[metric])[metric].value is None
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_single_agent_gives_the_weight_of_teamwork_to_the_others(
+    tmp_path: Path,
+    *,
+    as_text: bool,
+) -> None:
+    alone = _run_of("manager", "manager", agent_interactions=[])
+    team = _run_of("manager", "writer", agent_interactions=[])
+    rows = [alone | {"id": "alone"}, team | {"id": "team"}]
+    if as_text:
+        rows = [{**row, "trace": json.dumps(row["trace"])} for row in rows]
+    out = tmp_path / "rows.jsonl"
+    score = cal.score(rows, profile="agents", missing="renormalize", per_sample=out)
+    found = {row["id"]: row for row in map(json.loads, out.read_text("utf-8").splitlines())}
+    assert found["alone"]["agent_composite_not_applicable"] == "coordination_quality"
+    assert "coordination_quality" not in found["alone"]["agent_composite_missing"]
+    assert found["team"]["agent_composite_not_applicable"] == ""
+    assert "coordination_quality" in found["team"]["agent_composite_missing"]
+    assert "coordination_quality is not applicable to 1 record of a single agent" in str(
+        score.notices
+    )
+    zero = cal.score(rows, profile="agents")
+    assert "coordination_quality in 2" in str(zero.notices)
+    assert "not applicable" not in str(zero.notices)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.cost.prices import open_price_list
-from calipers.scores.results import Measured
+from calipers.metrics.token_prices import open_price_list
+from calipers.scores.result import Measured
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
 from tests.files import write_lines

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.dashboard.marks import mark_thought
+from calipers.dashboard.highlight import mark_thought
 from calipers.metrics.declare.settings import Settings
-from calipers.metrics.reasoning.cot_shape import find_corrections, mark_steps
+from calipers.metrics.families.reasoning import find_corrections, mark_steps
 from calipers.support.errors import UsageError
 from tests.commands import run, strict
 from tests.files import write_lines
@@ -57,9 +57,9 @@ def test_phrases_are_found_in_upper_and_lower_case() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"step_pattern": "("}, "--step-pattern (: "),
+        ({"step_pattern": "("}, "--set step_pattern (: "),
         ({"step_pattern": "(?=a)"}, "look-around"),
-        ({"step_pattern": "(?x)a # all the rest"}, "--step-pattern"),
+        ({"step_pattern": "(?x)a # all the rest"}, "--set step_pattern"),
         ({"step_pattern": ""}, "an empty text"),
         ({"correction_phrases": ["wait", ""]}, "an empty text"),
     ],
@@ -77,8 +77,9 @@ def test_command_line_and_policy_give_the_same(tmp_path: Path) -> None:
         f"metric_settings:\n  step_pattern: '{STEP}'\n  correction_phrase: [wait, hold on]\n",
         encoding="utf-8",
     )
-    options = ["--step-pattern", STEP, "--correction-phrase", "wait"]
-    by_flags = run("score", data, "--format", "json", *options, "--correction-phrase", "hold on")
+    given = (f"step_pattern={STEP}", "correction_phrase=wait", "correction_phrase=hold on")
+    options = [word for text in given for word in ("--set", text)]
+    by_flags = run("score", data, "--format", "json", *options)
     by_policy = run("score", data, "--format", "json", "--policy", policy)
     found, other = (strict(each.stdout) for each in (by_flags, by_policy))
     assert found["settings"]["correction_phrases"] == ["wait", "hold on"]

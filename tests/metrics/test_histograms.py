@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.declare.histogram import WIDE_EDGES, find_wide_bins
-from calipers.support.late import WORTH_LOADING
+from calipers.metrics.declare.distributions import WIDE_EDGES, find_wide_bins
+from calipers.support.lazy_numpy import WORTH_LOADING
 
 EDGES = WIDE_EDGES[1:-1]
 NEAR = [nextafter(edge, to) for edge in EDGES for to in (0.0, inf)]

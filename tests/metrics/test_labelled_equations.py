@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from calipers.metrics.reasoning.equations.reading import MARK, find_equations
+from calipers.metrics.equations.parser import MARK, find_equations
 from tests.shared_data import FOLDER, needs_shared_data
 
 LABELLED = Path(__file__).parent / "labelled_equations.jsonl"

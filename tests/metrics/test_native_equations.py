@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.reasoning.equations import COUNTS, count_equations_of
-from calipers.metrics.reasoning.equations.reading import count_equations
-from calipers.metrics.reasoning.native_counts import Counts, count_natively
+from calipers.metrics.equations import COUNTS, count_equations_of
+from calipers.metrics.equations.parser import count_equations
+from calipers.metrics.text_counts import Counts, count_natively
 from calipers.support import native
 from tests.examples import examples, first_of
 from tests.metrics.equation_pieces import GRAMMAR, OF_OTHER_ALPHABETS

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.answers.normalize import PYTHON_SPACE
-from calipers.metrics.reasoning.cot_shape import count_steps_in_python
-from calipers.metrics.reasoning.native_counts import count_each, count_natively
-from calipers.metrics.reasoning.tokens import count_words_in_python
+from calipers.metrics.families.answers import PYTHON_SPACE
+from calipers.metrics.families.reasoning import count_steps_in_python
+from calipers.metrics.text_counts import count_each, count_natively, count_words_in_python
 from tests.examples import examples
 
 pytestmark = pytest.mark.skipif(

@@ -42,13 +42,13 @@ def test_labels_need_the_positive_one() -> None:
         found = measured(rows, name)
         assert found.value is None
         assert found.reason is not None
-        assert "--positive LABEL" in found.reason
+        assert "--set positive=LABEL" in found.reason
 
 
 def test_numbers_are_labels() -> None:
     rows = rows_of((1, 1), (1, 0), (0, 1))
     assert measured(rows, "precision", positive="1").value == 0.5
-    assert "--positive" in str(measured(rows, "precision").reason)
+    assert "--set positive" in str(measured(rows, "precision").reason)
     assert measured(rows, "precision", positive="yes").reason == "no record is predicted positive"
 
 

@@ -6,16 +6,16 @@ import socket
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from pathlib import Path
 
 import pytest
 
-from calipers.metrics.cost.prices import (
+from calipers.metrics.token_prices import (
     PriceList,
+    _look_up,
     check_prices,
     open_price_list,
+    read_tariff,
 )
-from calipers.metrics.cost.prices.listed import _look_up, open_excerpt, read_tariff
 
 pytest.importorskip("genai_prices.data")
 from tests.metrics.prices_at_hand import PRICES, call, costs, listed
@@ -91,7 +91,7 @@ def test_a_dated_snapshot_has_its_own_price() -> None:
     "name",
     [
         *("my-model", "", " ", ":", "/", "models/", "arn:x/", "gpt", "gpt-4o-mine", "claude"),
-        *("ft:gpt-4o-2024-08-06:acme::x1", "Claude Opus 4.5", "me/gpt-4o", "my-models/gpt-4o"),
+        *("ft:gpt-4o-2024-08-06:acme::x1", "Claude Opus 45", "me/gpt-4o", "my-models/gpt-4o"),
         *("meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-R1", "Qwen/Qwen2.5-7B"),
         "github-copilot/gpt-4o",  # known, but not sold by the token
     ],
@@ -228,16 +228,13 @@ def test_without_the_extra_there_are_the_record_and_the_file() -> None:
     assert found["unpriced"].to_list() == ["gpt-4o", None, None]
 
 
-def test_a_list_that_cannot_be_loaded_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_a_list_that_cannot_be_loaded_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices.data", None)
-    for each in (open_price_list, open_excerpt, _look_up):
+    for each in (open_price_list, _look_up):
         each.cache_clear()
     try:
         assert open_price_list() is None
         assert costs(call("gpt-4o"))["unpriced"].to_list() == ["gpt-4o"]
     finally:
-        for each in (open_price_list, open_excerpt, _look_up):
+        for each in (open_price_list, _look_up):
             each.cache_clear()

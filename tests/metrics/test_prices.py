@@ -6,12 +6,18 @@ import json
 import pickle
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from calipers.metrics.cost.prices import (
+import calipers as cal
+from calipers.metrics.token_prices import (
+    USED,
     Price,
     Prices,
     check_prices,
+    find_listed_tariff,
+    price_call,
+    price_calls,
     read_prices,
 )
 from calipers.support.errors import UsageError
@@ -209,3 +215,55 @@ def test_nothing_to_price_is_nothing() -> None:
     assert nothing.columns == costs(call("claude"), prices=PRICES).columns
     assert nothing.schema == costs(call("claude"), prices=PRICES).schema
     assert costs({"cost_usd": 1.0}).schema == nothing.schema
+
+
+@pytest.mark.parametrize(
+    ("in_file", "in_record", "is_priced"),
+    [
+        ("Claude Opus 4.5", "claude-opus-4-5-20251101", True),
+        ("Claude Opus 4.5", "anthropic/claude-opus-4.5", True),
+        ("claude-opus-4-5", "Claude Opus 4.5", True),
+        ("GPT-4o", "gpt_4o-2024-08-06", True),
+        ("Claude Opus 4.5", "claude-opus-4-1", False),
+        ("GPT-4o", "gpt-4o-mini", False),
+        ("llama3", "llama 3", False),
+        ("m", "m ", False),
+    ],
+)
+def test_dots_spaces_and_dashes_are_alike(in_file: str, in_record: str, *, is_priced: bool) -> None:
+    prices = check_prices({in_file: {"input": 15, "output": 75}}, source="prices.yaml")
+    assert (prices.find(in_record) is not None) == is_priced
+
+
+def test_a_name_as_it_is_written_goes_before_one_that_is_alike() -> None:
+    table = {"m-1.5": {"input": 1, "output": 0}, "m 1 5": {"input": 2, "output": 0}}
+    prices = check_prices(table, source="prices.yaml")
+    found = [prices.find(name) for name in ("m-1.5", "M 1 5", "m_1_5")]
+    assert [each and each.input for each in found] == [1, 2, None]
+
+
+def test_prices_may_be_a_mapping() -> None:
+    table = {"m": {"input": 15, "output": 75}}
+    row = {"id": "1", "model": "m", "prompt_tokens": 1e6, "completion_tokens": 1e6}
+    score = cal.score([row], metrics=["cost_usd"], prices=table)
+    assert score.groups[0].metrics["cost_usd"].value == 90
+    assert score.settings["prices"]["m"]["input"] == 15
+    with pytest.raises(TypeError, match="expected a path or a mapping, not int"):
+        cal.score([row], metrics=["cost_usd"], prices=5)  # type: ignore[arg-type]
+
+
+def test_one_call_and_a_table_of_calls_cost_the_same() -> None:
+    tariff = find_listed_tariff("gemini-2.5-pro")
+    assert tariff is not None
+    assert len(tariff) > 1  # dearer above 200,000 tokens
+    calls = [
+        {"prompt_tokens": p, "completion_tokens": 7.0, "cache_read_tokens": read}
+        for p in (1.0, 199_999.0, 200_001.0)
+        for read in (None, 0.0, 3.0)
+    ]
+    rows = pl.DataFrame(
+        [dict.fromkeys(USED) | {"model": "gemini-2.5-pro"} | each for each in calls],
+        schema={"cost_usd": pl.Float64, "model": pl.String, **dict.fromkeys(USED[2:], pl.Float64)},
+    )
+    table = price_calls(rows, None)["cost_usd"].to_list()
+    assert table == pytest.approx([price_call(each, tariff) for each in calls], rel=1e-14)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.reports.figures import format_figure
+from calipers.reports.number_format import format_figure
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 from tests.metrics.scenarios_at_hand import SUITE, scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
+from calipers.metrics.similarity.bert_score import _open_embeddings
 from calipers.support.errors import MissingExtraError
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
@@ -45,7 +46,9 @@ def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are about what holds without the extra, also where it is installed."""
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("embeddings", "matching", "model"):
-        monkeypatch.delitem(sys.modules, f"calipers.metrics.text.semantic.{name}", raising=False)
+        monkeypatch.delitem(
+            sys.modules, f"calipers.metrics.similarity.bert_score.{name}", raising=False
+        )
 
 
 @pytest.fixture
@@ -60,9 +63,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scorer], list[Pairs]]:
             asked.append(pairs)
             return [SimpleNamespace(f1=score, cut=False) for score in scorer(pairs)]
 
-        module = ModuleType("calipers.metrics.text.semantic")
+        module = ModuleType("calipers.metrics.similarity.bert_score")
         module.score_pairs = score_pairs  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "calipers.metrics.text.semantic", module)
+        monkeypatch.setitem(sys.modules, "calipers.metrics.similarity.bert_score", module)
         return asked
 
     return install
@@ -117,6 +120,17 @@ def test_time_score(row: dict[str, Any], score: float) -> None:
 # --- the model ---
 
 
+@pytest.fixture
+def _without_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The extra is absent, although this environment may have it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "calipers.metrics.similarity.embeddings", raising=False)
+    _open_embeddings.cache_clear()
+    yield
+    _open_embeddings.cache_clear()
+
+
+@pytest.mark.usefixtures("_without_torch")
 def test_without_the_extra_the_reason_says_what_to_install() -> None:
     metrics = agents([PAIR, {"id": "2"}]).metrics
     found = metrics["semantic_similarity"]
@@ -124,7 +138,7 @@ def test_without_the_extra_the_reason_says_what_to_install() -> None:
     for name in ("semantic_similarity", "output_similarity", "task_success"):
         assert "pip install 'calipers[semantic]'" in str(metrics[name].reason)
     for name in ("output_similarity", "task_success"):
-        assert "--missing renormalize" in str(metrics[name].reason)
+        assert "--set missing=renormalize" in str(metrics[name].reason)
     assert metrics["cosine_similarity"].value is not None
 
 
@@ -352,6 +366,7 @@ def test_pairs_may_be_named_as_the_records_are(names: tuple[str, str], tmp_path:
     assert found.metrics["task_success"].value == 1
 
 
+@pytest.mark.usefixtures("_without_torch")
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -118,7 +118,7 @@ def test_no_mapping_no_accuracy_and_how_to_give_one() -> None:
     )
     reason = measured.groups[0].metrics["tool_selection_accuracy"].reason
     assert reason == (
-        "which tool each context calls for is not known: give a file with --optimal-tools, "
+        "which tool each context calls for is not known: give a file with --set optimal_tools, "
         "or optimal_tools in the records"
     )
     without = cal.score([{"trace": {}}], metrics=["tool_selection_accuracy"])
@@ -226,7 +226,14 @@ def test_the_command_line(tmp_path: Path) -> None:
         ],
     )
     command = ["score", str(path), "--profile", "agents", "--format", "json"]
-    options = ["--optimal-tools", str(tmp_path / "tools.yaml"), "--start", "a", "--goal", "b"]
+    options = [
+        "--set",
+        f"optimal_tools={tmp_path / 'tools.yaml'}",
+        "--set",
+        "start=a",
+        "--set",
+        "goal=b",
+    ]
     samples = ["--per-sample", str(tmp_path / "samples.jsonl")]
     result = CliRunner().invoke(app, [*command, *options, *samples])
     assert result.exit_code == 0, result.output

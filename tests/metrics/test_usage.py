@@ -12,7 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.records.fields import BadValue
-from calipers.records.usage import read_usage
+from calipers.records.nested_fields import read_usage
 from calipers.support.errors import DataError
 
 pytest.importorskip("genai_prices.data")

@@ -9,7 +9,7 @@ from calipers.engines.totals import sum_keys
 from calipers.metrics import Metric, catalogue
 from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate
 from calipers.metrics.declare.means import declare_sums
-from calipers.metrics.reasoning.cot_shape import cot_chars
+from calipers.metrics.families.reasoning import cot_chars
 
 _SUMMED = [each for each in catalogue().values() if isinstance(each.aggregate, Aggregate)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
@@ -147,3 +148,11 @@ BOMBS: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "alike.parquet": (_write_alike_rows, "--max-expansion"),
     "cells.parquet": (_write_large_cells, "--max-expansion"),
 }
+
+
+# Eight rows of one column, in whose page header the number of values is −9.
+ENDS_POLARS = base64.b64decode(
+    "UEFSMRUAFTQVNCwVERUAFQYVBhwAAAACAAAAA1UBAAAAYQEAAABhAQAAAGEBAAAAYRUEGSw1ABgGc2NoZW1hFQIAFQwlAhgC"
+    "aWQlAEwcAAAAFhAZHBkcJgAcFQwZJQYAGRgCaWQVABYQFloWWiYISRwVABUAFQIAPBYIGQYZJggIAAAAFloWECYIFloAKCBw"
+    "YXJxdWV0LWNwcC1hcnJvdyB2ZXJzaW9uIDI2LjAuMRkcHAAAAIQAAABQQVIx"
+)

@@ -163,7 +163,7 @@ EVERY_EVAL_EVER = {
     "answer_attribution": [
         {"turn_idx": 0, "source": "output.raw", "extracted_value": "4", "is_terminal": True}
     ],
-    "evaluation": {"score": 0.5, "is_correct": True},
+    "evaluation": {"score": 1.0, "is_correct": True},
     "token_usage": {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13},
     "performance": {"latency_ms": 1500.0},
 }

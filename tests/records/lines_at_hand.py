@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 from hypothesis import strategies as st
 
-from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.sources import CHECK, UnusualRows
+from calipers.records.batch import CHECK, UnusualRows
+from calipers.records.readers.line_chunk import JsonLinesChunk
 
 FIELDS = (
     *("id", "answer", "target", "reference", "cot"),

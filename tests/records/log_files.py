@@ -15,7 +15,7 @@ def write_texts(path: Path, *lines: Any, indent: int | None = None) -> Path:
     return path
 
 
-HEADER = {
+HEADER: dict[str, Any] = {
     "version": 2,
     "status": "success",
     "eval": {

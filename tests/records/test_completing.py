@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.completing import parse_seconds, parse_seconds_in
+from calipers.records.derived_fields import parse_seconds, parse_seconds_in
 from calipers.records.fields import BadValue
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -83,7 +83,7 @@ def test_one_block_without_traces_of_its_own_is_read_fast(
 ) -> None:
     path = write_lines(tmp_path / "a.jsonl", only)
     expected = measured(only)
-    monkeypatch.setattr("calipers.records.json_chunk.JsonLinesChunk.exact", lambda _: 1 / 0)
+    monkeypatch.setattr("calipers.records.readers.line_chunk.JsonLinesChunk.exact", lambda _: 1 / 0)
     found = measured(path)
     assert {n: (m.value, m.n) for n, m in found.items()} == {
         n: (m.value, m.n) for n, m in expected.items()

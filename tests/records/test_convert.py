@@ -43,7 +43,7 @@ def test_convert_joins_logs_of_several_tools(tmp_path: Path) -> None:
     made = cal.convert(logs, tmp_path / "all.parquet")
     table = pl.read_parquet(tmp_path / "all.parquet")
     assert made.records == table.height == 3
-    assert table["level"].to_list() == ["1.0", None, "hard"]
+    assert table["level"].to_list() == ["1", None, "hard"]
     assert cal.score(tmp_path / "all.parquet").groups[0].metrics["accuracy"].n == 3
 
 

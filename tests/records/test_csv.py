@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 import calipers as cal
+from calipers.records.readers import csv_file
 from tests.records.tables_at_hand import HEADER, read_message, write_csv
 
 
@@ -34,6 +35,17 @@ def test_quoted_cells_hold_line_breaks_commas_and_quotes(tmp_path: Path) -> None
     assert read["target"].to_list() == ['say "x", y', ""]
 
 
+@pytest.mark.parametrize("size", [7, 64, 65, 66, 67, 68, 69, 70, 1000])
+def test_rows_are_whole_wherever_blocks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    row = '{},"line\n{},""quoted"", twice\n",4,0.5,,10\n'
+    path = write_csv(tmp_path / "a.csv", "".join(row.format(n, n) for n in range(20)))
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", size)
+    read = cal.read(path)
+    assert read["answer"].to_list() == [f'line\n{n},"quoted", twice\n' for n in range(20)]
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -50,6 +62,20 @@ def test_what_stands_around_the_cells_does_not_matter(content: str, tmp_path: Pa
     assert score.records == 2
     assert score.groups[0].metrics["accuracy"].value == 0.5
     assert score.groups[0].metrics["latency_mean_ms"].value == 15.0
+
+
+@pytest.mark.parametrize("separator", [";", "\t"], ids=["semicolon", "tab"])
+def test_cells_may_be_separated_by_semicolons_or_tabs(separator: str, tmp_path: Path) -> None:
+    header = f'\ufeffid{separator}"answer"{separator}target{separator}"a, b"\r\n'
+    row = f'01{separator}"x\ny{separator}, z"{separator}4{separator}"say ""no"""\r\n'
+    path = tmp_path / "a.csv"
+    path.write_text(header + row, encoding="utf-8", newline="")
+    (read,) = cal.read(path).to_dicts()
+    assert [read[name] for name in ("id", "answer", "target")] == ["01", f"x\ny{separator}, z", "4"]
+    assert read["a, b"] == 'say "no"'
+    path.write_text(header + row + row.replace("\r", f"{separator}more\r"), newline="")
+    with pytest.raises(cal.DataError, match="5 cells where the header has 4"):
+        cal.read(path)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,13 @@ def test_the_scores_of_deepeval_are_measured_under_their_names(tmp_path: Path, s
         assert '"tool_name": "look_up"' in table["trace"].to_list()[0]
 
 
+@pytest.mark.parametrize("name", [17, 1.5, True, {"a": 1}, ["x"], "", None])
+def test_a_metric_of_deepeval_of_another_name_is_no_crash(tmp_path: Path, name: Any) -> None:
+    case = make_deepeval_case("a", metricsData=[{"name": name, "score": 0.5}])
+    score = cal.score(write_texts(tmp_path / "run.json", _deepeval_run(case)))
+    assert score.groups[0].records == 1
+
+
 def test_a_metric_of_deepeval_that_broke_fails_no_case(tmp_path: Path) -> None:
     broken = {"name": "Faithfulness", "success": False, "error": "no key"}
     failed = {"name": "Bias", "success": False, "score": 0.1}
@@ -79,3 +86,14 @@ def test_cases_of_deepeval_are_runs_where_name_and_input_are_the_same(tmp_path: 
     assert table.row(4, named=True)["answer"] == "Hello"
     assert table.row(4, named=True)["input"] == "Hi"
     assert table.row(4, named=True)["reference"] == "is greeted"
+
+
+def test_the_figures_of_deepeval_stand_beside_ours(tmp_path: Path) -> None:
+    cases = [make_deepeval_case("refund"), make_deepeval_case("greeting", success=True)]
+    scores = [{"metric": "Correctness [GEval]", "scores": [0.25, 0.75], "passes": 1, "fails": 1}]
+    run = {"testCases": cases, "metricsScores": scores, "testPassed": 1, "testFailed": 1}
+    stated = cal.score(write_texts(tmp_path / "run.json", run)).inputs[0].stated
+    assert [(each.name, each.value, each.ours, each.equal) for each in stated] == [
+        ("test_passed (share)", 0.5, "pass_rate", True),
+        ("Correctness [GEval] (mean)", 0.5, "score_correctness_geval", False),
+    ]

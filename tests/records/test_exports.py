@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.records.logs import Log
+from calipers.records.logs.log import Log
 from calipers.records.sources import open_sources
 from calipers.support.errors import DataError, UsageError
 from tests.records import export_files as files
@@ -77,7 +77,7 @@ _CASES: dict[str, tuple[str, Any, dict[str, Any]]] = {
         "samples.jsonl",
         files.EVERY_EVAL_EVER,
         {**_TEXTS, **_TOKENS, "id": "sums/7", "target": "4", "correct": True, "model": "org/m"}
-        | {"score_score": 0.5, "cot": "two and two", "latency_ms": 1500},
+        | {"score_score": 1.0, "cot": "two and two", "latency_ms": 1500},
     ),
     "leaderboard details": (
         "details.jsonl",
@@ -203,6 +203,27 @@ def test_helm_has_its_statistics_beside(tmp_path: Path) -> None:
     assert (record["correct"], record["score_f1"], record["latency_ms"]) == (True, 0.5, 1500)
 
 
+def test_the_means_of_helm_stand_beside_ours_and_a_fraction_decides_nothing(tmp_path: Path) -> None:
+    [state], [stats] = files.HELM["request_states"], files.HELM_STATS
+    other = {**state, "instance": {**state["instance"], "id": "id2"}}
+    half = [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "mean": 0.5}]
+    states = {**files.HELM, "request_states": [state, other]}
+    write_texts(tmp_path / "scenario_state.json", states, indent=2)
+    per_instance = [stats, {**stats, "instance_id": "id2", "stats": half}]
+    write_texts(tmp_path / "per_instance_stats.json", per_instance, indent=2)
+    lower = {"name": "exact_match", "split": "test", "perturbation": {"name": "lowercase"}}
+    summary = [{"name": half[0]["name"], "mean": 0.75}, {"name": lower, "mean": 0.0}]
+    write_texts(tmp_path / "stats.json", summary, indent=2)
+    result = cal.score(tmp_path)
+    assert "accuracy" not in result.groups[0].metrics
+    [figure] = result.inputs[0].stated
+    assert (figure.name, figure.ours, figure.equal) == (
+        "test/exact_match",
+        "score_exact_match",
+        True,
+    )
+
+
 def test_an_observation_of_langfuse_need_not_have_nulls(tmp_path: Path) -> None:
     row = {"id": "o1", "traceId": "t1", "type": "GENERATION", "model": "m", "output": "4"}
     used = {"usageDetails": {"input": 10, "output": 3}, "usage": {"input": 10, "unit": "TOKENS"}}
@@ -303,40 +324,71 @@ def test_swe_bench_tells_errors_of_its_harness_from_failures(tmp_path: Path) -> 
     assert (one["passed"], one["score_FAIL_TO_PASS"], one["score_PASS_TO_PASS"]) == (False, 0.5, 1)
 
 
-def test_runs_in_folders_have_their_tier_and_their_judges(tmp_path: Path) -> None:
-    for tier in ("T0", "T1"):
-        run = tmp_path / tier / "00" / "run_01"
-        (run / "judge" / "judge_01").mkdir(parents=True)
-        write_texts(run / "run_result.json", files.TIER_RUN, indent=2)
-        write_texts(run / "judge" / "judge_01" / "judgment.json", files.JUDGMENT, indent=2)
-    table = cal.read(tmp_path)
-    assert table["tier"].to_list() == ["T0", "T1"]
-    record = table.to_dicts()[0]
-    assert (record["id"], record["run"], record["impl_rate"], record["passed"]) == (
-        *("00", 1, 0.5, True),
+def test_reports_at_the_end_of_a_log_stand_beside_ours(tmp_path: Path) -> None:
+    match = {"type": "match", "data": {"correct": True, "expected": "4"}}
+    events = [{"run_id": "r", "event_id": n, "sample_id": f"s.{n}", **match} for n in range(2)]
+    report = {"final_report": {"accuracy": 0.5, "note": "x"}}
+    evals = write_texts(tmp_path / "a.jsonl", {"spec": {"completion_fns": ["m"]}}, *events, report)
+    [figure] = cal.score(evals).inputs[0].stated
+    assert (figure.name, figure.ours, figure.equal) == ("final_report/accuracy", "accuracy", False)
+    attempt = {
+        "entry_type": "attempt",
+        "status": 2,
+        "outputs": ["a", "b"],
+        "detector_results": {"always.Pass": [0.0, 1.0]},
+    }
+    count = {"entry_type": "eval", "probe": "p.X", "detector": "detector.always.Pass"}
+    ended = {**count, "passed": 1, "total": 2}
+    garak = write_texts(tmp_path / "b.jsonl", {"entry_type": "init"}, attempt, ended)
+    [figure] = cal.score(garak).inputs[0].stated
+    assert (figure.name, figure.n, figure.ours, figure.equal) == (
+        *("p.X/always.Pass/passed (share)", 2, "pass_rate", True),
     )
-    [judgment] = json.loads(record["judgments"])
-    assert (judgment["judge"], judgment["scores"]) == ("j", {"functional": 1.0, "style": 0.0})
-    assert cal.score(tmp_path, profile="tiers", by="tier").groups[0].records == 1
 
 
-def test_agent_traces_have_their_review_beside(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        folder = tmp_path / name
-        folder.mkdir()
-        write_texts(folder / "trace.json", files.AGENT_TRACE)
-        write_texts(folder / "metadata.json", {"paper_id": name, "engine_type": "mas"}, indent=2)
-        write_texts(folder / "review.json", {"review": {"comments": "Good"}}, indent=2)
-        write_texts(folder / "evaluation.json", {"composite_score": 0.5, "metric_scores": {"x": 1}})
-    table = cal.read(tmp_path)
-    assert table["id"].to_list() == ["a", "b"]
-    record = table.to_dicts()[0]
-    assert (record["answer"], record["score_composite_score"], record["score_x"]) == (
-        "Good",
-        0.5,
-        1,
-    )
-    assert len(json.loads(record["trace"])["agent_interactions"]) == 1
+def test_a_sample_of_every_eval_ever_counts_for_one_result(tmp_path: Path) -> None:
+    """Its converters call a score above 0 correct; a score with fractions is no verdict."""
+    lines = [
+        {
+            **files.EVERY_EVAL_EVER,
+            "sample_id": str(n),
+            "evaluation_result_id": name,
+            "evaluation": {"score": score, "is_correct": score > 0},
+        }
+        for n in range(4)
+        for name, score in (("f1", 0.5 + n / 8), ("exact", float(n == 3)))
+    ]
+    samples = write_texts(tmp_path / "u_samples.jsonl", *lines)
+    results = [
+        {"evaluation_result_id": name, "score_details": {"score": value}}
+        for name, value in (("f1", 0.6875), ("exact", 0.5))
+    ]
+    write_texts(tmp_path / "u.json", {"evaluation_results": results})
+    score = cal.score(samples)
+    assert (score["accuracy"].value, score["accuracy"].n) == (0.25, 4)
+    assert "--by evaluation_result_id" in str(score.notices)
+    assert [(each.name, each.ours, each.equal) for each in score.inputs[0].stated] == [
+        ("f1", None, None),
+        ("exact", "accuracy", False),
+    ]
+    write_texts(samples, *(line for line in lines if line["evaluation_result_id"] == "f1"))
+    score = cal.score(samples)
+    assert "accuracy" not in score.groups[0].metrics
+    [figure, _] = score.inputs[0].stated
+    assert (figure.ours, figure.equal) == ("score_score", True)
+
+
+def test_a_detail_with_fractions_decides_nothing_and_the_next_does(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {**files.LEADERBOARD, "metric": {"acc": acc, "em": em}}
+        for acc, em in ((1.0, 0), (0.5, 1), (1.0, 0))
+    ]
+    table = cal.read(write_texts(tmp_path / "details.jsonl", *rows))
+    assert table["correct"].to_list() == [False, True, False]
+    for row in rows:
+        del row["metric"]["em"]
+    score = cal.score(write_texts(tmp_path / "details.jsonl", *rows))
+    assert "accuracy" not in score.groups[0].metrics
 
 
 def test_lines_of_the_batch_api_are_answers(tmp_path: Path) -> None:
@@ -433,3 +485,21 @@ def test_an_export_that_was_cut_is_one_clear_message(tmp_path: Path, cut: float)
     path.write_text(text[: int(len(text) * cut)], encoding="utf-8")
     with pytest.raises(DataError, match=r"traces\.json:\d+: not"):
         cal.read(path)
+
+
+@pytest.mark.parametrize("named", [["gold_sum"], []])
+def test_what_a_case_of_mlflow_expects_is_no_score(tmp_path: Path, named: list[str]) -> None:
+    expected = [{"assessment_name": name, "expectation": {"value": 18.84}} for name in named]
+    row = {
+        "trace_id": "tr-1",
+        "request": "3 × 6.28?",
+        "response": '"18.84"',
+        "assessments": [*expected, {"assessment_name": "polite", "feedback": {"value": True}}],
+        "polite/value": True,
+        "expected_response/value": "18.84",
+        **{f"{name}/value": 18.84 for name in named},
+    }
+    path = tmp_path / "result_df.jsonl"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    metrics = cal.score(path).groups[0].metrics
+    assert [name for name in metrics if name.startswith("score_")] == ["score_polite"]

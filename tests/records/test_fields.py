@@ -11,17 +11,17 @@ import pytest
 
 from calipers.records.fields import FIELDS, BadValue, Kind, Number, find_field
 
+# What users have written since 0.1; a new field needs no line here.
 CONTRACT = (
-    "id model tier run category capability tags input target answer cot reference prob_correct "
+    "id model tier variant run category capability tags input target answer cot reference prob_correct "
     "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens cost_usd latency_ms "
     "duration_seconds correct passed impl_rate expected_behaviors observed_behaviors violations "
-    "predicted actual judgments trace error finish_reason reasoning_tokens messages checks "
-    "start_time end_time"
+    "predicted actual judgments trace error"
 )
 
 
-def test_the_fields_are_those_of_the_contract() -> None:
-    assert set(FIELDS) == {*CONTRACT.split(), "optimal_tools", "usage"}  # the last two are ours
+def test_no_field_of_the_contract_is_gone() -> None:
+    assert set(CONTRACT.split()) <= set(FIELDS)
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))

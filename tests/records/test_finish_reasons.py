@@ -64,7 +64,7 @@ def test_cached_tokens_in_a_providers_usage_are_not_paid_twice() -> None:
         "prompt_tokens_details": {"cached_tokens": 40},
         "completion_tokens_details": {"reasoning_tokens": 8},
     }
-    from calipers.records.usage import read_usage  # noqa: PLC0415
+    from calipers.records.nested_fields import read_usage  # noqa: PLC0415
 
     expected = {"prompt_tokens": 60.0, "completion_tokens": 10.0, "cache_read_tokens": 40.0}
     assert read_usage(usage) == [expected]

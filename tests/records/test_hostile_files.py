@@ -11,14 +11,17 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
+import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.records.bytestream import Block, read_blocks, stream_blocks
 from calipers.records.limits import Limits
+from calipers.records.readers import parquet_check
+from calipers.records.readers.bytestream import Block, read_blocks, stream_blocks
 from tests.files import write_lines
-from tests.records.bombs import BOMBS, MB
+from tests.records.bombs import BOMBS, ENDS_POLARS, MB
 
 MEMORY = 2 << 30
 SECONDS = 60  # of the processor
@@ -102,3 +105,76 @@ def test_a_line_may_be_as_long_as_the_limit_and_no_longer(tmp_path: Path) -> Non
 
 def test_a_block_knows_what_came_before() -> None:
     assert Block(b"x\n", 3).first == 3
+
+
+READ_ALL = """
+import sys
+from pathlib import Path
+from calipers.records.readers.parquet_check import check_decoding
+from calipers.records.readers.tables import Parquet
+from calipers.support.errors import DataError
+
+paths, refused = sorted(Path(sys.argv[1]).glob("*.parquet")), 0
+while True:
+    try:
+        check_decoding(paths)
+    except DataError as error:
+        paths = [path for path in paths if str(path) not in error.message]
+        refused += 1
+    else:
+        break
+for path in paths:
+    try:
+        Parquet(path).frame()
+    except DataError:
+        pass
+print(len(paths), refused)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
+def test_mutated_parquet_files_end_no_process(tmp_path: Path, compression: str) -> None:
+    rows = [
+        {"id": f"t{n}", "model": "llama3", "answer": "4" if n % 3 else None, "target": "4"}
+        for n in range(40)
+    ]
+    whole = tmp_path / "whole"
+    pl.DataFrame(rows).write_parquet(whole, compression=compression)  # type: ignore[arg-type]
+    content, luck = whole.read_bytes(), Random(1)
+    extremes = (b"\xff\xff\xff\xff\x0f", b"\xff" * 8 + b"\x7f", b"\x01", b"\x00\x00\x00\x80")
+    for number in range(300):
+        mutated = bytearray(content)
+        for _ in range(luck.choice((1, 1, 2))):
+            at = luck.randrange(4, len(mutated) - 8)
+            piece = luck.choice(extremes) if luck.random() < 0.3 else luck.randbytes(1)
+            mutated[at : at + len(piece)] = piece
+        (tmp_path / f"{number}.parquet").write_bytes(mutated)
+    (tmp_path / "ends.parquet").write_bytes(ENDS_POLARS)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ALL, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    read, refused = map(int, done.stdout.split())
+    assert read + refused == 301
+    assert refused
+
+
+def test_a_parquet_file_is_tried_again_only_once_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"id": ["a"]}).write_parquet(path)
+    tried: list[int] = []
+    monkeypatch.setattr(parquet_check, "_try_apart", lambda paths, _: tried.append(len(paths)))
+    for _ in range(3):
+        parquet_check.check_decoding([path])
+    assert tried == [1]
+    pl.DataFrame({"id": ["a", "b"]}).write_parquet(path)
+    parquet_check.check_decoding([path, path])
+    parquet_check.check_decoding([tmp_path / "gone.parquet"])
+    assert tried == [1, 1]

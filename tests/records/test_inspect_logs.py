@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from calipers.cli import app
 from calipers.support.errors import DataError
 from tests.engines_at_hand import ENGINES
 from tests.records.log_files import HEADER, sample, write_inspect_log, write_texts
+from tests.shared_data import FOLDER, needs_shared_data
 
 
 def _invoke(*arguments: str | Path) -> Result:
@@ -57,7 +59,7 @@ def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
         "metadata_model": "not ours",
         "task": "sums",
         "score_style": 0.5,
-        "score_match": "C",
+        "score_match": 1.0,
     }
 
 
@@ -72,18 +74,135 @@ def test_what_a_score_says_of_right_and_wrong(tmp_path: Path, value: Any, correc
 
 
 def test_what_the_scorer_left_open_is_not_decided_by_comparing_texts(tmp_path: Path) -> None:
-    samples = [sample(1, "C"), sample(2, "P"), sample(3, None), sample(4, scores={})]
+    samples = [sample(1, "C"), sample(2, "N"), sample(3, None), sample(4, scores={})]
     path = write_inspect_log(tmp_path / "a.eval", samples)
     accuracy = cal.score(path).groups[0].metrics["accuracy"]
-    assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, 3)
-    assert cal.read(path)["expected"].to_list() == [None, "4", "4", "4"]
+    assert (accuracy.value, accuracy.n, accuracy.missing) == (0.5, 2, 2)
+    assert cal.read(path)["expected"].to_list() == [None, None, "4", "4"]
 
 
-def test_a_log_without_any_scorer_has_its_answers_compared(tmp_path: Path) -> None:
+def test_partial_credit_is_a_mean_as_inspect_values_it_and_no_verdict(tmp_path: Path) -> None:
+    samples = [sample(n, grade) for n, grade in enumerate("CPIN", start=1)]
+    metrics = cal.score(write_inspect_log(tmp_path / "a.eval", samples)).groups[0].metrics
+    assert "accuracy" not in metrics
+    assert metrics["score_match"].value == 1.5 / 4
+
+
+def _write_scored(path: Path, scores: Sequence[Mapping[str, Any]], *names: str) -> Path:
+    """A log with these values of each sample's scores, and its results in the order of names."""
+    results = {"scores": [{"name": name, "scorer": name} for name in names]}
+    samples = [
+        sample(n, scores={name: {"value": value} for name, value in each.items()})
+        for n, each in enumerate(scores)
+    ]
+    path.write_text(json.dumps({**HEADER, "results": results, "samples": samples}))
+    return path
+
+
+def test_a_score_with_a_single_fraction_decides_nothing_and_the_next_does(tmp_path: Path) -> None:
+    scores = [{"f1": 1.0, "exact": "C"}] * 300 + [{"f1": 0.9, "exact": "I"}]
+    for part in (scores, scores[::-1]):
+        log = _write_scored(tmp_path / "a.json", part, "f1", "exact")
+        metrics = cal.score(log, metrics=["accuracy", "score_f1", "score_exact"]).groups[0].metrics
+        assert metrics["accuracy"].value == metrics["score_exact"].value == 300 / 301
+        assert (metrics["accuracy"].n, metrics["score_f1"].n) == (301, 301)
+
+
+def test_a_score_of_other_words_stays_a_text_in_any_order(tmp_path: Path) -> None:
+    scores = [{"tone": "C"}, {"tone": "blunt"}, {"tone": "I"}]
+    for part in (scores, scores[::-1]):
+        table = cal.read(_write_scored(tmp_path / "a.json", part, "tone"))
+        assert table["score_tone"].to_list() == [each["tone"] for each in part]
+        assert "correct" not in table.columns
+
+
+def test_a_summary_that_contradicts_its_sample_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    summary = {"id": 1, "epoch": 1, "scores": {"match": {"value": "C"}}}
+    members = {"header.json": HEADER, "samples/1_epoch_1.json": sample(1, 0.3)}
+    path.write_bytes(_zip_in_zstd({**members, "summaries.json": [summary]}))
+    with pytest.raises(DataError, match=r"sample 1: its match is 0\.3"):
+        cal.read(path)
+
+
+def test_a_log_without_any_scorer_has_no_accuracy_unless_texts_are_compared_by_wish(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.json"
-    samples = [sample(1, scores={}), sample(2, scores={}, target="It is 4")]
+    failed = {"scores": {}, "error": {"message": "timeout"}}
+    samples = [
+        sample(1, scores={}),
+        sample(2, scores={}, target="It is 4"),
+        sample(3, **failed),
+    ]
     path.write_text(json.dumps({**HEADER, "results": None, "samples": samples}), encoding="utf-8")
-    assert cal.score(path).groups[0].metrics["accuracy"].value == 0.5
+    assert "accuracy" not in cal.score(path, errors="fail").groups[0].metrics
+    asked = cal.score(path, map={"target": "expected"}, metrics=["accuracy"])
+    assert asked["accuracy"].value == 0.5
+
+
+def _chunk(name: str, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a sample in the chunked layout, its messages in two files."""
+    messages = whole["messages"]
+    apart = {key: whole[key] for key in whole if key not in ("messages", "metadata", "events")}
+    return {
+        f"{name}/sample.json": {**apart, "message_refs": [[0, 1], [1, len(messages)]]},
+        f"{name}/metadata.json": whole["metadata"],
+        f"{name}/skeleton.json": {"version": 1},
+        f"{name}/messages/1.json": messages[1:],
+        f"{name}/messages/0.json": messages[:1],
+        f"{name}/events/0.json": whole.get("events", []),
+        f"{name}/events/stats.json": {"version": 1},
+        f"{name}/calls/0.json": [],
+    }
+
+
+@pytest.mark.parametrize("identity", ["1", "swe/django__1", "a_epoch_1/sample"])
+def test_a_chunked_log_has_the_records_of_the_plain_one(tmp_path: Path, identity: str) -> None:
+    whole = sample(1, id=identity)
+    name = f"samples/{identity}_epoch_1"
+    plain, chunked = tmp_path / "plain.eval", tmp_path / "chunked.eval"
+    plain.write_bytes(_zip_in_zstd({"header.json": HEADER, f"{name}.json": whole}))
+    chunked.write_bytes(_zip_in_zstd({"header.json": HEADER, **_chunk(name, whole)}))
+    assert_frame_equal(cal.read(plain), cal.read(chunked))
+    assert cal.score(chunked)["accuracy"].n == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["samples/1_epoch_1/blobs/0.json", "samples/1_epoch_1/state.json", "shards/0.json"]
+)
+def test_a_member_that_nobody_knows_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.eval"
+    members = {"header.json": HEADER, **_chunk("samples/1_epoch_1", sample(1)), name: {}}
+    path.write_bytes(_zip_in_zstd(members))
+    with pytest.raises(DataError, match=re.escape(name)):
+        cal.read(path)
+
+
+def test_a_chunked_sample_without_its_main_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    members = _chunk("samples/1_epoch_1", sample(1))
+    del members["samples/1_epoch_1/sample.json"]
+    path.write_bytes(_zip_in_zstd({"header.json": HEADER, **members}))
+    with pytest.raises(DataError, match=r"without its sample\.json"):
+        cal.read(path)
+
+
+@needs_shared_data
+def test_the_chunked_log_that_inspect_wrote_has_24_samples() -> None:
+    [path] = (FOLDER / "native_logs" / "inspect_2026").glob("*_errors_*.eval")
+    result = cal.score(path, metrics=["accuracy"])
+    [group] = result.groups
+    assert (group.records, group.errors, result.inputs[0].rows) == (24, 4, 24)
+    assert result["accuracy"].value == 0.8
+
+
+@needs_shared_data
+def test_the_log_that_inspect_wrote_with_two_scorers_is_decided_by_the_exact_one() -> None:
+    [path] = (FOLDER / "native_logs" / "inspect_2026").glob("*_f1_*.eval")
+    result = cal.score(path)
+    assert (result["accuracy"].value, result["accuracy"].n) == (0.25, 20)
+    assert result["score_f1"].value == pytest.approx(0.85)
 
 
 def test_no_other_scorer_decides_where_the_first_said_nothing(tmp_path: Path) -> None:
@@ -179,7 +298,7 @@ def test_a_changed_member_in_zstd_is_one_clear_message(tmp_path: Path) -> None:
     data = _zip_in_zstd({"header.json": HEADER, "samples/1_epoch_1.json": sample(1)})
     checksum = data.index(b"PK\x01\x02") + 16
     path.write_bytes(data[:checksum] + bytes([data[checksum] ^ 1]) + data[checksum + 1 :])
-    with pytest.raises(DataError, match="wrong checksum of header"):
+    with pytest.raises(DataError, match=r"Bad CRC-32 for file .header"):
         cal.read(path)
 
 
@@ -289,3 +408,44 @@ def test_the_logs_of_the_benchmark_are_read_alike_however_packed(tmp_path: Path)
     assert_frame_equal(*found)
     assert found[0]["cot"][0] == "two and two\n4"
     assert set(found[0]["prompt_tokens"]) == {10}
+
+
+def test_the_figures_of_a_log_stand_beside_ours(tmp_path: Path) -> None:
+    path = _write_scored(
+        tmp_path / "gpt-4o-mini.json", [{"f1": 1.0, "exact": "C"}, {"f1": 0.5, "exact": "I"}]
+    )
+    log = json.loads(path.read_text())
+    log["results"]["scores"] = [
+        {"name": "f1", "scorer": "f1", "metrics": {"mean": {"value": 0.75}}, "scored_samples": 2},
+        {"name": "exact", "scorer": "exact", "metrics": {"accuracy": {"value": 0.25}}},
+    ]
+    path.write_text(json.dumps(log))
+    result = cal.score(path)
+    assert [figure.to_dict() for figure in result.inputs[0].stated] == [
+        {"name": "f1/mean", "value": 0.75, "n": 2, "ours": "score_f1", "equal": True},
+        {"name": "exact/accuracy", "value": 0.25, "n": None, "ours": "accuracy", "equal": False},
+    ]
+    assert f"{path}: the log states exact/accuracy 0.25, accuracy is 0.5 here" in result.notices
+    assert "exact/accuracy 0.25 (accuracy 0.5), f1/mean 0.75 (score_f1 0.75)" in str(result)
+    assert cal.score(path, metrics=["score_f1"]).inputs[0].stated[1].equal is None
+    by_task = cal.score([path, path], by="id", metrics=["accuracy"])
+    assert [each.stated[1].equal for each in by_task.inputs] == [False, False]
+    chosen = cal.score(path, map={"answer": "target"}, metrics=["accuracy"])
+    assert chosen.inputs[0].stated[1].equal is None
+
+
+def test_parts_of_a_score_and_reducers_beside_the_mean_are_no_other_figure(tmp_path: Path) -> None:
+    scores = [{"panel": {"tone": 1, "facts": 0.5}}, {"panel": {"tone": 0, "facts": 0.5}}]
+    path = _write_scored(tmp_path / "a.json", scores)
+    log = json.loads(path.read_text())
+    log["eval"]["config"] = {"epochs": 2}
+    log["results"]["scores"] = [
+        {"name": "tone", "scorer": "panel", "reducer": how, "metrics": {"mean": {"value": value}}}
+        for how, value in (("mean", 0.5), ("max", 1.0))
+    ]
+    path.write_text(json.dumps(log))
+    stated = cal.score(path).inputs[0].stated
+    assert [(each.name, each.ours, each.equal) for each in stated] == [
+        ("tone/mean", "score_panel_tone", True),
+        ("tone/max/mean", None, None),
+    ]

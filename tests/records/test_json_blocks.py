@@ -11,11 +11,11 @@ import pytest
 import zstandard
 
 import calipers as cal
-from calipers.records.bytestream import read_blocks
-from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.jsonl import JsonLines
-from calipers.records.rows import read_rows
-from calipers.records.sources import Wanted
+from calipers.records.batch import Wanted
+from calipers.records.readers.bytestream import read_blocks
+from calipers.records.readers.line_chunk import JsonLinesChunk
+from calipers.records.readers.lines import JsonLines
+from calipers.records.rows import read_numbered_lines
 
 
 @pytest.fixture
@@ -71,8 +71,16 @@ def test_lines_longer_than_what_is_looked_at_at_a_time(tmp_path: Path) -> None:
     assert [json.loads(block.data) for block in blocks] == long
 
 
+def test_a_carriage_return_within_a_row_ends_no_line() -> None:
+    data = b'{"id": "1",\r "answer": "4"}\r\n{"id": "2"}\n'
+    assert [(n, row) for n, _, row in read_numbered_lines(data, 1)] == [
+        (1, {"id": "1", "answer": "4"}),
+        (2, {"id": "2"}),
+    ]
+
+
 def test_rows_are_numbered_from_the_line_given() -> None:
-    found = list(read_rows(b'{"a": 1}\n\n{"b": 2}\n', 10))
+    found = list(read_numbered_lines(b'{"a": 1}\n\n{"b": 2}\n', 10))
     assert [number for number, _, _ in found] == [10, 12]
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.bytestream import Block
-from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.sources import Wanted
+from calipers.records.batch import Wanted
+from calipers.records.readers.bytestream import Block
+from calipers.records.readers.line_chunk import JsonLinesChunk
 from tests.examples import examples
 from tests.records.lines_at_hand import read_fast
 
@@ -173,13 +173,3 @@ def test_an_array_in_a_file_of_lines_is_refused_with_the_way_out(tmp_path: Path)
         with pytest.raises(cal.DataError, match="a JSON array, not JSON lines") as refused:
             cal.score(path)
         assert "jq -c" in refused.value.fix
-
-
-def test_a_type_that_changes_after_the_first_rows_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"run": 1}\n' * 300 + '{"run": "x"}\n')
-    with pytest.raises(cal.DataError) as refused:
-        cal.score(path, by="run")
-    assert (
-        refused.value.message == f"{path}:301: run: 'x' is of another type than in the rows before"
-    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from calipers.records.json_places import parse_places, read_outline, stream_places
+from calipers.records.readers.json_documents import parse_places, read_outline, stream_places
 from calipers.support.errors import DataError
 from tests.records import export_files as files
 from tests.records.log_files import make_deepeval_case

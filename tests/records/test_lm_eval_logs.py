@@ -153,3 +153,60 @@ def test_the_question_of_lm_eval_may_be_only_in_its_arguments(
     line = {**make_lm_eval_line(1), "doc": {"passage": "…"}, "arguments": arguments}
     table = cal.read(write_texts(tmp_path / "samples_x_2025-01-01T00-00-00.0.jsonl", line))
     assert table["input"].to_list() == ["Q: 2 + 2?"]
+
+
+TIME = "2026-11-17T13-31-53.431753"
+
+
+def test_a_fraction_after_a_thousand_documents_still_decides_nothing(tmp_path: Path) -> None:
+    rights = [1.0] * 1_200 + [0.5]
+    for values in (rights, rights[::-1]):
+        lines = [make_lm_eval_line(n, right=value) for n, value in enumerate(values)]
+        metrics = cal.score(write_texts(tmp_path / "samples.jsonl", *lines)).groups[0].metrics
+        assert "accuracy" not in metrics
+        assert metrics["score_exact_match"].value == pytest.approx(1_200.5 / 1_201)
+
+
+def test_the_results_beside_the_samples_stand_beside_ours(tmp_path: Path) -> None:
+    lines = [make_lm_eval_line(n, right=float(n < 3), f1=0.5) for n in range(4)]
+    for line in lines:
+        line["metrics"] = ["exact_match", "f1"]
+    stated = {"alias": "sums", "exact_match,strict": 0.75, "exact_match_stderr,strict": 0.25}
+    results = {"sums": {**stated, "f1,strict": 0.6, "exact_match,flexible": 1.0}}
+    counts = {"n-samples": {"sums": {"original": 1319, "effective": 100}}}
+    path = write_texts(tmp_path / f"samples_sums_{TIME}.jsonl", *lines)
+    about = {"model_name": "llama3", "lm_eval_version": "0.4.13"}
+    write_texts(tmp_path / f"results_{TIME}.json", {**about, "results": results, **counts})
+    score = cal.score(path)
+    assert [(each.name, each.ours, each.equal) for each in score.inputs[0].stated] == [
+        ("sums/exact_match,strict", "accuracy", True),
+        ("sums/exact_match_stderr,strict", None, None),
+        ("sums/f1,strict", "score_f1", False),
+        ("sums/exact_match,flexible", None, None),
+    ]
+    assert any("sums/f1,strict 0.6, score_f1 is 0.5 here" in each for each in score.notices)
+    assert any("it is of 100 samples, ours of 4" in each for each in score.notices)
+    more = [make_lm_eval_line(n, "flexible") for n in range(4)]
+    write_texts(path, *lines, *more)
+    by_filter = cal.score(path, by="filter")
+    assert len(by_filter.groups) == 2
+    assert not any("left out" in each for each in by_filter.notices)
+
+
+def test_repeats_are_runs(tmp_path: Path) -> None:
+    replies = ["4", "5", "4"]
+    lines = [
+        make_lm_eval_line(n, resps=[replies], filtered_resps=["4"], right=1.0) for n in range(2)
+    ]
+    path = write_texts(tmp_path / "samples.jsonl", *lines)
+    table = cal.read(path)
+    assert table["run"].to_list() == [1, 2, 3] * 2
+    assert table["answer"].to_list() == replies * 2
+    assert table["correct"].to_list() == [True, None, None] * 2
+    metrics = cal.score(path).groups[0].metrics
+    assert (metrics["accuracy"].value, metrics["accuracy"].n) == (1.0, 2)
+    assert metrics["determinism_index"].value == pytest.approx(2 / 3)
+    extracted = [make_lm_eval_line(1, resps=[["So 4", "So 5"]], filtered_resps=["4"])]
+    table = cal.read(write_texts(tmp_path / "samples.jsonl", *extracted))
+    assert table["answer"].to_list() == ["4", None]
+    assert table["cot"].to_list() == ["So 4", "So 5"]

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.fields import FIELDS
-from calipers.records.logs import Log, list_readers
+from calipers.records.logs import list_readers
+from calipers.records.logs.log import Log
 from calipers.records.sources import open_sources
 from calipers.support.errors import DataError
 from tests.commands import run

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.records.bytestream import Block
-from calipers.records.json_chunk import JsonLinesChunk
-from calipers.records.sources import CHECK, Wanted
+from calipers.records.batch import CHECK, Wanted
+from calipers.records.readers.bytestream import Block
+from calipers.records.readers.line_chunk import JsonLinesChunk
 from tests.examples import examples
 from tests.files import write_lines
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from random import Random
+from time import monotonic
 from typing import Any
 
 import polars as pl
@@ -16,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.records.batch import Wanted
-from calipers.records.native_lines import Content, list_keys, read_natively
-from calipers.records.rows import read_rows
+from calipers.records.readers.line_chunk import Content, list_keys, read_natively
+from calipers.records.rows import read_numbered_lines
 from calipers.support.native import open_library
 from tests.examples import examples
 
@@ -45,7 +47,7 @@ def read(text: str | bytes) -> list[dict[str, Any]] | None:
 
 def read_exactly(data: bytes) -> list[Any]:
     """The fields of each row by the reader in Python, which keeps numbers as they are written."""
-    return [row for _, _, row in read_rows(data, 1)]
+    return [row for _, _, row in read_numbered_lines(data, 1)]
 
 
 @examples(200)
@@ -151,18 +153,54 @@ def test_bytes_that_are_no_text_are_left_alone(data: bytes) -> None:
 @given(st.integers(0, len(LINE.encode()) - 1), st.binary(max_size=3), st.integers(0, 3))
 def test_damaged_lines_are_read_as_by_python_or_left(at: int, put: bytes, cut: int) -> None:
     line = LINE.encode()
-    data = line + line[:at] + put + line[at + cut :] + line
+    check_alike(line + line[:at] + put + line[at + cut :] + line)
+
+
+SEEDS = (
+    LINE.encode(),
+    b'{"text":null,"number":-0.5,"flag":false,"none":null,"\xc3\xa9":"\\ud83d\\ude00"}\n',
+    b'{"number": 1e308, "text": "\\\\\\"", "x": {"text": [1, {"number": 2}]}, "flag": null}\n',
+    b' { "text" : 17 , "number" : 0.1e-7 , "flag" : true , "y" : [ ] , "z" : { } } \r\n',
+    b'{"text": "\xe2\x80\xa8\xc2\x85", "text": "twice", "number": 12345678901234567890}\n',
+)
+PIECES = (
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\r", b"\t", b"\0"),
+    *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x80\xa8", b"\xef\xbb\xbf"),
+    *(b"null", b"true", b"NaN", b"Infinity", b"-", b"+", b".", b"e", b"E5", b"00", b"1e999", b"-0"),
+    *(b'"text"', b'"number": 1', b"\\u0000", b"\\ud800", b"\\udc00", b"\\u00e", b"\\x41", b"\\/"),
+)
+
+
+@pytest.mark.long
+def test_a_million_mutated_lines_are_read_as_by_python_or_left() -> None:
+    luck, taken, count, began = Random(1), 0, 0, monotonic()
+    while count < 1_000_000 and monotonic() - began < 50:  # fewer on a busy machine
+        count += 1
+        line = bytearray(luck.choice(SEEDS))
+        for _ in range(luck.choice((1, 1, 1, 2, 4))):
+            at, cut = luck.randrange(len(line) + 1), luck.choice((0, 0, 1, 1, 2, 8))
+            piece = luck.choice(PIECES) if luck.random() < 0.7 else luck.randbytes(1)
+            line[at : at + cut] = piece
+        taken += check_alike(bytes(line))
+    assert taken > count / 20
+
+
+def check_alike(data: bytes) -> bool:
+    """Compare what the library reads with what Python does; False where it leaves the lines."""
     found = read(data)
     if found is None:
-        return
+        return False
     expected = read_exactly(data)
     assert len(found) == len(expected)
     for row, exact in zip(found, expected, strict=True):
         assert isinstance(exact, dict)
-        assert row["text"] == (None if exact.get("text") is None else str(exact["text"]))
+        text = exact.get("text")
+        written = str(text).lower() if isinstance(text, bool) else str(text)
+        assert row["text"] == (None if text is None else written)
         number = exact.get("number")
         assert row["number"] == (None if number is None else float(number))
         assert row["flag"] == exact.get("flag")
+    return True
 
 
 def test_texts_outlive_the_lines_they_come_from() -> None:

@@ -207,6 +207,6 @@ def test_spans_of_a_large_log_wait_in_files(
     spans = [*spans[::2], *spans[1::2]]  # those of a trace apart
     path = write_texts(tmp_path / "a.jsonl", *spans)
     held = cal.read(path).sort("id")
-    monkeypatch.setattr("calipers.records.logs.spans.HELD", 1_000)
+    monkeypatch.setattr("calipers.records.logs.otel_spans.HELD", 1_000)
     assert cal.read(path).sort("id").equals(held)
     assert held.height == 20

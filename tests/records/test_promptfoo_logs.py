@@ -77,5 +77,25 @@ def test_the_tokens_of_promptfoos_cache_are_kept_apart(tmp_path: Path) -> None:
     ]
     table = cal.read(write_texts(tmp_path / "out.json", {"results": rows}))
     assert table["cached_tokens"].to_list() == [30, None]
-    assert table["prompt_tokens"].to_list() == [None, 10]
+    assert table["prompt_tokens"].to_list() == [None, 3]  # of 10, without what was cached
     assert table["cache_read_tokens"].to_list() == [None, 7]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_counts_of_promptfoo_stand_beside_ours(tmp_path: Path, version: int) -> None:
+    failed = {"success": False, "failureReason": 1}
+    rows = [make_promptfoo_row(0, "Say"), make_promptfoo_row(1, "Say", **failed)]
+    for successes, equal in ((1, True), (7, False)):
+        stats = {"stats": {"successes": successes, "failures": 1, "errors": 0}}
+        inner = {"results": rows, **stats}
+        path = write_texts(tmp_path / "out.json", {"results": inner} if version > 2 else inner)
+        [share, *counts] = cal.score(path).inputs[0].stated
+        assert (share.ours, share.equal, share.n) == ("pass_rate", equal, successes + 1)
+        assert [(each.name, each.value) for each in counts] == [
+            ("stats/successes", successes),
+            ("stats/failures", 1),
+            ("stats/errors", 0),
+        ]
+    assert share.reason == "it is of 8 samples, ours of 2"
+    [_, left] = cal.convert(path, tmp_path / "records.parquet").notices
+    assert "figures that the log states of itself are not written" in left

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.records.remote import RemoteLines, open_remote
+from calipers.records.readers.streams import RemoteLines, open_remote
 from calipers.support.errors import EXIT_ERROR, DataError, UsageError
 
 server = pytest.importorskip("moto.server", reason="make test installs moto")

@@ -13,7 +13,7 @@ from tests.engines_at_hand import needs_spark
 from tests.files import write_lines
 
 pytest.importorskip("pyspark")
-from calipers.records.spark.failures import explain_executors, find_last_line
+from calipers.engines.spark.session import explain_executors, find_last_line
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from calipers.records.spark.failures import explain_executors, find_last_line
         ("ModuleNotFoundError: No module named 'calipers'", "cannot import calipers", "--archives"),
         ("[PACKAGE_NOT_INSTALLED] PyArrow >= 18.0.0 must", "has no PyArrow", "pip install"),
         (
-            "Can't get attribute 'CellWork' on <module 'calipers.engines.spark.cells' from '/x'>",
+            "Can't get attribute 'CellWork' on <module 'calipers.engines.spark.cluster_rows' from '/x'>",
             "another version of calipers, without CellWork",
             "the driver's version",
         ),

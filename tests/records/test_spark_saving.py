@@ -14,8 +14,8 @@ from calipers.records.sinks import find_table
 from tests.engines_at_hand import needs_spark
 
 pytest.importorskip("pyspark")
-from calipers.records.spark import saving
-from calipers.records.spark.session import start_session
+from calipers.engines.spark import spark_output
+from calipers.engines.spark.session import start_session
 
 ROWS = [
     {"id": f"t{n % 30}", "run": n // 30, "model": f"m{n % 2}", "answer": str(n % 3), "target": "1"}
@@ -85,9 +85,9 @@ def test_a_spark_table_is_never_overwritten(schema: str) -> None:
 def test_a_spark_table_that_lacks_rows_is_an_error(schema: str) -> None:
     rows = start_session().range(3)
     with pytest.raises(cal.DataError, match="it holds 3 rows, expected 1,000"):
-        saving.save_rows(rows, f"{schema}.few", expected=1000, option="--per-sample")
+        spark_output.save_rows(rows, f"{schema}.few", expected=1000, option="--per-sample")
     with pytest.raises(cal.DataError, match="Spark cannot write it"):
-        saving.save_rows(rows, f"{schema}.few", expected=3, option="--per-sample")
+        spark_output.save_rows(rows, f"{schema}.few", expected=3, option="--per-sample")
 
 
 @needs_spark
@@ -109,7 +109,9 @@ def test_only_spark_writes_tables(tmp_path: Path) -> None:
 
 def test_types_that_spark_lacks_are_replaced() -> None:
     nested = pl.Struct({"n": pl.List(pl.UInt32()), "text": pl.Null()})
-    conformed = saving.conform_schema(pl.Schema({"a": pl.UInt64(), "b": nested, "c": pl.Float64()}))
+    conformed = spark_output.conform_schema(
+        pl.Schema({"a": pl.UInt64(), "b": nested, "c": pl.Float64()})
+    )
     assert conformed == {
         "a": pl.Int64(),
         "b": pl.Struct({"n": pl.List(pl.Int64()), "text": pl.String()}),

@@ -22,9 +22,9 @@ from tests.alike import assert_alike
 from tests.engines_at_hand import needs_spark
 
 pytest.importorskip("pyspark")
-from calipers.records.spark import table as spark_table
-from calipers.records.spark.master import _MASTER, get_master, is_remote
-from calipers.records.spark.session import start_session
+from calipers.engines.spark import spark_sources as spark_table
+from calipers.engines.spark.session import start_session
+from calipers.records.reading_options import _MASTER, get_master, is_remote
 
 ROWS = [
     {

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.records.parquet_footer import read_unpacked_size
-from calipers.records.tasks import read_tasks
+from calipers.records.readers.parquet_check import read_unpacked_size
+from calipers.records.task_data import read_tasks
 from calipers.support.errors import CalipersError, DataError
 
 TASKS: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import calipers as cal
 from calipers.cli import app
-from calipers.support.whole_files import stage_file
+from calipers.support.files import stage_file
 from calipers.systems.journal import Journal
 
 _RECORD = {"id": "1", "answer": "4", "target": "4"}

@@ -10,7 +10,7 @@ import pytest
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
-from calipers.records.judgment_shape import identify_judge
+from calipers.records.nested_fields import identify_judge
 from tests.commands import run
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines

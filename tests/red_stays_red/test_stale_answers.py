@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -12,7 +14,8 @@ from click.testing import Result
 from benchmarks.model_server import ModelServer
 from tests.commands import run as calipers
 from tests.judges.test_suites import judge_in
-from tests.runs.suites_at_hand import SuiteFolder, suite_folder, sums
+from tests.runs.chat_server import serve_chat
+from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder, sums
 from tests.runs.test_resuming import comes_true
 
 AGENT = """
@@ -134,4 +137,45 @@ def test_all_calls_failing_prints_the_most_frequent_error(tmp_path: Path) -> Non
     result = suite.run()
     assert result.exit_code == 3
     assert "all calls failed; most frequent error:" in result.stderr
-    assert "4 × agent: exception: ValueError: t1" in result.stderr
+    assert "4 × agent: exception: ValueError (agent.py:2): t1" in result.stderr
+
+
+TOOLS = """
+- {name: look_up, description: Looks an order up., parameters: {type: object}, python: "tools.py:look_up"}
+"""
+
+
+def _look_up(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A model that calls the tool, and says what it said."""
+    last = body["messages"][-1]
+    if last["role"] == "tool":
+        return {"content": str(last["content"])}
+    call = {"name": "look_up", "arguments": "{}"}
+    return {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": call}]}
+
+
+@pytest.mark.parametrize("change", ["code", "fixed reply", "turns"])
+def test_a_tool_that_was_broken_since_does_not_pass_by_the_cache(
+    tmp_path: Path, change: str
+) -> None:
+    (tmp_path / "tools.yaml").write_text(TOOLS, encoding="utf-8")
+    (tmp_path / "tools.py").write_text("def look_up():\n    return 'sent'\n", encoding="utf-8")
+    (tmp_path / "policy.json").write_text('{"thresholds": {"blocking": {"accuracy": 90}}}')
+    tasks = [{"id": f"t{n}", "input": f"order {n}", "target": "sent"} for n in range(4)]
+    more: dict[str, Any] = {"tools": "tools.yaml", "cache": ".cache", "policy": "policy.json"}
+    with serve_chat(_look_up) as server:
+        suite = suite_folder(tmp_path, tasks, [chat(server.url, "llama3")], **more)
+        assert suite.run().exit_code == 0
+        (tmp_path / "out").rename(tmp_path / "first")
+        again = suite.run()
+        assert again.exit_code == 0
+        assert "0 answers new, 4 reused" in again.output
+        (tmp_path / "out").rename(tmp_path / "second")
+        if change == "code":
+            (tmp_path / "tools.py").write_text("def look_up():\n    raise ValueError\n")
+        elif change == "fixed reply":
+            fixed = TOOLS.replace('python: "tools.py:look_up"', "reply: lost")
+            (tmp_path / "tools.yaml").write_text(fixed, encoding="utf-8")
+        else:
+            suite = suite.write(max_turns=1)
+        assert suite.run().exit_code == 1

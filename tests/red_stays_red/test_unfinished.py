@@ -40,7 +40,7 @@ def test_the_journal_of_a_part_of_a_run_is_no_pass(tmp_path: Path) -> None:
     assert cal.gate(tmp_path / "link.jsonl", policy=blocking(accuracy=90)).exit_code == 3
     whole_one = write_lines(tmp_path / "other.jsonl", folder.records())
     both = cal.gate([str(whole_one), str(journal)], policy=blocking(accuracy=90))
-    assert both.incomplete == (f"{journal}: 3 calls were not made",)
+    assert f"{journal}: 3 calls were not made" in both.incomplete
     lacking = f"{journal}: 3 calls were not made"
     assert lacking in cal.score(journal).notices
     assert lacking in cal.compare(whole_one, journal).notices
@@ -54,7 +54,9 @@ def test_the_journal_of_a_part_of_a_run_is_no_pass(tmp_path: Path) -> None:
 def test_a_call_with_two_lines_does_not_stand_in_for_one_that_was_not_made(tmp_path: Path) -> None:
     folder = run_of_a_part(tmp_path)
     journal = write_lines(folder.results / "records.jsonl", folder.records() * 2)
-    assert cal.gate(journal, policy=blocking(accuracy=90)).incomplete == ("3 calls were not made",)
+    found = cal.gate(journal, policy=blocking(accuracy=90)).incomplete
+    assert found[0] == "3 calls were not made"
+    assert "one run recorded twice" in found[1]
 
 
 def test_a_record_that_no_judge_was_asked_about_is_no_pass(tmp_path: Path) -> None:
@@ -69,6 +71,34 @@ def test_a_record_that_no_judge_was_asked_about_is_no_pass(tmp_path: Path) -> No
         assert (found.exit_code, found.incomplete) == (3, ("2 judgments were not made",))
         assert judge_files(tmp_path, url).exit_code == 0
     assert cal.gate(out, policy=blocking(pass_rate=90)).exit_code == 0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_judges_do_not_complete_a_run_of_which_calls_are_missing(
+    tmp_path: Path, times: int
+) -> None:
+    folder = run_of_a_part(tmp_path)
+    files = [folder.results / "records.jsonl", tmp_path / "judged.jsonl", tmp_path / "twice.jsonl"]
+    with ModelServer().in_thread() as url:
+        for place in range(times):
+            judge = (
+                "--rubric",
+                "constructiveness",
+                "--model",
+                "openai:judge-good",
+                "--base-url",
+                url,
+            )
+            done = run("judge", files[place], *judge, "-o", files[place + 1])
+            assert done.exit_code == 0, done.output
+    found = cal.gate(files[times], policy=blocking(accuracy=90))
+    assert (found.exit_code, found.incomplete) == (3, ("3 calls were not made",))
+
+
+def test_convert_tells_what_a_run_lacks(tmp_path: Path) -> None:
+    journal = run_of_a_part(tmp_path).results / "records.jsonl"
+    done = run("convert", journal, "-o", tmp_path / "records.parquet")
+    assert "3 calls were not made" in done.stderr
 
 
 def test_an_output_from_before_its_judges_were_interrupted_is_no_pass(tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ def test_a_run_is_as_strict_as_a_gate(tmp_path: Path, option: list[str], thresho
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps(blocking(safety_rate=threshold)), encoding="utf-8")
     system = {"name": "s", "python": "system.py:answer"}
-    folder = suite_folder(tmp_path, tasks, [system], policy="policy.json")
+    trust = ["observed_behaviors", "violations"]
+    folder = suite_folder(tmp_path, tasks, [system], policy="policy.json", trust=trust)
     assert folder.run(*option).exit_code == 3
     assert cal.gate(folder.records(), policy=policy).exit_code == 3
 
@@ -248,7 +249,7 @@ def test_every_format_shows_n_and_missing(tmp_path: Path) -> None:
     assert re.search(r" n +missing ", shown["table"].stdout)
     assert "| n | missing |" in shown["markdown"].stdout
     assert "n,missing" in shown["csv"].stdout
-    assert '<property name="missing" value="1" />' in (tmp_path / "j.xml").read_text()
+    assert "n: 1\nmissing: 1" in (tmp_path / "j.xml").read_text()
     page = tmp_path / "page.html"
     cal.report(str(path), page, policy=policy)
     assert 'data-label="missing">1<' in page.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.reports.charts import FIGURES
-from calipers.reports.charts.differences import draw_differences
+from calipers.reports.charts.forest import draw_differences
 from calipers.reports.charts.trend import TrendPoint, draw_trend
 
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `figures`)")
@@ -97,7 +97,7 @@ def test_altair_takes_a_chart() -> None:
 def test_the_specification_can_be_changed_without_harm() -> None:
     changed = chart().to_dict()
     changed["title"]["text"] = "Ours"
-    assert chart().to_dict()["title"]["text"] == "accuracy, by model and tier"
+    assert chart().to_dict()["title"]["text"] == "accuracy: 33 % everywhere"
     assert json.loads(chart().to_json()) == chart().to_dict()
     assert "\n" not in chart().to_json(indent=None)
 
@@ -134,4 +134,4 @@ def test_a_notebook_gets_vega_lite_and_a_picture() -> None:
     shown = chart()._repr_mimebundle_()
     assert shown["application/vnd.vegalite.v6+json"] == chart().to_dict()
     assert shown["text/html"].startswith("<div><svg")
-    assert repr(chart()) == "Chart('accuracy, by model and tier')"
+    assert repr(chart()) == "Chart('accuracy: 33 % everywhere')"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calipers.reports.charts.cost_scatter import Axis, fit_axis
 from calipers.reports.charts.labels import CHAR_WIDTH, LINE_HEIGHT, Box, Label, place_labels
-from calipers.reports.charts.scatter import Axis, fit_axis
 from tests.examples import examples
 
 WIDTH, HEIGHT = 640.0, 400.0

@@ -20,7 +20,7 @@ from tests.shared_data import FOLDER, needs_shared_data
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `figures`)")
 
 from calipers.reports.charts import FIGURES, draw_charts
-from calipers.reports.charts.differences import draw_differences
+from calipers.reports.charts.forest import draw_differences
 
 Row = dict[str, Any]
 NAMES = ["composite_by_tier", "cost_pass_rate", "pass_rate"]

@@ -11,8 +11,8 @@ pytest.importorskip("jinja2", reason="Jinja is not installed (extra `report`)")
 
 from jinja2 import Environment, TemplateNotFound
 
-from calipers.reports.pages import compiled
-from calipers.reports.pages.compiled import CompiledLoader
+from calipers.reports.pages import environment
+from calipers.reports.pages.environment import CompiledLoader
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_change_of_the_template_or_of_jinja_compiles_it_again(
     render()
     template.write_text("Bye {{ name }}", encoding="utf-8")
     assert render() == "Bye &lt;you&gt;"
-    monkeypatch.setattr(compiled, "jinja_version", "0.0")
+    monkeypatch.setattr(environment, "jinja_version", "0.0")
     assert render() == "Bye &lt;you&gt;"
     assert len(compilations) == 3
 

@@ -35,13 +35,19 @@ def score() -> cal.Score:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MLflow's own lines
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
 def test_mlflow_keeps_values_with_bounds_and_tables(
-    score: cal.Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    score: cal.Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     from mlflow import MlflowClient  # noqa: PLC0415 (loads for seconds)
 
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    uri = (tmp_path / "store").as_uri()
+    monkeypatch.chdir(tmp_path)  # artifacts of a database go to ./mlruns
+    if kind == "sqlite":
+        pytest.importorskip("sqlalchemy")
+        uri = f"sqlite:///{tmp_path / 'store.db'}"
+    else:
+        uri = (tmp_path / "store").as_uri()
     assert cal.publish(score, f"mlflow:{uri}") == ("mlflow: 2 runs in the experiment 'calipers'",)
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("calipers")
@@ -159,6 +165,18 @@ def test_the_command_line_sends_after_it_has_printed(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "accuracy" in result.stdout
     assert "every_eval_ever: 1 file below" in result.stderr
+
+
+def test_every_destination_is_tried_before_one_that_failed_is_reported(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", ROWS)
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    to = [f"every_eval_ever:{tmp_path / name}" for name in ("taken", "out", "taken/in")]
+    command = [part for each in to for part in ("--to", each)]
+    result = run("score", tmp_path / "a.jsonl", *command)
+    assert result.exit_code == 2
+    assert "every_eval_ever: 1 file below" in result.stderr
+    assert [each in result.stderr for each in (f"--to {to[0]}: ", f"--to {to[2]}: ")] == [True] * 2
+    assert list((tmp_path / "out").rglob("*.json"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("vl_convert", reason="vl-convert is not installed (extra `report`)")
 
-from calipers.reports.pages.drawing_script import load_script
+from calipers.reports.pages.page_scripts import load_script
 
 
 @pytest.fixture

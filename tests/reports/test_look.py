@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from calipers.metrics import catalogue, metric_named
-from calipers.reports.pages.bars import choose_scale, make_bar
-from calipers.reports.pages.drawing_script import load_script
-from calipers.reports.pages.environment import make_environment
-from calipers.reports.pages.families import group_by_family
-from calipers.reports.pages.inlining import make_policy, read_static
-from calipers.reports.pages.texts import clean_text
-from calipers.reports.pages.vega import COLOURS, dump_page_json
-from calipers.scores.results import Group, Measured
+from calipers.reports.pages.cards import choose_scale, group_by_family, make_bar
+from calipers.reports.pages.environment import clean_text, make_environment
+from calipers.reports.pages.page_scripts import (
+    COLOURS,
+    dump_page_json,
+    load_script,
+    make_policy,
+    read_static,
+)
+from calipers.scores.result import Group, Measured
 from tests.browser import Watched, browser, needs_browser, watched
 
 __all__ = ["browser", "watched"]
@@ -61,7 +63,7 @@ def test_a_card_shows_value_interval_and_the_reason_of_a_null() -> None:
         '{% from "parts/metrics.html" import metric_card %}{{ metric_card("accuracy", groups) }}'
     )
     page = rendered(source, groups=groups)
-    assert "0.50 <small>± 0.25</small>" in page
+    assert "50 % <small>± 25</small>" in page
     assert "no record has &lt;b&gt;answer&lt;/b&gt;" in page
     assert 'x="25.0" y="2" width="50.0"' in page
     assert "<script>" not in page

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.cli import app
-from calipers.reports.spreadsheets import escape_cell, write_csv
+from calipers.reports.formats.spreadsheets import escape_cell, write_csv
 from tests.files import write_lines
 
 EVIL = [

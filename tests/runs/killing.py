@@ -1,6 +1,8 @@
 """Runs a suite in forked processes and kills each at a random moment, until it is complete.
 
-python -m tests.runs.killing SUITE FOLDER KILLS CONCURRENCY SEED
+python -m tests.runs.killing suite SUITE FOLDER KILLS CONCURRENCY SEED
+python -m tests.runs.killing batches SUITE FOLDER KILLS SEED
+python -m tests.runs.killing judges RECORDS FOLDER KILLS SEED OPTIONS…
 
 What takes time to import is imported once, before the first fork. After every kill it is checked
 that nothing is lost and that no more calls were made for nothing than are in flight. A suite that is
@@ -16,7 +18,9 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +28,13 @@ import aiohttp  # noqa: F401
 import polars as pl  # noqa: F401 (its threads begin with its first use, which is in the child)
 
 import calipers.gates.decide
-import calipers.systems.chat  # noqa: F401
-from calipers.runs.preparing import prepare_file
-from calipers.runs.running import run_suite
+import calipers.judges.judge_files
+import calipers.systems.models  # noqa: F401
+from calipers.cli import app
+from calipers.runs.prepare import prepare_file
+from calipers.runs.run import run_suite
 from calipers.support.errors import CalipersError
+from calipers.systems.batches import batch_model
 
 CALLS = "calls.log"  # a line per call of the system, beside the suite
 JUDGED = "judge_calls.log"  # a line per request to a judge
@@ -37,6 +44,17 @@ _CALLING = 0.08  # seconds after the first call, within which the others come
 
 def fork_run(suite: Path, folder: Path) -> int:
     """Begin a run in a process of its own; return its id."""
+
+    def run() -> int:
+        return run_suite(
+            prepare_file(suite), folder, lambda _: nullcontext(), report=False
+        ).exit_code
+
+    return fork_work(run, suite.parent / "failed")
+
+
+def fork_work(work: Callable[[], int], failed: Path) -> int:
+    """Begin work in a process of its own, which says in a file what went wrong; return its id."""
     pid = os.fork()
     if pid:
         return pid
@@ -45,14 +63,34 @@ def fork_run(suite: Path, folder: Path) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        result = run_suite(prepare_file(suite), folder, lambda _: nullcontext(), report=False)
-        code = result.exit_code
+        code = work()
     except CalipersError as error:
-        (suite.parent / "failed").write_text(f"{error.message}; {error.fix}")
+        failed.write_text(f"{error.message}; {error.fix}")
     except BaseException as error:  # noqa: BLE001 (told of by the parent)
-        (suite.parent / "failed").write_text(repr(error))
+        failed.write_text(repr(error))
     finally:
         os._exit(code)
+
+
+def kill_at_random(begin: Callable[[], int], most: int, seconds: float, luck: random.Random) -> int:
+    """Kill what is begun within so many seconds, at most so often, until it ends; count kills."""
+    kills = 0
+    while True:
+        pid = begin()
+        ended = status = 0
+        until = time.monotonic() + (luck.uniform(0, seconds) if kills < most else 60)
+        while not ended and time.monotonic() < until:
+            time.sleep(0.001)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            assert kills < most, "it does not end"
+            kills += 1
+        elif os.WEXITSTATUS(status) == 0:
+            return kills
+        else:
+            assert os.WEXITSTATUS(status) == 3, status  # something failed, and is done again
 
 
 class Books:
@@ -136,10 +174,40 @@ def kill_until_complete(suite: Path, folder: Path, books: Books, most: int, luck
             assert os.WEXITSTATUS(status) == 3, status  # calls failed, and are made again
 
 
+def kill_batches(suite: Path, results: Path, kills: int, seed: int) -> None:
+    """Kill runs of a suite of batches so often; print how many folders were completed."""
+    batch_model._FIRST_WAIT, batch_model._QUIET = 0.01, 0.02
+    luck, done, rounds = random.Random(seed), 0, 0
+    while done < kills:
+        folder = results / f"round{rounds}"
+        done += kill_at_random(partial(fork_run, suite, folder), min(6, kills - done), 0.4, luck)
+        rounds += 1
+    sys.stdout.write(json.dumps({"kills": done, "rounds": rounds}))
+
+
+def kill_judges(records: Path, results: Path, kills: int, seed: int, *asked: str) -> None:
+    """Kill `calipers judge` so often; print how many files were completed."""
+    luck, done, rounds = random.Random(seed), 0, 0
+    while done < kills:
+        output = results / f"judged{rounds}.jsonl"
+        arguments = ["judge", str(records), *asked, "-o", str(output)]
+
+        def judge(arguments: list[str] = arguments) -> int:
+            try:
+                app(arguments, standalone_mode=True)
+            except SystemExit as left:
+                return int(left.code or 0)
+            return 0
+
+        begin = partial(fork_work, judge, results / "failed")
+        done += kill_at_random(begin, min(6, kills - done), 0.4, luck)
+        rounds += 1
+    sys.stdout.write(json.dumps({"kills": done, "rounds": rounds}))
+
+
 def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) -> None:
     """Kill so often; print what came of it."""
     luck = random.Random(seed)
-    gc.freeze()
     done = rounds = 0
     while done < kills:
         books = Books(suite, concurrency)
@@ -156,4 +224,11 @@ def main(suite: Path, results: Path, kills: int, concurrency: int, seed: int) ->
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:6]))
+    what, file, folder, *numbers = sys.argv[1:]
+    gc.freeze()
+    if what == "suite":
+        main(Path(file), Path(folder), *map(int, numbers))
+    elif what == "batches":
+        kill_batches(Path(file), Path(folder), *map(int, numbers))
+    else:
+        kill_judges(Path(file), Path(folder), int(numbers[0]), int(numbers[1]), *numbers[2:])

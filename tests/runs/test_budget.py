@@ -118,6 +118,20 @@ def test_what_a_program_reports_counts(tmp_path: Path) -> None:
     assert len(suite.records()) == 4
 
 
+def test_a_call_that_timed_out_may_have_been_charged_for(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "def answer(record):\n"
+        "    is_first = record['id'] == 't0'\n"
+        "    return {'cost_usd': 0.25} if is_first else {'error': 'timeout: no reply in 60 s'}\n"
+    )
+    system = {"name": "slow", "python": "slow.py:answer"}
+    more = {"budget_usd": 1.0, "concurrency": 1, "retries": 0}
+    suite = suite_folder(tmp_path, sums(9), [system], **more)
+    assert suite.run().exit_code == 3
+    assert len(suite.records()) == 3  # each later call counts as the $0.3125 that were reserved
+    assert suite.json("manifest.json")["spent_usd"] == pytest.approx(0.875)
+
+
 def test_a_dry_run_calls_nothing_and_says_what_it_may_cost(tmp_path: Path) -> None:
     server = ModelServer()
     with server.in_thread() as url:

@@ -48,14 +48,15 @@ def test_records_keep_what_checks_found(tmp_path: Path) -> None:
 
 
 def test_changed_checks_give_other_verdicts_without_new_calls(tmp_path: Path) -> None:
-    folder = desk(tmp_path, [{**TASKS[0], "says": ["is kind"]}], checks=[NAMED])
+    task = {**TASKS[0], "says": ["is kind"]}
+    folder = desk(tmp_path, [task], checks=[NAMED], trust=["observed_behaviors"])
     folder.run()
     told = folder.write(checks=[LOUD, {"expect": "is kind", "contains": "please"}]).run()
     assert "the checks have changed" in told.output
     assert "1 reused" in told.output
     [record] = folder.records()
     assert record["expected_behaviors"] == ["is loud", "is kind"]
-    assert record["observed_behaviors"] == ["is kind"]  # the agent says so, the check does not
+    assert record["observed_behaviors"] == []  # the agent says so, the check does not
     assert [each["held"] for each in record["checks"]] == [False, False]
     folder.write(checks=[NAMED]).run()
     [record] = folder.records()
@@ -114,7 +115,9 @@ def test_an_agent_cannot_write_its_own_results(tmp_path: Path) -> None:
         "def answer(record):\n    return {'answer': 'x', 'checks': [{'name': 'is loud', 'held': True}]}\n"
     )
     folder.run()
-    assert "error" in folder.records()[0]
+    [record] = folder.records()
+    assert record["reported"] == {"checks": [{"name": "is loud", "held": True}]}
+    assert [result["held"] for result in record["checks"]] == [False]
 
 
 def test_what_a_check_found_is_on_the_report(tmp_path: Path) -> None:
@@ -123,3 +126,16 @@ def test_what_a_check_found_is_on_the_report(tmp_path: Path) -> None:
     page = (folder.results / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt;: no" in page
     assert "<b>bold" not in page
+
+
+def test_columns_with_spaces_are_filled_in_and_misspelt_ones_refused(tmp_path: Path) -> None:
+    tasks = [{"id": "ID 7", "order_id": 17, "Gold Answer": "order 17"}]
+    folder = desk(tmp_path, tasks, checks=[{"expect": "right", "equals": "{Gold Answer}"}])
+    assert folder.run().exit_code == 0
+    assert folder.records()[0]["observed_behaviors"] == ["right"]
+    told = folder.write(checks=[{"expect": "right", "equals": "{Gold Anwser}"}]).run()
+    assert told.exit_code == 2
+    assert "did you mean Gold Answer?" in told.output
+    told = folder.write(checks=[], prompt="Say {Gold Anwser}").run()
+    assert told.exit_code == 2
+    assert "did you mean Gold Answer?" in told.output

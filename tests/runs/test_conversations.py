@@ -190,7 +190,8 @@ def test_traces_of_all_turns_are_kept(tmp_path: Path) -> None:
         "            **({'tool_calls': [call]} if first else {'trace': {'tool_calls': [call]}})}\n"
     )
     systems = [{"name": "f", "python": "agent.py:answer"}]
-    suite = suite_folder(tmp_path, [{"id": "a", "turns": ["one", "two"]}], systems)
+    tasks = [{"id": "a", "turns": ["one", "two"]}]
+    suite = suite_folder(tmp_path, tasks, systems, trust=["violations"])
     suite.run("--no-report")
     [record] = suite.records()
     assert [each["tool_name"] for each in record["trace"]["tool_calls"]] == ["one", "two"]

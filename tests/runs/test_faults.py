@@ -94,8 +94,10 @@ def test_retry_after_is_honoured(tmp_path: Path) -> None:
     with server.in_thread() as url:
         suite = suite_folder(tmp_path, sums(1, " [[429 0.7]]"), [chat(url)], retries=1)
         began = monotonic()
-        assert suite.run().exit_code == 0
+        result = suite.run()
+    assert result.exit_code == 0
     assert monotonic() - began >= 0.7
+    assert "1 of 1 calls were tried again" in result.output
 
 
 def test_a_wait_beyond_all_measure_is_an_error(tmp_path: Path) -> None:
@@ -167,6 +169,7 @@ def test_a_key_is_nowhere_to_be_found(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PLANTED", f"{key}\n")  # as from a file
     with server.in_thread() as url:
         tasks = [*sums(1, " [[leak]]"), {"id": "told", "input": f"[[say it is {key}]]"}]
+        tasks.append({"id": "plain", "input": "1 + 1"})
         system = chat(url, api_key_env="PLANTED")
         suite = suite_folder(tmp_path, tasks, [system], cache="out/cache")
         result = suite.run()

@@ -240,7 +240,7 @@ class TestANamedFolder:
         path.write_text(json.dumps({**manifest, "prices": {"s": listed}}))
         newer = {"usd_per_million": {"input": 2.0}, "source": "list 2"}
         monkeypatch.setattr(
-            "calipers.runs.running.make_manifest",
+            "calipers.runs.run.make_manifest",
             lambda *_: {**manifest, "prices": {"s": newer}},
         )
         refused = solver.run()
@@ -278,7 +278,7 @@ def test_old_verdicts_do_not_stand_beside_a_run_that_ends_badly(
     def breaks(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calipers.runs.calling.Calling.all", breaks)
+    monkeypatch.setattr("calipers.runs.call.CallMaker.all", breaks)
     assert solver.run().exit_code == 3
     left = {each.name for each in solver.results.iterdir()}
     assert left.isdisjoint({"gate.json", "score.json", "report.html"})

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import calipers as cal
-from calipers.dashboard.filters import Query
+from calipers.dashboard.selection import Query
 from calipers.dashboard.site import Site
 from calipers.support.errors import UsageError
 from tests.commands import refused, run
@@ -43,6 +43,7 @@ def write_suite(folder: Path, *, suite: Any = None, policy: Any = None) -> Path:
         "data": "tasks.jsonl",
         "systems": [{"name": "agent", "python": "agent.py:answer"}],
         "policy": "policy.yaml",
+        "trust": ["observed_behaviors"],
         **({"metric_settings": suite} if suite else {}),
     }
     path = folder / "suite.yaml"
@@ -114,9 +115,9 @@ def test_a_flag_wins_and_says_so(tmp_path: Path) -> None:
     cal.run(suite, tmp_path / "out")
     journal = tmp_path / "out" / "records.jsonl"
     policy = tmp_path / "policy.yaml"
-    decided = run("gate", journal, "--policy", policy, "--pass-score", "1", "--format", "json")
+    decided = run("gate", journal, "--policy", policy, "--set", "pass_score=1", "--format", "json")
     assert json.loads(decided.stdout)["checks"][0]["value"] == pytest.approx(STRICT)
-    assert f"--pass-score 1.0 takes precedence over 0.5 in {policy}" in decided.stderr
+    assert f"--set pass_score=1.0 takes precedence over 0.5 in {policy}" in decided.stderr
 
 
 def test_a_policy_wins_over_the_suite_and_says_so(tmp_path: Path) -> None:
@@ -138,10 +139,14 @@ def test_another_policy_brings_its_own_settings(tmp_path: Path) -> None:
     ("settings", "problem", "fix"),
     [
         ({"pass_scor": 0.5}, "pass_scor is not a metric option", "did you mean pass_score?"),
-        ({"pass_score": 2}, "pass_score 2: must be above 0 and at most 1", "0.5 for half"),
-        ({"pass_score": "x"}, "expected a number, not str", "--pass-score"),
-        ({"missing": "drop"}, "missing drop: no such choice", "zero or renormalize"),
-        ({"bins": 4, "confidence": 0.9}, "confidence is not a metric option", "known: "),
+        ({"pass_score": 2}, "pass_score=2: must be above 0 and at most 1", "0.5 for half"),
+        ({"pass_score": "x"}, "expected a number, not str", "--set pass_score"),
+        ({"missing": "drop"}, "missing=drop: no such choice", "zero or renormalize"),
+        (
+            {"bins": 4, "confidence": 0.9},
+            "confidence is not a metric option",
+            "did you mean consensus?",
+        ),
     ],
 )
 @pytest.mark.parametrize("place", ["suite", "policy"])

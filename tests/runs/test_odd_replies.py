@@ -7,17 +7,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.records.fields import FIELDS
-from calipers.runs.records import ReplyReader
+from calipers.runs.call_records import ReplyReader
 from calipers.runs.suite import Suite
-from calipers.systems.calls import Call, Fault
-from calipers.systems.journal import Journal, encode_record
-from calipers.systems.tally import Tally
-from calipers.systems.wire import parse_reply
+from calipers.systems.calls import Call, Fault, make_reply
+from calipers.systems.http import parse_reply
+from calipers.systems.journal import Journal, Tally, encode_record
 from tests.examples import examples
 
 _ODD = (
@@ -150,5 +150,36 @@ def test_what_a_run_takes_can_be_scored(replies: list[str]) -> None:
         read = list(Journal(path).read_lines())
         assert len(read) == len(kept)
         assert cal.score(path).records == len(kept)
-        policy = {"thresholds": {"blocking": {"accuracy": 0}}}
+        policy = {"thresholds": {"blocking": {"accuracy": "1%"}}}
         assert cal.gate(path, policy=policy).records == len(kept)
+
+
+def test_a_system_may_reply_in_the_numbers_of_numpy() -> None:
+    given = {
+        "answer": np.str_("4"),
+        "cost_usd": np.float32(0.5),
+        "prompt_tokens": np.int64(7),
+        "prob_correct": np.float64(0.25),
+        "usage": {"input_tokens": np.int32(7)},
+        "scores": np.array([1.5, 2.5]),
+    }
+    suite = Suite.model_validate(
+        {"name": "a", "data": "a.jsonl", "systems": [{"name": "o1", "command": ["true"]}]}
+    )
+    call = Call(record=_TASK, prompt="2 + 2")
+    fields = ReplyReader(suite).read_fields(call, make_reply(given))
+    assert json.loads(encode_record(fields)) == {
+        "answer": "4",
+        "cost_usd": 0.5,
+        "prompt_tokens": 7,
+        "prob_correct": 0.25,
+        "usage": {"input_tokens": 7},
+        "scores": [1.5, 2.5],
+    }
+
+
+def test_a_reply_nested_beyond_measure_spoils_its_record_only() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert make_reply({"answer": "4", "own": deep}).fields["answer"] == "4"

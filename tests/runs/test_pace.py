@@ -18,18 +18,18 @@ def test_the_limit_halves_once_for_calls_of_one_moment_and_grows_again() -> None
     lane = Lane(64)
     began = monotonic()
     for _ in range(10):
-        lane.note_throttling(began, TOO_MANY)
+        lane.settle(0, began, TOO_MANY)
     assert lane.limit == 32
-    lane.note_throttling(monotonic(), TOO_MANY)
+    lane.settle(0, monotonic(), TOO_MANY)
     assert lane.limit == 16
     for _ in range(17):  # a round
-        lane.note_success()
+        lane.settle(0, monotonic(), None)
     assert lane.limit == 17
     for _ in range(5_000):
-        lane.note_success()
+        lane.settle(0, monotonic(), None)
     assert lane.limit == 64
     for _ in range(20):
-        lane.note_throttling(monotonic(), TOO_MANY)
+        lane.settle(0, monotonic(), TOO_MANY)
     assert lane.limit == 1
 
 
@@ -66,7 +66,7 @@ def test_a_system_that_is_down_is_tried_a_few_times_and_given_up(
                     if lane.given_up is None:
                         made += 1
                         await asyncio.sleep(0.001)
-                        lane.note_failure(DOWN)
+                        lane.settle(0, monotonic(), DOWN)
 
         await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(4))), 60)
         return made, lane
@@ -80,12 +80,12 @@ def test_one_good_call_and_all_is_forgiven() -> None:
     lane = Lane(4)
     for _ in range(100):
         for _ in range(4):
-            lane.note_failure(DOWN)
-        lane.note_success()
+            lane.settle(0, monotonic(), DOWN)
+        lane.settle(0, monotonic(), None)
     assert lane.given_up is None
     assert lane.limit == 4
     for _ in range(100):
-        lane.note_failure(Fault("bad_request", "this one only"))
+        lane.settle(0, monotonic(), Fault("bad_request", "this one only"))
     assert lane.limit == 4
 
 

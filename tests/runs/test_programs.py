@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +48,8 @@ class TestPrograms:
         suite = python(tmp_path, "everything")
         assert suite.run().exit_code == 0
         record = only(suite)
-        assert (record["answer"], record["passed"], record["mine"]) == (7, True, [1])
+        assert (record["answer"], record["mine"]) == (7, [1])
+        assert record["reported"] == {"passed": True}
         assert "prompt" not in record
 
     FAILING = MappingProxyType(
@@ -80,7 +82,7 @@ class TestPrograms:
         found = {record["model"]: record["error"] for record in suite.records()}
         assert set(found) == set(self.FAILING)
         for name, error in self.FAILING.items():
-            assert found[name].startswith(error)
+            assert re.sub(r" \(\S+\.py:[0-9]+\)", "", found[name]).startswith(error)
         assert "Traceback" not in result.stderr
 
     def test_a_function_that_hangs(self, tmp_path: Path) -> None:
@@ -128,8 +130,8 @@ class TestPrograms:
         suite = python(tmp_path, "raises", tasks=sums(3))
         two = [{"name": name, "python": f"systems.py:{name}"} for name in ("raises", "exits")]
         result = suite.write(systems=two).run()
-        assert "3 × raises: exception: ValueError: no way" in result.stderr
-        assert "3 × exits: exception: SystemExit: 7" in result.stderr
+        assert re.search(r"3 × raises: exception: ValueError \(\S+\): no way", result.stderr)
+        assert re.search(r"3 × exits: exception: SystemExit \(\S+\): 7", result.stderr)
         assert "calipers explain" not in result.stderr  # there is no number
 
     def test_odd_values_that_are_none(self, tmp_path: Path) -> None:

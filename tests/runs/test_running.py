@@ -183,7 +183,7 @@ class TestEnding:
         suite = python(tmp_path, "waits", tasks=tasks)
         result = suite.run()
         assert result.exit_code == 0
-        assert "answer, prob_correct is left out" in result.stderr
+        assert "yours is kept as task.answer, task.prob_correct" in result.stderr
         record = only(suite)
         assert (record["id"], record["target"], record["answer"]) == ("7", "2.0", "2")
         assert "prob_correct" not in record

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines.codes import number_values
-from calipers.runs.row_kinds import RowKinds
-from calipers.runs.telling import TellingRows
+from calipers.engines.group_codes import number_values
+from calipers.reports.data.sample_choice import RowKinds, SampleChooser
 from tests.examples import examples
 from tests.reports.pages_at_hand import records
 
@@ -103,7 +102,7 @@ def test_every_system_has_its_share() -> None:
 
 
 def _tell(batches: list[pl.DataFrame], most: int, *, look_at_all: bool) -> list[dict[str, Any]]:
-    telling = TellingRows(most, kind="kind", systems=["model"], sure="sure")
+    telling = SampleChooser(most, kind="kind", systems=["model"], sure="sure")
     for batch in batches:
         if look_at_all:
             telling._bars = {}
@@ -146,14 +145,13 @@ def test_rows_that_are_not_looked_at_would_not_have_been_chosen(seed: int) -> No
 _TELL_LONG_TEXTS = """
 from pathlib import Path
 import polars as pl
-from calipers.engines.codes import number_values
-from calipers.runs.row_kinds import RowKinds
-from calipers.runs.telling import TellingRows
+from calipers.engines.group_codes import number_values
+from calipers.reports.data.sample_choice import RowKinds, SampleChooser
 
 def read_megabytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
 
-telling = TellingRows(40, kind="kind", systems=["model"], sure="sure")
+telling = SampleChooser(40, kind="kind", systems=["model"], sure="sure")
 for number in range(16):
     ids = [f"{number}-{row}" for row in range(2_000)]
     batch = pl.DataFrame({"id": ids, "answer": [each + "x" * 10_000 for each in ids]})

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers
-from calipers.records.tasks import Tasks
-from calipers.runs.sampling import SampleSpec, _allot, draw_sample
+from calipers.records.task_data import Tasks
+from calipers.runs.suite import SampleSpec, _allot, draw_sample
 from calipers.support.errors import UsageError
 from tests.runs.suites_at_hand import SuiteFolder, suite_folder
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.cli import app
-from calipers.runs.sharding import Shard
+from calipers.runs.shards import Shard
 from tests.examples import first_of
 from tests.runs.suites_at_hand import ROOT, SuiteFolder, chat, suite_folder, sums
 

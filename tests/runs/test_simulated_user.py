@@ -150,7 +150,8 @@ def test_a_function_is_talked_with(tmp_path: Path, server: ChatServer) -> None:
         "            'violations': [] if done else ['asks']}\n"
     )
     systems = [{"name": "f", "python": "agent.py:answer"}]
-    suite = suite_folder(tmp_path, [{"id": "a"}], systems, user=person(server, goal="g"))
+    more = {"user": person(server, goal="g"), "trust": ["violations"]}
+    suite = suite_folder(tmp_path, [{"id": "a"}], systems, **more)
     assert suite.run("--no-report").exit_code == 0
     [record] = suite.records()
     assert record["simulated_user"]["goal_met"] is True
@@ -303,5 +304,7 @@ def test_a_system_cannot_say_it_for_the_user(tmp_path: Path) -> None:
         "def answer(record):\n    return {'answer': 'x', 'simulated_user': {'goal_met': True}}\n"
     )
     suite = suite_folder(tmp_path, [{"id": "a"}], [{"name": "f", "python": "agent.py:answer"}])
-    assert suite.run("--no-report").exit_code == 3
-    assert "only the suite's user gives it" in str(suite.errors()["a"])
+    assert suite.run("--no-report").exit_code == 0
+    [record] = suite.records()
+    assert "simulated_user" not in record
+    assert record["reported"] == {"simulated_user": {"goal_met": True}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.model_server import ModelServer
-from calipers.runs.tracing import Tracing
+from calipers.systems.otel import SpanExporter
 from calipers.systems.spec import SystemSpec
 from tests.runs.suites_at_hand import ANSWER, chat, suite_folder, sums
 
@@ -91,7 +91,7 @@ def test_names_are_those_of_the_conventions(exported: Any) -> None:
     settings: dict[str, Any] = {"temperature": 1, "top_p": 0.5, "top_k": 3, "max_tokens": 9}
     settings |= {"frequency_penalty": 0.1, "presence_penalty": 0.1, "stop_sequences": ["x"]}
     settings |= {"seed": 4}
-    tracing = Tracing()
+    tracing = SpanExporter()
     for model in ("google:a", "bedrock:a", "mistral:a", "anthropic:a", "openai-responses:a"):
         tracing.record(SystemSpec(name="m", model=model), record, 0.1, settings)
     tracing.record(SystemSpec(name="agent", command=["a"]), {"error": "timeout: no reply"}, 0.1)
@@ -108,4 +108,4 @@ def test_names_are_those_of_the_conventions(exported: Any) -> None:
 def test_without_an_exporter_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
-    Tracing().record(SystemSpec(name="mini", model="openai:tiny"), {}, 0.0)
+    SpanExporter().record(SystemSpec(name="mini", model="openai:tiny"), {}, 0.0)

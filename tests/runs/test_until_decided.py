@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).parent
 
 async def answer(record):
     number = int(record["id"][1:])
-    await asyncio.sleep(random.random() / 100 if record.get("hurry") else 0)
+    await asyncio.sleep(random.random() / 100 if record.get("hurry") else record.get("wait", 0))
     with (HERE / "calls.txt").open("a") as file:
         file.write(f"{record['id']} {record['model']}\\n")
     broken = HERE / "broken.txt"
@@ -30,7 +30,7 @@ async def answer(record):
     if record.get("right") is None:
         return {"answer": "yes"}
     right = record["right"] > 0 and (number * 7 + record["run"]) % 100 < record["right"]
-    return {"answer": "yes" if right else "no", "passed": right, "latency_ms": record["ms"]}
+    return {"answer": "yes" if right else "no", "passed": right}
 
 slow = answer
 """
@@ -39,8 +39,7 @@ slow = answer
 def tasks(count: int, right: int, **more: Any) -> list[dict[str, Any]]:
     """Of which so many percent are answered rightly."""
     return [
-        {"id": f"t{n}", "input": "?", "target": "yes", "right": right, "ms": 100.0, **more}
-        for n in range(count)
+        {"id": f"t{n}", "input": "?", "target": "yes", "right": right, **more} for n in range(count)
     ]
 
 
@@ -50,7 +49,7 @@ def suite(
     (path / "system.py").write_text(SYSTEM)
     (path / "policy.json").write_text(json.dumps(policy))
     system = {"name": "s", "python": "system.py:answer"}
-    more = {"concurrency": 1, "systems": [system], **more}
+    more = {"concurrency": 1, "systems": [system], "trust": ["passed"], **more}
     systems = more.pop("systems")
     return suite_folder(path, given, systems, policy="policy.json", **more)
 
@@ -218,12 +217,13 @@ def test_a_required_scenario_that_fails_ends_it_at_once(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_quantile_is_decided_by_the_share_within(tmp_path: Path) -> None:
     policy = {"thresholds": {"blocking": {"latency_p95": "< 50ms"}}}
-    folder = suite(tmp_path, tasks(200, 99), policy)
+    folder = suite(tmp_path, tasks(200, 99, wait=0.06), policy)
     assert folder.run("--until-decided").exit_code == 1
     (check,) = folder.json("gate.json")["checks"]
     assert check["sequence"]["within"] == "< 50 ms"
     assert check["sequence"]["high"] < 0.95
-    assert (check["low"], check["value"]) == (None, 100)
+    assert check["low"] is None
+    assert check["value"] >= 60
     assert len(calls(tmp_path)) < 50
 
 
@@ -302,7 +302,7 @@ def test_what_all_its_tasks_leave_open_is_for_the_interval(
 
 @pytest.mark.long
 def test_what_needs_all_calls_keeps_it_going(tmp_path: Path) -> None:
-    policy = {"thresholds": {"blocking": {"accuracy": "≥ 80%", "ece": 0.9}}}
+    policy = {"thresholds": {"blocking": {"accuracy": "≥ 80%", "ece": "90%"}}}
     given = tasks(60, 99)
     folder = suite(tmp_path, given, policy)
     result = folder.run("--until-decided")

@@ -7,13 +7,13 @@ from typing import Any
 import calipers as cal
 from calipers.metrics import metrics_of
 
-REASONING = [metric.name for metric in metrics_of("reasoning")]
+REASONING = [metric.name for metric in metrics_of("reasoning") if not metric.optional]
 
 
 FROM_THEIR_FIELDS = {
     *(*REASONING, "token_efficiency", "time_score"),
     *("pass_at_2", "pass_hat_2"),
-}  # of the records below
+} - {"rag_usr"}  # of the records below
 
 
 # Two models; runs, nulls of every sort, a failed call, an unanswered task, a task without target.

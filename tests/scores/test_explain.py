@@ -18,7 +18,7 @@ import calipers as cal
 from calipers.cli import app
 from calipers.metrics import catalogue
 from calipers.metrics.declare.declaration import Rank
-from calipers.metrics.judged.rubrics import RUBRICS
+from calipers.metrics.families.judged import RUBRICS
 from tests.files import write_lines
 
 CRITERIA = [name for rubric in RUBRICS for name in rubric.weights]
@@ -46,6 +46,12 @@ RECORDS: list[dict[str, Any]] = [
         "violations": ["leak"] if number == 13 else None,
         "predicted": None if number == 14 else number % 3 == 0,
         "actual": number % 2 == number % 5,
+        "passages": None
+        if number == 4
+        else [
+            {"id": step, "text": f"The answer is {number + step}."} for step in range(number % 4)
+        ],
+        "relevant_ids": [2, 5],
         "judgments": None
         if number == 12
         else [
@@ -53,7 +59,13 @@ RECORDS: list[dict[str, Any]] = [
                 "judge": "j",
                 "cost_usd": 0.001 * number,
                 "scores": dict.fromkeys(CRITERIA, 1 + number * 3 % 5),
-            }
+            },
+            {
+                "judge": "k",
+                "rubric": "quality",
+                "cost_usd": 0,
+                "scores": {"clarity": number / 28},
+            },
         ],
         "trace": None
         if number == 13

@@ -59,7 +59,8 @@ def test_a_field_of_our_own_name_can_be_grouped_by() -> None:
 
 def test_without_ids_rows_are_numbered_with_a_notice(tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
-    data = [write_lines(tmp_path / name, [{"answer": "a"}] * 2) for name in ("a.jsonl", "b.jsonl")]
+    rows = {"a.jsonl": [{"answer": "a"}] * 2, "b.jsonl": [{"answer": "b"}] * 2}
+    data = [write_lines(tmp_path / name, lines) for name, lines in rows.items()]
     score = cal.score(data, per_sample=out)
     assert score.notices == ("no record has an id: rows are numbered, each a task of its own",)
     assert pl.read_parquet(out)["id"].to_list() == ["1", "2", "3", "4"]
@@ -77,8 +78,13 @@ def test_the_same_id_model_tier_and_run_twice_is_a_warning() -> None:
     others = [{**same, field: "other"} for field in ("id", "model", "tier", "run")]
     assert cal.score([same, *others]).notices == ()
     score = cal.score([same, same, *others, same, {**same, "error": "x"}])
-    assert score.notices == (
-        "3 records repeat the id, model, tier and run of another; they count as further runs",
+    repeated, twice = score.notices
+    assert repeated == (
+        "3 records repeat the id, model, tier and run of another; they count as further runs"
+    )
+    assert twice == (
+        "2 records equal another in every field, run included: one run recorded twice; remove the "
+        "copies, or number the runs; here they count as further runs"
     )
     assert only(score).records == 8
 
@@ -88,3 +94,10 @@ def test_rows_that_share_an_id_in_a_group_are_runs_of_one_task() -> None:
     assert only(cal.score(rows)).metrics["answer_entropy"].n == 4
     alone = cal.score([{**row, "id": str(number)} for number, row in enumerate(rows)])
     assert only(alone).metrics["answer_entropy"].reason == "no task has two runs with an answer"
+
+
+def test_a_field_that_is_there_and_empty_is_no_hint_at_itself() -> None:
+    rows = [{"id": "a", "correct": True, "category": None, "Category ": "x"}]
+    with pytest.raises(cal.UsageError, match="no record has a value in category") as refused:
+        cal.score(rows, by="category")
+    assert "did you mean category?" not in str(refused.value)

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.records.bytestream import Block, read_blocks
-from calipers.records.jsonl import JsonLines
-from calipers.records.sources import Source
-from calipers.records.tables import Rows
+from calipers.records.batch import Source
+from calipers.records.readers.bytestream import Block, read_blocks
+from calipers.records.readers.lines import JsonLines
+from calipers.records.readers.tables import RowList
 from calipers.scores.options import Options
 from calipers.scores.score import run_engine
 from tests.examples import first_of
@@ -127,11 +127,11 @@ def test_the_size_of_a_block_does_not_show(size: int, tmp_path: Path) -> None:
 def test_the_format_and_its_slices_do_not_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calipers.records.tables.CHUNK_ROWS", 2_000)
-    monkeypatch.setattr("calipers.records.csv_file._CHUNK_ROWS", 2_000)
+    monkeypatch.setattr("calipers.records.readers.tables.CHUNK_ROWS", 2_000)
+    monkeypatch.setattr("calipers.records.readers.csv_file._CHUNK_ROWS", 2_000)
     rows = many_records(5_000)  # more than a slice of a table or a list
     lines = totals(JsonLines(write_lines(tmp_path / "a.jsonl", rows)))
-    assert totals(Rows(rows, "rows")) == lines
+    assert totals(RowList(rows, "rows")) == lines
     frame = pl.DataFrame(rows, infer_schema_length=None)
     frame.write_parquet(tmp_path / "a.parquet", row_group_size=999)
     frame.write_csv(tmp_path / "a.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -21,10 +22,12 @@ from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.metrics.declare.settings import Settings, list_metric_options
 from calipers.scores.options import Options
-from tests.commands import run
+from tests.commands import refused, run
+from tests.files import write_lines
 from tools.reference.options import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
+SCREEN = 42  # lines
 JUDGING = ("judge", "audit", "calibrate")  # subcommands of `judge`
 ROWS = [{"id": "a", "answer": "4", "target": "4"}]
 TOY = '    toy: int = option(7, "Number of toys to play with.", at_least=1)\n'
@@ -39,7 +42,7 @@ except cal.UsageError as error:
 policy = {"thresholds": {"blocking": {"accuracy": 90}}, "metric_settings": {"toy": 5}}
 print(cal.score(rows, policy=policy).settings["toy"], cal.gate(rows, policy=policy).verdict)
 from calipers.cli import app
-app(["score", "--help"])
+app(["score", "--help-all"])
 """
 USE_OF_TOYS = """
 import calipers as cal
@@ -55,7 +58,7 @@ for name, (call, given) in calls.items():
         call(**given, toy=0)
     except cal.UsageError as error:
         print(error.message)
-    app([name, *(["files"] if name == "judge" else []), "--help"], standalone_mode=False)
+    app([name, *(["files"] if name == "judge" else []), "--help-all"], standalone_mode=False)
 """
 
 
@@ -78,20 +81,28 @@ def run_with(tmp_path: Path, toys: dict[str, str], code: str) -> str:
     ).stdout
 
 
+def every_command(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            yield from every_command(found)
+
+
 def test_one_line_makes_an_option_of_metrics(tmp_path: Path) -> None:
     stdout = run_with(tmp_path, {"metrics/declare/settings.py": "bins: int"}, USE_OF_TOY)
     lines = stdout.splitlines()
-    assert lines[:3] == ["7 3", "--toy 0: must be at least 1", "5 pass"]
-    assert "--toy INTEGER" in stdout
-    assert "Number of toys to play with. [default: 7; x>=1]" in " ".join(stdout.split())
+    assert lines[:3] == ["7 3", "--set toy=0: must be at least 1", "5 pass"]
+    assert "toy=NUMBER Number of toys to play with. [default: 7]" in " ".join(stdout.split())
 
 
 def test_one_line_makes_an_option_of_any_command(tmp_path: Path) -> None:
     toys = {
-        "comparisons/options/compare.py": "between: str | None",
-        "judges/options.py": "name: str | None",
-        "gates/options.py": "release: str | None",
-        "runs/options.py": 'evidence: Literal["interval", "point"]',
+        "comparisons/comparison_options.py": "between: str | None",
+        "judges/judge_options.py": "name: str | None",
+        "gates/gate_options.py": "release: str | None",
+        "runs/run_options.py": 'evidence: Literal["interval", "point"]',
     }
     stdout = run_with(tmp_path, toys, USE_OF_TOYS)
     assert stdout.count("--toy 0: must be at least 1\n") == len(toys)
@@ -115,12 +126,60 @@ def test_signatures_and_help_name_every_option(name: str) -> None:
     if name == "read":
         return  # it has no command
     command = ("judge", {"judge": "files"}.get(name, name)) if name in JUDGING else (name,)
-    shown = run(*command, "--help").stdout
-    assert [each.flag for each in known.values() if each.flag not in shown] == []
+    shown = run(*command, "--help-all").stdout
+    every = [f"  {each.key}=" if each.is_setting else each.flag for each in known.values()]
+    assert [each for each in every if each not in shown] == []
+
+
+@pytest.mark.parametrize("command", [*every_command(app)], ids=lambda each: str(each.name))
+def test_help_fits_on_a_screen(command: click.Command) -> None:
+    """Every other option is behind `--help-all`."""
+    if command.params:
+        shown = command.get_help(click.Context(command, info_name=str(command.name)))
+        assert len(shown.splitlines()) <= SCREEN, command.name
+
+
+def test_a_setting_is_one_option_and_its_old_flag_says_so(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"id": "a", "prob_correct": 0.8, "correct": True}])
+    given = ("score", path, "--metric", "ece", "--format", "json")
+    measured = cal.score(path, metrics="ece", bins=3).to_json()
+    assert json.loads(run(*given, "--set", "bins=3").stdout) == json.loads(measured)
+    old = run(*given, "--bins", "3")
+    assert old.stdout == run(*given, "--set", "bins=3").stdout
+    assert old.stderr == "note: --bins is now written --set bins=…; the old option goes in 0.4\n"
+
+
+def test_a_setting_may_be_a_list() -> None:
+    told = ("--set", "correction_phrase=wait", "--set", "correction-phrase=hm, no")
+    result = run("score", "-", *told, "--format", "json", input='{"cot": "Hm, no"}\n')
+    score = json.loads(result.stdout)
+    assert score["settings"]["correction_phrases"] == ["wait", "hm, no"]
+    assert score["groups"][0]["metrics"]["self_correction_rate"]["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("bin=3", "--set bin=3: no such setting\n  did you mean bins?"),
+        ("bins", "--set bins: not NAME=VALUE\n  --set bins=VALUE: Number of bins of the ECE."),
+        ("bins=", "--set bins=: expected a whole number\n"),
+        ("bins=1e1", "--set bins=1e1: expected a whole number\n"),
+        ("pass_score=nan", "--set pass_score=nan: must be a finite number and above 0"),
+        ("normalize=words", "--set normalize=words: no such choice\n  numeric or text"),
+        ("=3", "--set =3: no such setting\n"),
+    ],
+)
+def test_a_mistaken_setting_is_one_message(text: str, told: str) -> None:
+    assert refused("score", "a.jsonl", "--set", text).startswith(f"error: {told}")
+
+
+def test_a_setting_that_is_there_twice_is_refused() -> None:
+    for given in (("--set", "bins=3", "--set", "bins=4"), ("--bins", "3", "--set", "bins=3")):
+        assert "bins is there twice\n  keep one of them" in refused("score", "a.jsonl", *given)
 
 
 def test_help_is_grouped_and_begins_with_what_matters() -> None:
-    shown = run("score", "--help").stdout
+    shown = run("score", "--help-all").stdout
     titles = [line[:-1] for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles == [
         "Most used",
@@ -130,16 +189,11 @@ def test_help_is_grouped_and_begins_with_what_matters() -> None:
         "Statistics",
         "Output",
         "Other options",
+        "Settings of metrics (--set NAME=VALUE)",
     ]
     first = shown.partition("Most used:")[2].partition("\n\n")[0]
     flags = [line.split()[0].strip(",") for line in first.splitlines() if line.startswith("  -")]
     assert flags == ["--by", "--metric", "--map", "--format", "-o"]
-
-
-def every_command(command: click.Command) -> Iterator[click.Command]:
-    yield command
-    for each in getattr(command, "commands", {}).values():
-        yield from every_command(each)
 
 
 def test_the_help_of_every_option_is_a_whole_phrase() -> None:

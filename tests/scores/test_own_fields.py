@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.metrics import METRICS
-from calipers.scores.reading import read_score
+from calipers.scores.stored_score import read_score
 from calipers.support.errors import DataError, UsageError
 from tests.commands import refused, run
 from tests.files import write_lines
@@ -76,8 +76,8 @@ def test_several_values_of_one_object_are_read_together(tmp_path: Path) -> None:
         ("p95(grade)", "grade holds text, not numbers", "known: "),
         ("mean(answer)", "answer holds text", "a field of numbers"),
         ("p90(tone)", "no statistic of a field is called p90", "mean, p50"),
-        ("mean()", "not a name of a field", "mean(score_toxicity)"),
-        ("mean(\x1b[31m)", "not a name of a field", "mean(score_toxicity)"),
+        ("mean()", 'no record has a value in ""', "known: "),
+        ("mean(\x1b[31m)", "no record has a value in \ufffd[31m", "known: "),
     ],
 )
 def test_a_wrong_name_is_told_with_the_nearest(name: str, said: str, fix: str) -> None:
@@ -121,8 +121,10 @@ def test_scores_of_logs_are_measured_without_being_asked_for(tmp_path: Path) -> 
     assert value_of(name, log) == value_of(f"mean({name})", log) == 0.625
     assert name in run("score", log).stdout
     assert name not in cal.score(log, profile="reasoning").groups[0].metrics
-    letters = write_inspect_log(tmp_path / "b.eval", [sample(1, "C"), sample(2, "I")])
-    assert name not in cal.score(letters).groups[0].metrics
+    grades = write_inspect_log(tmp_path / "b.eval", [sample(1, "C"), sample(2, "I")])
+    assert cal.score(grades).groups[0].metrics[name].value == 0.5
+    words = write_inspect_log(tmp_path / "c.eval", [sample(1, "terse"), sample(2, "C")])
+    assert name not in cal.score(words).groups[0].metrics
 
 
 def test_per_sample_values_stand_under_the_fields_name(tmp_path: Path) -> None:
@@ -200,3 +202,24 @@ def test_a_stored_description_is_not_trusted(entry: Any) -> None:
     told = {**cal.score(ROWS).to_dict(), "own_metrics": {"odd": entry, "<script>": entry}}
     assert read_score(told) is not None
     assert not {"odd", "<script>"} & {*METRICS}
+
+
+def test_metrics_of_ones_own_have_a_profile_together(tmp_path: Path) -> None:
+    plugin = tmp_path / "tone.py"
+    plugin.write_text(
+        "import calipers as cal\n"
+        "for field in ('tone', 'kind'):\n"
+        "    of = cal.metrics.mean(field, name=f'{field}/rate', range=(0, 1), profile='tone')\n"
+        "    cal.register(of)\n"
+    )
+    data = write_lines(tmp_path / "a.jsonl", ROWS)
+    result = run("score", data, "--plugin", plugin, "--profile", "tone", "--format", "json")
+    [group] = json.loads(result.stdout)["groups"]
+    assert set(group["metrics"]) == {"tone/rate", "kind/rate"}
+    page, figures = tmp_path / "report.html", tmp_path / "figures"
+    assert run("report", data, "--plugin", plugin, "-o", page).exit_code == 0
+    assert "tone/rate" in page.read_text()
+    asked = ("--profile", "tone", "--by", "grade", "--figures", figures)
+    assert run("score", data, "--plugin", plugin, *asked).exit_code == 0
+    assert {path.stem for path in figures.iterdir()} == {"tone_rate", "kind_rate"}
+    assert "did you mean tone?" in refused("score", data, "--plugin", plugin, "--profile", "tonne")

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.engines import reading
+from calipers.engines import read_rows
 from calipers.engines.store import Store
 from tests.commands import run
 from tests.engines_at_hand import ENGINES_AT_LENGTH
@@ -166,7 +166,7 @@ def test_tasks_that_do_not_fit_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_pa
     path = tmp_path / "tasks.parquet"
     held = cal.score(rows, by="tier", metrics=METRICS, per_task=path).per_task
     expected = pl.read_parquet(path)
-    monkeypatch.setattr(reading, "Store", partial(Store, held_bytes=1))
+    monkeypatch.setattr(read_rows, "Store", partial(Store, held_bytes=1))
     monkeypatch.setattr("calipers.engines.spilling.SPILL_BYTES", 10_000)
     assert cal.score(rows, by="tier", metrics=METRICS, per_task=path).per_task == held
     assert pl.read_parquet(path).equals(expected)

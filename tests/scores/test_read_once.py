@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 
 import calipers as cal
-from calipers.engines import polars
+from calipers.engines import polars_engine
 from calipers.engines.outcome import Sinks
 from calipers.engines.plan import Plan
-from calipers.engines.polars import measure
-from calipers.engines.reading import MeasuredRows
+from calipers.engines.polars_engine import measure
+from calipers.engines.read_rows import MeasuredRows
 from calipers.engines.store import Store
-from calipers.records.jsonl import JsonLines
-from calipers.records.sources import Wanted
+from calipers.records.batch import Wanted
+from calipers.records.readers.lines import JsonLines
 from tests.files import write_lines
 from tests.runs.suites_at_hand import suite_folder, sums
 
@@ -80,9 +80,9 @@ def test_a_report_with_a_policy_parses_the_records_once(
 
 def test_a_gate_parses_the_records_once(records: Path, readings: Counter[str]) -> None:
     baseline = records.with_name("baseline.json")
-    cal.gate(records, policy=POLICY, by="model", save_baseline=baseline)
+    cal.gate(records, policy={"baseline": {}}, by="model", save_baseline=baseline)
     readings.clear()
-    margins = {**POLICY, "baseline": {"margins": {"accuracy": 0.5}}}
+    margins = {**POLICY, "baseline": {"margins": {"accuracy": "50%"}}}
     cal.gate(records, policy=margins, by="model", against=baseline)
     assert readings == {"records.jsonl": 1}
 
@@ -109,7 +109,7 @@ def test_a_run_adds_its_records_up_once(
         added_up.append(plan.by)
         return measure(rows, plan, *sinks)
 
-    monkeypatch.setattr(polars, "measure", measure_counted)
+    monkeypatch.setattr(polars_engine, "measure", measure_counted)
     (tmp_path / "sut.py").write_text(SYSTEM, encoding="utf-8")
     (tmp_path / "policy.yaml").write_text('thresholds: {blocking: {accuracy: "≥ 90%"}}')
     named = [{"name": name, "python": "sut.py:answer"} for name in systems]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import polars as pl
@@ -34,9 +35,9 @@ def test_a_score_is_a_table_a_frame_and_a_page() -> None:
     assert (row["value"], row["n"], row["missing"]) == (0.0, 1, 2)
     page = score._repr_html_()
     assert '>m0</th><th scope="col" class="number">m1</th>' in page
-    assert ">0.33 <small>[0.00, 0.99]</small><" in page
+    assert ">33 % <small>[0, 99]</small><" in page
     assert "accuracy" in str(score)
-    assert "0.33 [0.00, 0.99]" in str(score)
+    assert "33 % [0, 99]" in str(score)
 
 
 def test_a_measured_null_needs_a_reason() -> None:
@@ -71,3 +72,13 @@ def test_a_model_that_never_answers_is_wrong_each_time(tmp_path: Path) -> None:
         assert metrics["sce"].value is None
     tasks = [{"id": "1", "target": "4", "passed": True}]  # nobody was asked for an answer
     assert "accuracy" not in cal.score(tasks).groups[0].metrics
+
+
+def test_a_subclass_prints_as_its_class_does() -> None:
+    class Annotated(cal.Score):
+        """A result of a user's own."""
+
+    score = cal.score([{"answer": "4", "target": "4"}])
+    own = Annotated(**{field.name: getattr(score, field.name) for field in fields(score)})
+    assert str(own) == str(score)
+    assert own.to_markdown() == score.to_markdown()

@@ -36,8 +36,11 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         "tokenizer": "whitespace",
         "step_pattern": None,
         "correction_phrases": [],
+        "rag_text": "answer",
         "pass_weight": 0.5,
         "impl_weight": 0.5,
+        "grade_scale": {"A": 0.95, "B": 0.85, "C": 0.75, "D": 0.65},
+        "consensus": "median",
         "prices": None,
         "judge_cost": "apart",
         "pass_score": 1.0,
@@ -82,10 +85,10 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
         assert shown == [*fields, *beside.get(name, [])]
     assert m0["metrics"]["accuracy"] == {
         "value": 1 / 3,
-        "low": pytest.approx(0.0015, abs=1e-4),
-        "high": pytest.approx(0.9940, abs=1e-4),
-        # Two tasks, one with two runs, shares ⅔ and ⅓: √(2 · (1/3)² / (1 − 6/5 + 5/9)) / 3.
-        "stderr": pytest.approx((2 / 9 / (16 / 45)) ** 0.5 / 3),
+        "low": pytest.approx(0.0018, abs=1e-4),
+        "high": pytest.approx(0.9927, abs=1e-4),
+        # Two tasks, one with two runs, of which one is right: (⅓)² over ⅓ and (⅓)² over ⅔.
+        "stderr": pytest.approx((1 / 9 / (1 / 3) + 1 / 9 / (2 / 3)) ** 0.5 / 3),
         "interval": "wilson",
         "n": 3,
         "missing": 0,
@@ -235,7 +238,7 @@ def test_metrics_that_are_named_are_given_in_that_order() -> None:
     ("options", "problem", "fix"),
     [
         ({"metrics": ["acuracy"]}, "no metric is called acuracy", "did you mean accuracy?"),
-        ({"profile": "reasonin"}, "--profile reasonin: no such choice", "did you mean reasoning?"),
+        ({"profile": "reasonin"}, "no profile is called reasonin", "did you mean reasoning?"),
         ({"by": "modle"}, "--by modle: no record has a value in modle", "did you mean model?"),
         (
             {"map": {"answer": "outptu"}},
@@ -248,10 +251,10 @@ def test_metrics_that_are_named_are_given_in_that_order() -> None:
             "did you mean answer?",
         ),
         ({"engine": "dask"}, "--engine dask: no such choice", "polars or spark"),
-        ({"bins": 0}, "--bins 0: must be at least 1", "10 is"),
-        ({"normalize": "x"}, "--normalize x: no such choice", "numeric or text"),
-        ({"judge_cost": "x"}, "--judge-cost x: no such choice", "apart or included"),
-        ({"missing": "x"}, "--missing x: no such choice", "zero or renormalize"),
+        ({"bins": 0}, "--set bins=0: must be at least 1", "10 is"),
+        ({"normalize": "x"}, "--set normalize=x: no such choice", "numeric or text"),
+        ({"judge_cost": "x"}, "--set judge_cost=x: no such choice", "apart or included"),
+        ({"missing": "x"}, "--set missing=x: no such choice", "zero or renormalize"),
         ({"on_bad": "x"}, "--on-bad x: no such choice", "stop or skip"),
         ({"bad_rows": "x.jsonl"}, "--bad-rows needs --on-bad skip", "add --on-bad skip"),
         ({"per_sample": "x.txt"}, "--per-sample x.txt: unknown format", "name a file that ends in"),

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import calipers as cal
-from calipers.records import jsonl
-from calipers.records.jsonl import JsonLines
 from calipers.records.limits import limit_reading
+from calipers.records.readers import lines
+from calipers.records.readers.lines import JsonLines
 from calipers.records.sources import open_sources
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan
 from tests.conformance.strategies import data_sets
+from tests.examples import examples
 from tests.files import write_lines
 from tests.scores.scored_records import RECORDS
 
@@ -28,7 +29,7 @@ def score_both_ways(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any)
     """Return the score as a small file's, and as if it were not small; or what is wrong."""
     quick = score_or_refuse(path, **options)
     with monkeypatch.context() as patched:
-        patched.setattr(jsonl, "_QUICKLY_READ", -1)
+        patched.setattr(lines, "_QUICKLY_READ", -1)
         return [quick, score_or_refuse(path, **options)]
 
 
@@ -62,7 +63,7 @@ def test_the_score_is_the_same(
 
 
 @given(groups=data_sets(groups=2, rows=5))
-@settings(max_examples=15, deadline=None)
+@examples(60)
 def test_the_score_of_any_records_is_the_same(
     groups: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

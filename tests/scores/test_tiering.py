@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
+from calipers.engines.quantiles import adjust_confidence
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -41,7 +42,7 @@ def test_names_of_tiers_are_no_markup_in_the_table() -> None:
 
 def test_a_tier_that_never_passes_shows_what_a_pass_costs_at_least() -> None:
     rows = [{"id": str(n), "tier": "T0", "passed": False, "cost_usd": 1.0} for n in range(5)]
-    assert "∞ [2.219, ∞]" in str(cal.score(rows, profile="tiers", by="tier"))
+    assert "∞ [2,219, ∞]   per 1,000 passes" in str(cal.score(rows, profile="tiers", by="tier"))
 
 
 def test_runs_without_a_tier_are_none_to_compare() -> None:
@@ -137,6 +138,15 @@ def test_the_json_is_the_contracts() -> None:
         "cost_variance": pytest.approx(0.01),
         "cost_delta": pytest.approx(0.2),
     }
+
+
+def test_intervals_of_several_tiers_hold_at_once() -> None:
+    """Bonferroni's, over the tiers of one model: those of another are a family of their own."""
+    tiers = [{"model": model, "tier": f"T{n}"} for model in ("v1", "v2") for n in range(4)]
+    keys = [json.dumps(each) for each in (*tiers, {"model": "v3", "tier": "T0"})]
+    assert adjust_confidence(keys, 0.95) == pytest.approx(1 - 0.05 / 4)
+    assert adjust_confidence(keys[-1:], 0.95) == pytest.approx(0.95)
+    assert adjust_confidence([], 0.9) == pytest.approx(0.9)
 
 
 def test_several_models_have_tiers_of_their_own() -> None:

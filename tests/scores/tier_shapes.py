@@ -11,7 +11,7 @@ import polars as pl
 
 import calipers as cal
 from calipers.engines.per_task import MOST_RUNS
-from calipers.scores.results import BoundedValue, Tiers
+from calipers.scores.result import BoundedValue, Tiers
 from tests.simulated import DATASET, table
 
 TIERS = ((0.0, 0.55, 1.0), (0.5, 0.6, 1.4), (1.2, 0.7, 2.0))  # ease, part done, median cost

@@ -12,15 +12,16 @@ from calipers.statistics.agreement import (
     Level,
     cohen_kappa,
     fleiss_kappa,
+    kendall,
     krippendorff_alpha,
     mean_cohen_kappa,
+    pearson,
     percent_agreement,
+    spearman,
     weighted_kappa,
 )
-from calipers.statistics.arrays import Floats
-from calipers.statistics.correlation import kendall, pearson, spearman
-from calipers.statistics.estimates import Estimate
-from calipers.statistics.influence import Sampling
+from calipers.statistics.clusters import Floats
+from calipers.statistics.estimates import Estimate, Sampling
 
 Measure = Callable[[Floats, Sampling], Estimate]
 

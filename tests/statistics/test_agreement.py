@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.statistics import agreement, correlation
+from calipers.statistics import agreement
 from calipers.statistics.agreement import (
     cohen_kappa,
     fleiss_kappa,
     percent_agreement,
     weighted_kappa,
 )
-from calipers.statistics.arrays import Floats
-from calipers.statistics.estimates import Estimate
-from calipers.statistics.influence import Sampling, count_ratings
+from calipers.statistics.clusters import Floats
+from calipers.statistics.estimates import Estimate, Sampling, count_ratings
 from tests.statistics.rated import ALPHAS, EVERY, LEVELS, OF_ALL, OF_PAIRS, apart, measured
 
 NAN = math.nan
@@ -280,9 +279,9 @@ FORMULAS: dict[str, Any] = {
     "mean kappa": agreement._measure_mean_cohen,
     "fleiss": agreement._measure_fleiss,
     **{level: partial(agreement._measure_alpha, level=level) for level in LEVELS},
-    "pearson": correlation._measure_pearson,
-    "spearman": correlation._measure_spearman,
-    "kendall": correlation._measure_kendall,
+    "pearson": agreement._measure_pearson,
+    "spearman": agreement._measure_spearman,
+    "kendall": agreement._measure_kendall,
 }
 
 
@@ -309,7 +308,7 @@ def test_how_many_lie_below(ratings: Floats) -> None:
     both = ratings[count_ratings(ratings) == 2]
     first, second = (np.unique(column, return_inverse=True)[1] for column in both.T)
     if len(both):
-        found = correlation._count_below(first, -second)
+        found = agreement._count_below(first, -second)
         assert found.tolist() == [
             sum(a < x and -b < -y for a, b in zip(first, second, strict=True))
             for x, y in zip(first, second, strict=True)

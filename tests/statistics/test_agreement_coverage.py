@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from calipers.statistics.arrays import Floats
-from calipers.statistics.correlation import kendall
+from calipers.statistics.agreement import kendall
+from calipers.statistics.clusters import Floats
 from tests.statistics.rated import ALPHAS, EVERY, OF_PAIRS, Measure, measured
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.statistics.anytime import _FRACTIONS, Bets, mean_bounds
+from calipers.statistics.sequential import _FRACTIONS, Bets, mean_bounds
 
 shares = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 2 / 3, 0.9, 1.0])
 populations = st.lists(shares, min_size=1, max_size=40)

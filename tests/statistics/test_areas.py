@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from calipers.statistics.areas import area_interval
+from calipers.statistics.paired_tests import area_interval
 from tests.examples import first_of
 
 

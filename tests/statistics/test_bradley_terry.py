@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from calipers.statistics.bradley_terry import Comparisons, fit_strengths
+from calipers.statistics.ranking import Comparisons, fit_strengths
 
 
 def strengths_by_minorization(met: list[tuple[int, int, float]], systems: int) -> list[float]:

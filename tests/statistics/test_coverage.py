@@ -17,6 +17,7 @@ from calipers.metrics import catalogue
 from tests import bootstrap_shapes, simulated
 from tests.every_shape import EVERY_OTHER
 from tests.shapes import LIMITS, SHAPES, Shape, coverage
+from tests.unequal_shapes import UNEQUAL
 from tests.unseen_shapes import RARE, UNSEEN
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "intervals.md"
@@ -28,7 +29,7 @@ def _id(shape: Shape) -> str:
 
 DATASETS = 1000
 A_FEW = 300  # show that a method is not far off
-EVERY = (*SHAPES, *UNSEEN, *EVERY_OTHER)
+EVERY = (*SHAPES, *UNSEEN, *EVERY_OTHER, *UNEQUAL)
 
 
 @pytest.mark.parametrize("shape", [shape for shape in EVERY if shape.quick], ids=_id)

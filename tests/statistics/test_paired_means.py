@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, multinomial
 
+from calipers.comparisons.pairing import pair_scale
 from calipers.metrics import catalogue
-from calipers.metrics.declare.pairs import pair_scale
 from calipers.statistics.paired import RUN_ONCE, compare_paired
-from calipers.statistics.paired_means import Repeats, bound_over_runs, bound_over_tasks
-from calipers.statistics.paired_shares import bonett_price, share_difference
+from calipers.statistics.paired_tests import (
+    Repeats,
+    bonett_price,
+    bound_over_runs,
+    bound_over_tasks,
+    share_difference,
+)
 
 counts = st.integers(0, 60)
 levels = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999])

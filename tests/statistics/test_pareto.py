@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.statistics.pareto import pareto_front
+from calipers.statistics.ranking import pareto_front
 
 _numbers = st.one_of(st.integers(0, 4).map(float), st.floats(0, 10))
 _points = st.lists(st.tuples(_numbers, _numbers), max_size=30)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calipers.statistics.rank_tests import (
+from calipers.statistics.unpaired import (
     fisher_p,
     kruskal,
     mann_whitney_exact,

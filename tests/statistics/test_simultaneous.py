@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calipers.statistics.simultaneous import MaxT, pair_deviations
+from calipers.statistics.ranking import MaxT, pair_deviations
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calipers.support.cache import DiskCache, hash_key
+from calipers.support.files import DiskCache, hash_key
 
 KEY = hash_key({"model": "m"}, "prompt", 1)
 

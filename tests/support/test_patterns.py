@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.support.patterns import count_groups, find_last
-from calipers.systems.answers import AnswerRule, read_confidence
+from calipers.systems.reply_text import AnswerRule, read_confidence
 
 PATTERNS = [
     *(r"(\d+)", r"ANSWER: (.*)", r"ANSWER: (.*)$", r"(?m)^A(.*)$", r"(?is)a(.*)b", r"\b(\w+)\b"),

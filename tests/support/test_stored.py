@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from calipers.support.stored import read_number, read_stored
+from calipers.support.strict_json import restore, restore_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Point:
 
 def point(**changed: Any) -> Point | None:
     found = {"at": [1, 2], "names": {"x": None}, **changed}
-    return read_stored(Point, found, lambda of: {**of, "bound": read_number(of.get("bound"))})
+    return restore(Point, found, lambda of: {**of, "bound": restore_number(of.get("bound"))})
 
 
 def test_it_comes_back() -> None:
@@ -49,4 +49,4 @@ def test_what_does_not_fit_is_refused(changed: dict[str, Any]) -> None:
 
 
 def test_a_shape_that_something_is_missing_from_is_refused() -> None:
-    assert read_stored(Point, {}, lambda of: {"at": of["at"]}) is None
+    assert restore(Point, {}, lambda of: {"at": of["at"]}) is None

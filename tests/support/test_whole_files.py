@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from calipers.support.errors import UsageError
-from calipers.support.whole_files import stage_file, write_whole
+from calipers.support.files import stage_file, write_whole
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:

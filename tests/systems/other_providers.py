@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from benchmarks.model_server import ModelServer, _faulty, _orders, _text
-from calipers.systems.wire import MOST_BYTES
+from calipers.systems.http import MOST_BYTES
 
 
 class OtherProviders(ModelServer):

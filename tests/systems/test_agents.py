@@ -218,7 +218,7 @@ def test_many_at_once(tmp_path: Path, library: str) -> None:
 
 
 def test_from_python(tmp_path: Path, library: str) -> None:
-    from calipers.support.functions import load_object  # noqa: PLC0415
+    from calipers.support.user_code import load_object  # noqa: PLC0415
 
     (tmp_path / "agent.py").write_text(LIBRARIES[library][1])
     agent = load_object("agent.py:agent", tmp_path)
@@ -310,11 +310,51 @@ def test_a_graph_that_remembers(tmp_path: Path) -> None:
     [
         ("agent = 3\n", "agent.py:agent is of type int, neither a function nor an agent"),
         ("agnet = 3\n", "has no function agent"),
+        ("from smol import agent\n", "is an object of type CodeAgent, of a library whose agents"),
+        ("from smol import Own\nagent = Own()\n", "is an object of type Own, of a library"),
     ],
 )
 def test_what_is_no_system(tmp_path: Path, source: str, said: str) -> None:
+    (tmp_path / "smol.py").write_text(SMOL)
     (tmp_path / "agent.py").write_text(source)
     systems = [{"name": "a", "python": "agent.py:agent"}]
     told = suite_folder(tmp_path, [{"id": "a", "input": "x"}], systems).run("--no-report")
     assert told.exit_code == 2
     assert said in " ".join(told.output.split())
+
+
+SMOL = """
+class CodeAgent:
+    def run(self, task):
+        return "7"
+
+    def __call__(self, task, **arguments):  # as a part of another agent
+        return f"Here is the final answer from your managed agent 'None': {self.run(task)}"
+
+
+class Own(CodeAgent):
+    pass
+
+
+agent = CodeAgent()
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Desk:\n    def __call__(self, record):\n        return '7'\n\nagent = Desk()\n",
+        "from smol import agent as smol\n\ndef agent(record):\n    return smol.run('3 + 4')\n",
+        "from functools import partial\ndef ask(n, record):\n    return n\n\nagent = partial(ask, '7')\n",
+        "from smol import agent as smol\n\nagent = smol.run\n",
+    ],
+)
+def test_ones_own_objects_and_functions_around_agents_are_asked(
+    tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "smol.py").write_text(SMOL)
+    (tmp_path / "agent.py").write_text(source)
+    systems = [{"name": "a", "python": "agent.py:agent"}]
+    suite = suite_folder(tmp_path, [{"id": "a", "input": "3 + 4", "target": "7"}], systems)
+    suite.run("--no-report")
+    assert [each["answer"] for each in suite.records()] == ["7"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.systems.answers import AnswerRule, average_confidence, read_confidence
+from calipers.systems.reply_text import AnswerRule, average_confidence, read_confidence
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from calipers.systems.batches.ledger import Ledger
-from calipers.systems.pricing import find_pricing
+from calipers.systems.batches.batch_model import Ledger
+from calipers.systems.budget import find_pricing
 from calipers.systems.spec import SystemSpec
 from tests.runs.suites_at_hand import ANSWER, SuiteFolder, suite_folder, sums
 from tests.systems.batch_server import EXPIRE_ONCE, FAIL_ONCE, REFUSED, BatchServer
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calipers.systems.batches.model._FIRST_WAIT", 0.02)
+    monkeypatch.setattr("calipers.systems.batches.batch_model._FIRST_WAIT", 0.02)
     monkeypatch.setattr("calipers.systems.pace.FIRST_BACKOFF", 0.01)
 
 

@@ -11,7 +11,7 @@ import pytest
 import calipers as cal
 from benchmarks.model_server import ModelServer
 from calipers.systems.calls import Call, Fault, Reply
-from calipers.systems.opening import LeastLoaded
+from calipers.systems.models import LeastLoaded
 from tests.runs.suites_at_hand import quick, suite_folder
 
 __all__ = ["quick"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("aiohttp", reason="the extra run is not installed")
 from calipers.cli import app
-from calipers.systems.masking import Mask
+from calipers.systems.redact import Mask
 from tests.dashboard.dashboards import Dashboard, cache, serving
 from tests.examples import examples
 from tests.runs.suites_at_hand import SuiteFolder, chat, quick, suite_folder

@@ -15,7 +15,7 @@ from tests.runs.suites_at_hand import ANSWER, SuiteFolder, quick, suite_folder, 
 __all__ = ["quick"]
 
 pytest.importorskip("pydantic_ai", reason="the extra run is not installed")
-from calipers.systems.chat import make_chat_url
+from calipers.systems.models import make_chat_url
 from tests.runs.chat_server import serve_chat
 from tests.systems.other_providers import OtherProviders
 

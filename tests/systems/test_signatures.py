@@ -8,7 +8,7 @@ from typing import Annotated, Any, NewType, Optional, Union
 
 import pytest
 
-from calipers.systems.callables import takes_text
+from calipers.systems.functions import takes_text
 from tests.runs.suites_at_hand import suite_folder, sums
 
 Prompt = NewType("Prompt", str)

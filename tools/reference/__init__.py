@@ -11,9 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from calipers.metrics import metrics_of
-from calipers.reports.catalogue import write_catalogue
+from calipers.reports.tables.metric_catalogue import write_catalogue
 from tools.reference.api import write_api_page
+from tools.reference.checks import list_kinds
 from tools.reference.commands import write_commands_page
+from tools.reference.fields import list_fields
 from tools.reference.keys import write_policy_page, write_suite_page
 from tools.reference.licenses import write_licenses_page
 from tools.reference.options import write_page, write_stub
@@ -30,3 +32,18 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/suite-keys.md": write_suite_page,
     "src/calipers/support/keywords.pyi": write_stub,
 }
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "docs/checks.md": ("kinds", list_kinds),
+    "docs/records.md": ("fields", list_fields),
+}
+"""Tables within pages, each between `<!-- NAME -->` and `<!-- end -->`."""
+
+
+def replace_part(page: str, name: str, table: str) -> str:
+    """Return a page with the table between its marks written anew."""
+    before, mark, rest = page.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not end:
+        raise ValueError(f"there is no part called {name}")
+    return f"{before}{mark}{table}{end}{after}"

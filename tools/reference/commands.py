@@ -11,6 +11,7 @@ from calipers.cli import app
 from calipers.support.options import GROUPS
 from tools.reference.markdown import tabulate
 
+_HELP = {"--help", "--help-all"}
 _INTRO = """\
 # Commands
 
@@ -38,7 +39,7 @@ def _describe_all(group: click.Group, context: click.Context) -> Iterator[str]:
 def _describe(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## {context.command_path}\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
-    usage = " ".join(command.collect_usage_pieces(context))
+    usage = " ".join(filter(None, command.collect_usage_pieces(context)))
     yield f"```text\n{context.command_path} {usage}\n```\n"
     shown = [each for each in command.get_params(context) if _is_shown(each)]
     titles = {**GROUPS, "": "Other"}
@@ -53,7 +54,7 @@ def _describe(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _is_shown(each: click.Parameter) -> bool:
-    return isinstance(each, click.Option) and not each.hidden and "--help" not in each.opts
+    return isinstance(each, click.Option) and not each.hidden and _HELP.isdisjoint(each.opts)
 
 
 def _place(each: click.Parameter, titles: list[str]) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from calipers.runs.schemas import make_schema
+from calipers.runs.suite import make_schema
 from tools.reference.markdown import tabulate
 
 _INTRO = """\

@@ -13,9 +13,10 @@ _SECTION = re.compile(r"^([\w-]+) = \[", re.MULTILINE)
 _ENTRY = re.compile(r'"([a-z][\w.-]*?)(?:\[[\w,]+\])?(?:[<>=!~][^"]*)?"[^"#\n]*(?:# *([^;\n]+))?')
 _HEAD = """# Licenses of dependencies
 
-Calipers is licensed under the Apache License 2.0 and contains no code of others. The packages that
-`pip` installs with it state these licenses; all of them are permissive. Packages that these need in
-turn are not listed: `pip-licenses`, or a tool like it, lists all that is in an environment.
+Calipers is licensed under the Apache License 2.0. One file in it is not ours: `htmx-2.0.3.min.js`
+of the dashboard, as [htmx](https://htmx.org) publishes it (0BSD). The packages that `pip` installs
+with it state these licenses; all of them are permissive. Packages that these need in turn are not
+listed: `pip-licenses`, or a tool like it, lists all that is in an environment.
 
 """
 

@@ -51,8 +51,8 @@ from pathlib import Path
 from typing import Any, Literal, Required, TypedDict
 
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.scores.choices import PolicyLike
+from calipers.metrics.families.scenario_scores import CaseWeights
+from calipers.scores.resolve_options import PolicyLike
 """
 _INTRO = """\
 # Options

@@ -10,18 +10,47 @@ from typing import Any
 
 import click
 
-from calipers.support.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError
+from calipers.cli.workflow_commands import escape_output
+from calipers.support.errors import EXIT_ERROR, EXIT_INCOMPLETE, CalipersError, UsageError, nearest
 from calipers.support.version import __version__
 
-_COMMANDS = (
-    *("score", "run", "gate", "compare", "rank", "report", "view", "power", "explain", "agree"),
-    *("judge", "doctor", "metrics", "convert", "init", "schema", "mcp"),
-)
+_PURPOSES = {
+    "Measure": {
+        "run": "Call the systems of a suite, measure, gate and report.",
+        "score": "Measure records or logs: every metric with its interval.",
+        "judge": "Have a model judge records; calibrate and audit judges.",
+        "explain": "Show how a metric came to its value.",
+    },
+    "Decide": {
+        "gate": "Decide whether records pass a policy.",
+        "ci": "Make one decision for a pipeline.",
+    },
+    "Compare": {
+        "compare": "Compare runs task by task, with intervals and tests.",
+        "rank": "Rank systems, with rank intervals.",
+        "agree": "Measure how far raters agree.",
+        "power": "Compute how many tasks detect a difference.",
+    },
+    "Look": {
+        "doctor": "Say what files hold, what looks wrong, and what to do next.",
+        "report": "Write an HTML page of records or a result folder.",
+        "view": "Open the dashboard.",
+        "metrics": "List the metrics, or show one in full.",
+    },
+    "Set up": {
+        "init": "Write a suite and a policy to start from.",
+        "convert": "Write logs as records: JSON lines or Parquet.",
+        "schema": "Print the JSON Schema of a suite or a policy.",
+        "mcp": "Answer a coding agent's questions about results.",
+    },
+}
+_COMMANDS = tuple(name for names in _PURPOSES.values() for name in names)
 _WITHOUT_PLUGINS = frozenset({"init", "schema", "mcp"})  # use nothing that plug-ins register
+_DECIDING = frozenset({"run", "gate", "ci"})  # an exit code 0 of these says that something passed
 _YOUNG = 500_000  # objects before the first collection; imports make up to half as many
 
 
-class KindGroup(click.Group):
+class CommandGroup(click.Group):
     """Commands, each imported when it is asked for; their errors are a message with a fix."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
@@ -33,6 +62,30 @@ class KindGroup(click.Group):
         if cmd_name in _COMMANDS and cmd_name not in self.commands:
             self.add_command(_import_command(cmd_name))
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; where there is none, name the nearest.
+
+        Raises:
+            UsageError: No command has that name.
+        """
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            fix = nearest(args[0], _COMMANDS)
+            raise UsageError(f"calipers {args[0]}: no such command", fix=fix)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
+        """Write the commands, a section for each purpose."""
+        for purpose, names in _PURPOSES.items():
+            with formatter.section(purpose):
+                formatter.write_dl(list(names.items()))
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Read the command line and run it; what it writes holds no commands to who reads it."""
+        with escape_output():
+            return super().main(*args, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; give its errors the contract's exit codes."""
@@ -48,7 +101,7 @@ class KindGroup(click.Group):
             # The reader has seen enough, as in `calipers metrics | head`; what is left in the
             # buffer must not fail once more when Python ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
+            ctx.exit(EXIT_ERROR if ctx.invoked_subcommand in _DECIDING else 0)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fix = "check the space left and the rights, here and in the folder for temporary files"
@@ -57,7 +110,7 @@ class KindGroup(click.Group):
 
 
 def _say_error(error: CalipersError) -> None:
-    from calipers.reports.figures import strip_controls  # noqa: PLC0415
+    from calipers.reports.number_format import strip_controls  # noqa: PLC0415
 
     message, fix = (strip_controls(_mask_keys(text)) for text in (error.message, error.fix))
     click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
@@ -66,13 +119,28 @@ def _say_error(error: CalipersError) -> None:
 
 def _mask_keys(text: str) -> str:
     """Return a text without the keys in the environment, whatever brought them there."""
-    from calipers.systems.secrets import mask_for  # noqa: PLC0415 (only where something is wrong)
+    from calipers.systems.keys import make_mask  # noqa: PLC0415 (only where something is wrong)
 
-    return mask_for().mask_text(text)
+    return make_mask().mask_text(text)
 
 
-@click.group(cls=KindGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="calipers")
+def _print_version(ctx: click.Context) -> None:
+    from calipers.support.native import open_library  # noqa: PLC0415 (only here)
+
+    library = "with" if open_library() else "without"
+    click.echo(f"calipers, version {__version__} ({library} the native library)")
+    ctx.exit()
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _print_version(ctx) if asked else None,
+    help="Show the version, and whether the native library is there.",
+)
 def app() -> None:
     """Measure language models and agents: every metric from their records.
 
@@ -81,24 +149,28 @@ def app() -> None:
 
 
 def _import_command(name: str) -> click.Command:
-    from calipers.cli.shared import add_plugin_option  # noqa: PLC0415
+    from calipers.cli.output import add_plugin_option  # noqa: PLC0415
 
     command: click.Command = getattr(import_module(f"calipers.cli.{name}"), name)
     if name not in _WITHOUT_PLUGINS:
         single = command.commands.values() if isinstance(command, click.Group) else [command]
-        for each in single:
-            add_plugin_option(each)
+        for subcommand in single:
+            add_plugin_option(subcommand)
     return command
 
 
 def main() -> None:
     """Run the command line; an unexpected error is shown with how to report it."""
     gc.set_threshold(_YOUNG, 20, 20)
+    if sys.argv[1:2] == ["ci"]:
+        from calipers.cli.ci import watch_over  # noqa: PLC0415
+
+        watch_over()
     try:
         app(standalone_mode=True)
     except Exception as error:  # the last line of defence
-        said = _mask_keys(f"error: {type(error).__name__}: {error}")
-        click.echo(said, err=True)
+        message = _mask_keys(f"error: {type(error).__name__}: {error}")
+        click.echo(message, err=True)
         click.echo("  this is a bug in calipers; CALIPERS_DEBUG=1 shows where", err=True)
         if os.environ.get("CALIPERS_DEBUG"):
             raise

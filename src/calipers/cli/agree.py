@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import add_declared_options
-from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import end
-from calipers.comparisons.options.agree import AgreeOptions
+from calipers.cli.options import GroupedCommand, add_declared_options
+from calipers.cli.output import Put, add_output_options, end
+from calipers.comparisons.comparison_options import AgreeOptions
 
 
-@click.command()
+@click.command(cls=GroupedCommand, first=("raters", "unit", "value", "level", "output_format"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("agree", AgreeOptions)
 @add_output_options

@@ -8,11 +8,11 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.comparisons.options.compare import CompareOptions
+from calipers.comparisons.comparison_options import CompareOptions
 
 
 @click.command(
-    cls=GroupedCommand, first=("metrics", "margin", "between", "output_format", "output")
+    cls=GroupedCommand, first=("metrics", "margin", "between", "base", "output_format", "output")
 )
 @click.argument("files", nargs=-1, required=True, metavar="BASE CANDIDATE…")
 @add_declared_options("compare", CompareOptions)

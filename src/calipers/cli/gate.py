@@ -8,10 +8,15 @@ from typing import Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
-from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import end, show_progress
-from calipers.cli.verdicts import add_verdict_options, write_verdict
-from calipers.gates.options import GateOptions
+from calipers.cli.output import (
+    Put,
+    add_output_options,
+    add_verdict_options,
+    end,
+    show_progress,
+    write_verdict,
+)
+from calipers.gates.gate_options import GateOptions
 
 
 @click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
@@ -31,7 +36,7 @@ def gate(
     Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
     is incomplete or empty. On GitHub Actions the verdict is in the step's summary too.
     """
-    from calipers.gates.api import gate as decide  # noqa: PLC0415 (loads Polars)
+    from calipers.gates.decide import gate as decide  # noqa: PLC0415 (loads Polars)
 
     with show_progress() as show:
         result = decide(list(files), progress=show, **options)

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from calipers.cli.options import add_flag, add_option
 from calipers.runs.starter import TEMPLATES
+from calipers.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from calipers.gates.result import GateResult
+    from calipers.reports.table import Document
+    from calipers.runs.starter.mapping import DataMapping
+    from calipers.scores.result import Score
+
+_LONGEST = 22  # characters of a value
+_UNUSED = 6  # columns that are named
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@add_option(
+    "--from",
+    "data",
+    help="Start from FILE, tasks or records of your own: CSV, JSON lines, Parquet, a data set, or "
+    "a log of another tool.",
+    metavar="FILE",
+)
+@add_option(
+    "--map",
+    "fields",
+    help="With --from: read the record's FIELD from the data's NAME (repeatable).",
+    metavar="FIELD=NAME",
+    multiple=True,
+)
+@add_option(
+    "--answers",
+    help="With --from: columns of a wide table that hold a system's answers each.",
+    metavar="COLUMN,…",
+    multiple=True,
+)
+@add_flag("--yes", "With --from: take what is guessed of the data without asking.")
 @add_option(
     "--template",
     help="What to start from: "
@@ -21,14 +55,138 @@ from calipers.runs.starter import TEMPLATES
     default="agent",
 )
 @add_flag("--force", "Overwrite files that are there already.")
-def init(folder: Path, *, template: str, force: bool) -> None:
+def init(
+    folder: Path,
+    *,
+    data: str | None,
+    fields: tuple[str, ...],
+    answers: tuple[str, ...],
+    yes: bool,
+    template: str,
+    force: bool,
+) -> None:
     """Write a suite and a policy to start from into FOLDER, with example data and CI files.
 
-    The suite runs as it is and needs no key: calipers run suite.yaml.
+    The suite runs as it is and needs no key: calipers run suite.yaml. With --from FILE they are
+    made from data of your own: what its columns seem to hold is shown first, and asked on a
+    terminal.
     """
-    from calipers.reports.figures import strip_controls  # noqa: PLC0415
+    from calipers.reports.number_format import strip_controls  # noqa: PLC0415
     from calipers.runs.starter import write_starter  # noqa: PLC0415
 
-    for path in write_starter(folder, template, force=force):
+    if data is None:
+        if fields or answers or yes:
+            raise UsageError(
+                "--map, --answers and --yes are about data", fix="name it: --from FILE"
+            )
+        for path in write_starter(folder, template, force=force):
+            click.echo(f"wrote {strip_controls(path)}")
+        suite = quote(str(folder / "suite.yaml"))
+        click.echo(f"next: calipers run {strip_controls(suite)}", err=True)
+        return
+    _start_from(folder, data, fields, answers, yes=yes, force=force)
+
+
+def _start_from(
+    folder: Path,
+    data: str,
+    fields: tuple[str, ...],
+    answers: tuple[str, ...],
+    *,
+    yes: bool,
+    force: bool,
+) -> None:
+    """Show what the data seem to hold, ask, write the files, and print the first table."""
+    from calipers.cli.output import say_notices, show  # noqa: PLC0415
+    from calipers.records.reading_options import parse_pairs, split_columns  # noqa: PLC0415
+    from calipers.reports.number_format import strip_controls  # noqa: PLC0415
+    from calipers.runs.starter.mapping import change_mapping, guess_mapping  # noqa: PLC0415
+    from calipers.runs.starter.own_data import write_from_data  # noqa: PLC0415
+
+    found = guess_mapping(data)
+    if fields or answers:
+        found = change_mapping(found, parse_pairs(fields), split_columns(answers))
+    found = _ask_mapping(found, yes=yes)
+    written = write_from_data(folder, found, force=force)
+    for path in written.files:
         click.echo(f"wrote {strip_controls(path)}")
-    click.echo(f"next: calipers run {strip_controls(folder / 'suite.yaml')}", err=True)
+    click.echo()
+    show(written.score)
+    if written.gate is not None:
+        click.echo()
+        show(_shorten(written.gate, written.score))
+    say_notices(written.notices)
+    for number, command in enumerate(written.commands):
+        click.echo(f"{'next' if not number else ' or '}: {strip_controls(command)}", err=True)
+
+
+def _shorten(gate: GateResult, score: Score) -> Document:
+    """Return the verdict; of several systems without a row for each of their checks."""
+    from calipers.reports.table import Table  # noqa: PLC0415
+    from calipers.reports.tables.gate_tables import make_gate_document  # noqa: PLC0415
+
+    whole = make_gate_document(gate, score)
+    tables = [block for block in whole if isinstance(block, Table)]
+    left_out = tables[1] if len(tables) > 1 and gate.passed else None
+    return tuple(block for block in whole if block is not left_out)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _ask_mapping(found: DataMapping, *, yes: bool) -> DataMapping:
+    """Return the mapping once it is confirmed; what a person types changes it."""
+    from calipers.records.reading_options import parse_pairs  # noqa: PLC0415
+    from calipers.runs.starter.mapping import change_mapping  # noqa: PLC0415
+
+    while True:
+        _show_mapping(found)
+        if yes:
+            return found
+        if not _is_terminal():
+            raise UsageError(
+                "there is no terminal to ask on",
+                fix="take the guess: --yes; or say it: --map FIELD=NAME --yes",
+            )
+        said = click.prompt(
+            "Is this right? Enter, or FIELD=COLUMN (FIELD= leaves it out)",
+            default="",
+            show_default=False,
+            err=True,
+        ).strip()
+        if said.lower() in ("", "y", "yes"):
+            return found
+        name, _, column = said.partition("=")
+        try:
+            pairs = {name.strip(): ""} if not column.strip() else parse_pairs((said,))
+            found = change_mapping(found, pairs)
+        except UsageError as error:
+            click.echo(f"{error.message}: {error.fix}", err=True)
+
+
+def _show_mapping(found: DataMapping) -> None:
+    """Print each field with its column and three values; on a phone-wide terminal, fewer."""
+    from calipers.cli.output import show  # noqa: PLC0415
+    from calipers.reports.number_format import join_some, shorten_text, show_name  # noqa: PLC0415
+    from calipers.reports.table import Column, Line, Table, make_rows  # noqa: PLC0415
+    from calipers.runs.starter.mapping import SHOWN, list_mapping_rows  # noqa: PLC0415
+
+    heads = [f"row {number}" for number in range(1, min(SHOWN, len(found.rows)) + 1)]
+    columns = (
+        Column(name="field", kind="key"),
+        Column(name="column", kind="text"),
+        *(Column(name=head, kind="text") for head in heads),
+    )
+    rows = make_rows(
+        (name, shorten_text(show_name(column), 28), *(shorten_text(v, _LONGEST) for v in values))
+        for name, column, values in list_mapping_rows(found)
+    )
+    what = f"a log of {found.log}" if found.log else f"a table of {found.kind}"
+    wide = f", with a column of answers for each of {len(found.answers)} systems"
+    notes = []
+    if found.unused:
+        notes.append(f"kept as they are: {join_some(list(map(show_name, found.unused)), _UNUSED)}")
+    lead = f"{found.path} looks like {what}{wide if found.answers else ''}:"
+    table = Table(columns=columns, rows=rows, notes=tuple(notes))
+    show((Line(text=lead), table))

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import FILE, GroupedCommand, add_declared_options, add_flag, add_output
-from calipers.cli.output import Put, add_format_option, add_output_options
-from calipers.cli.shared import end, say_notices, show, write
-from calipers.judges.options import AuditOptions, JudgeOptions
+from calipers.cli.output import (
+    Put,
+    add_format_option,
+    add_output_options,
+    end,
+    say_notices,
+    show,
+    write,
+)
+from calipers.cli.workflow_commands import keep_json
+from calipers.judges.judge_options import AuditOptions, JudgeOptions
 from calipers.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from calipers.judges.judged import JudgedFiles
+    from calipers.judges.judge_files import JudgedFiles
 
 
 class JudgeGroup(click.Group):
@@ -60,7 +68,6 @@ def judge_files(
 
     Exit codes: 0 all are judged, 2 a mistake, 3 judgments are missing: run again to go on.
     """
-    from shutil import copyfileobj  # noqa: PLC0415 (not for --help)
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
     with TemporaryDirectory() as folder:
@@ -68,18 +75,18 @@ def judge_files(
         if dry_run:
             _estimate(files, path, options)
             return
-        from calipers.judges.api import judge_records  # noqa: PLC0415 (loads Polars)
-        from calipers.reports.progress import watch_run  # noqa: PLC0415
+        from calipers.judges.judge_api import judge_records  # noqa: PLC0415 (loads Polars)
+        from calipers.reports.tables.run_tables import watch_run  # noqa: PLC0415
 
         result = judge_records(list(files), path, watch=watch_run, **options)
         if output is None and path.exists():
-            with path.open("rb") as lines:
-                copyfileobj(lines, sys.stdout.buffer)
+            with path.open(encoding="utf-8", newline="") as lines:
+                sys.stdout.buffer.writelines(keep_json(line).encode() for line in lines)
     _say(result, kept=output is not None)
     sys.exit(result.exit_code)
 
 
-@judge.command()
+@judge.command(cls=GroupedCommand, first=("output", "output_format", "confidence"))
 @click.argument("judged", metavar="JUDGED")
 @click.argument("human", metavar="HUMAN")
 @add_declared_options("calibrate")
@@ -95,13 +102,13 @@ def calibrate(
     HUMAN holds records with the same id (and model, tier, run, where it has them) and `passed`,
     `weighted_score` or `scores`, or `judgments` of several people.
     """
-    from calipers.judges.api import calibrate_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.judge_api import calibrate_judges  # noqa: PLC0415 (loads Polars)
 
     result = calibrate_judges(judged, human, **options)
     if output is not None:
         write(output, result.to_json() + "\n")
     if output_format == "json":
-        click.echo(result.to_json())
+        click.echo(keep_json(result.to_json()))
     else:
         show(result)
     if result.exit_code:
@@ -111,7 +118,7 @@ def calibrate(
     sys.exit(result.exit_code)
 
 
-@judge.command(cls=GroupedCommand)
+@judge.command(cls=GroupedCommand, first=("weights", "before", "by", "output_format", "output"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
 @add_declared_options("audit", AuditOptions)
 @add_output_options
@@ -122,7 +129,7 @@ def audit(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
     Of answers compared in pairs (judge --pairwise): the judge's preference for the answer that
     stands first, for the longer one, and for those of its own model.
     """
-    from calipers.judges.api import audit_judges  # noqa: PLC0415 (loads Polars)
+    from calipers.judges.judge_api import audit_judges  # noqa: PLC0415 (loads Polars)
 
     result = audit_judges(list(files), **options)
     put(result)
@@ -130,22 +137,21 @@ def audit(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
 
 
 def _estimate(files: tuple[str, ...], output: Path, options: Any) -> None:
-    from calipers.judges.preparing import estimate_judging, make_work  # noqa: PLC0415
-    from calipers.records.reading import KEYWORDS, read_with  # noqa: PLC0415
-    from calipers.reports.run import estimate_document  # noqa: PLC0415
+    from calipers.judges.judging_plan import estimate_judging, make_work  # noqa: PLC0415
+    from calipers.records.reading_options import READING_KEYWORDS, read_with  # noqa: PLC0415
+    from calipers.reports.tables.run_tables import make_estimate_document  # noqa: PLC0415
 
-    with read_with(**{name: options.get(name) for name in KEYWORDS}):
+    with read_with(**{name: options.get(name) for name in READING_KEYWORDS}):
         estimate = estimate_judging(make_work(list(files), output, options))
-    show(estimate_document(estimate))
+    show(make_estimate_document(estimate))
 
 
 def _say(result: JudgedFiles, *, kept: bool) -> None:
-    from calipers.reports.figures import strip_controls  # noqa: PLC0415
-    from calipers.reports.progress import format_dollars  # noqa: PLC0415
+    from calipers.reports.number_format import format_dollars, strip_controls  # noqa: PLC0415
 
     say_notices(result.notices)
     what = "records" if result.pairs is None else "comparisons"
-    said = [f"{result.judged:,} of {result.records:,} {what} judged"]
+    facts = [f"{result.judged:,} of {result.records:,} {what} judged"]
     counts = {
         "judgments failed": result.failed,
         "not judged (nothing to read, or a failed call)": result.not_judged,
@@ -154,27 +160,28 @@ def _say(result: JudgedFiles, *, kept: bool) -> None:
         "escalated": result.escalated,
         "bad rows left out": result.bad_rows,
     }
-    said += [f"{count:,} {what}" for what, count in counts.items() if count]
-    said.append(f"{result.tokens:,.0f} tokens")
+    facts += [f"{count:,} {what}" for what, count in counts.items() if count]
+    facts.append(f"{result.tokens:,.0f} tokens")
     if result.cost_usd is not None:
-        said.append(format_dollars(result.cost_usd))
+        facts.append(format_dollars(result.cost_usd))
     where = f"{strip_controls(result.output)}: " if kept else ""
-    click.echo(f"{where}{', '.join(said)}", err=True)
+    click.echo(f"{where}{', '.join(facts)}", err=True)
     if (pairs := result.pairs) is not None:
         a, b = strip_controls(pairs.a), strip_controls(pairs.b)
         won = f"{a} wins {pairs.a_wins:,}, {b} {pairs.b_wins:,}"
         differ = f" ({pairs.inconsistent:,} differ with the order)" if pairs.inconsistent else ""
         lost = f", {pairs.undecided:,} undecided" if pairs.undecided else ""
         click.echo(f"  {won}, {pairs.ties:,} ties{differ}{lost}", err=True)
-    for each in result.by_model if len(result.by_model) > 1 else ():
-        cost = "" if each.cost_usd is None else f", {format_dollars(each.cost_usd)}"
-        of = f"{each.judgments:,} judgments, {each.tokens:,.0f} tokens{cost}"
-        click.echo(f"  {strip_controls(each.model)}: {of}", err=True)
+    for use in result.by_model if len(result.by_model) > 1 else ():
+        cost = "" if use.cost_usd is None else f", {format_dollars(use.cost_usd)}"
+        of = f"{use.judgments:,} judgments, {use.tokens:,.0f} tokens{cost}"
+        click.echo(f"  {strip_controls(use.model)}: {of}", err=True)
     for count, message in result.failures:
         click.echo(f"  {count:,} × {strip_controls(message)}", err=True)
     if result.exit_code:
         why = " (it was interrupted)" if result.interrupted else ""
         why = " (the budget is spent)" if result.spent else why
+        why = " (a judge gives no valid answers)" if result.given_up else why
         then = "what is done is kept; continue with the same command"
         then = f"{then} and a larger budget" if result.spent else then
         then = then if kept else "-o FILE keeps what is done, and goes on from there"

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
-from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import end
-from calipers.comparisons.options.power import PowerOptions
+from calipers.cli.output import Put, add_output_options, end
+from calipers.comparisons.comparison_options import PowerOptions
 
 
 @click.command(cls=GroupedCommand, first=("delta", "runs", "metrics", "output_format", "output"))

@@ -8,7 +8,7 @@ import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options
 from calipers.cli.output import Put, add_output_options
-from calipers.comparisons.options.rank import RankOptions
+from calipers.comparisons.comparison_options import RankOptions
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "tasks", "output_format", "output"))
@@ -18,9 +18,9 @@ from calipers.comparisons.options.rank import RankOptions
 def rank(files: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
     """Rank systems: value, rank and significance group of each, adjusted for all comparisons.
 
-    Systems are told apart by --by; without it by model and tier, whichever has several values;
-    otherwise, and with --by file, each file is one. They are compared on the tasks that all of
-    them have. Files of pairwise judgments (model_a, model_b, winner) are ranked by Bradley-Terry
+    Systems are told apart by --by; without it by model, tier and variant, whichever have several
+    values; otherwise, and with --by file, each file is one. They are compared on the tasks that all
+    of them have. Files of pairwise judgments (model_a, model_b, winner) are ranked by Bradley-Terry
     strengths.
     """
     from calipers.comparisons.api import rank as rank_systems  # noqa: PLC0415 (loads Polars)

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_option, add_output
-from calipers.cli.shared import end, say_notices, show_progress, write
-from calipers.runs.options import ReportOptions
+from calipers.cli.output import end, say_notices, show_progress, write
+from calipers.runs.run_options import ReportOptions
 from calipers.support.errors import UsageError
 
 _HTML, _MARKDOWN = "html", "markdown"
@@ -43,12 +43,12 @@ def report(
     kind = output_format or (_MARKDOWN if is_markdown else _HTML)
     place = output or (find_folder(list(files)) or Path()) / _NAMES[kind]
     if kind == _HTML or bundle is not None:
-        from calipers.runs.report_data import require_report  # noqa: PLC0415
+        from calipers.reports.data.report_data import require_report  # noqa: PLC0415
 
         require_report("calipers report")
     _check_place(place)
     from calipers.records.sinks import check_folder  # noqa: PLC0415 (loads Polars)
-    from calipers.runs.api import report as make  # noqa: PLC0415 (loads Polars)
+    from calipers.reports.data.report_builder import report as make  # noqa: PLC0415 (loads Polars)
 
     if bundle is not None:
         check_folder(bundle, "--bundle")
@@ -56,7 +56,7 @@ def report(
         made = make(list(files), progress=show, **options)
     say_notices(made.notices)
     if not made.score.records:
-        end(made, files, found=0)
+        end(made, files, content=0)
     text = made.to_markdown() if kind == _MARKDOWN else made.to_html()
     if str(place) == "-":
         click.echo(text, nl=False)

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_output
-from calipers.cli.shared import say_notices, show
-from calipers.cli.verdicts import add_verdict_options, write_verdict
+from calipers.cli.output import add_verdict_options, say_notices, show, write_verdict
 from calipers.records.result_folder import RECORDS, REPORT
-from calipers.runs.options import RunOptions
+from calipers.runs.run_options import RunOptions
 from calipers.support.errors import EXIT_INCOMPLETE, UsageError
 from calipers.support.options import list_own_options
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from calipers.gates.result import GateResult
     from calipers.runs.finish import RunResult
-    from calipers.scores.results import Score
+    from calipers.scores.result import Score
+    from calipers.systems.journal import Tally
 
 _CHOOSING = ("shard", "until_decided", "until_better", "evidence", "seed")  # which calls are made
 
@@ -59,25 +61,32 @@ def run(
     if dry_run:
         _estimate(file, options)
         return
-    from calipers.reports.progress import watch_run  # noqa: PLC0415
-    from calipers.runs.api import run as run_suite  # noqa: PLC0415 (loads Polars)
+    from calipers.reports.tables.run_tables import watch_run  # noqa: PLC0415
+    from calipers.runs.run import run as run_suite  # noqa: PLC0415 (loads Polars)
 
     again = _make_command(file, output, options, _CHOOSING)
+    told_so_far: list[str] = []
+
+    def watch(tally: Tally) -> AbstractContextManager[None]:
+        told_so_far.extend(tally.notices)
+        say_notices(tally.notices)
+        return watch_run(tally)
+
     try:
-        result = run_suite(file, output, watch=watch_run, merge=folders, **options)
+        result = run_suite(file, output, watch=watch, merge=folders, **options)
     except KeyboardInterrupt:  # not among the calls: while reading, or scoring
         click.echo(f"stopped: what is done is kept\n  Continue with: {again}", err=True)
         sys.exit(EXIT_INCOMPLETE)
-    from calipers.reports.run import list_outcomes  # noqa: PLC0415 (once the calls are made)
+    from calipers.reports.tables.run_tables import list_outcomes  # noqa: PLC0415 (once the calls are made)
 
-    say_notices(result.notices)
+    say_notices([notice for notice in result.notices if notice not in told_so_far])
     if result.gate is not None:
         write_verdict(
             result.gate, decided_by=file or Path(result.gate.policy), junit=junit, sarif=sarif
         )
     else:
-        unwritten = [each for each in (junit, sarif) if each is not None]
-        say_notices([f"{each}: not written, since there is no verdict" for each in unwritten])
+        unwritten = [path for path in (junit, sarif) if path is not None]
+        say_notices([f"{path}: not written, since there is no verdict" for path in unwritten])
     for document in list_outcomes(result):
         show(document)
         click.echo()
@@ -91,26 +100,26 @@ def run(
 def _split_arguments(
     given: tuple[Path, ...], *, merge: bool
 ) -> tuple[Path | None, list[Path] | None]:
-    files = [each for each in given if each.is_file() or not merge]
+    files = [path for path in given if path.is_file() or not merge]
     if len(files) > 1:
         raise UsageError(
             f"one suite at a time, not {len(files)}",
             fix="the folders of shards are put together with --merge",
         )
-    folders = [each for each in given if each not in files]
+    folders = [path for path in given if path not in files]
     return files[0] if files else None, folders if merge else None
 
 
 def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
-    from calipers.reports.run import estimate_document  # noqa: PLC0415
-    from calipers.runs.estimate import estimate_suite  # noqa: PLC0415
-    from calipers.runs.preparing import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
-    from calipers.runs.sharding import Shard  # noqa: PLC0415
-    from calipers.scores.choices import take_own  # noqa: PLC0415
+    from calipers.reports.tables.run_tables import make_estimate_document  # noqa: PLC0415
+    from calipers.runs.plan import estimate_suite  # noqa: PLC0415
+    from calipers.runs.prepare import choose_shard, make_call_chooser, prepare_file  # noqa: PLC0415
+    from calipers.runs.shards import Shard  # noqa: PLC0415
+    from calipers.scores.resolve_options import split_own_options  # noqa: PLC0415
 
     if suite is None:
         raise UsageError("--merge calls nothing: there is nothing to estimate", fix="name a suite")
-    asked, _ = take_own("run", RunOptions, options)
+    asked, _ = split_own_options("run", RunOptions, options)
     ready = prepare_file(suite)
     if asked.shard is not None:
         ready = choose_shard(ready, Shard.parse(asked.shard))
@@ -118,14 +127,14 @@ def _estimate(suite: Path | None, options: Mapping[str, Any]) -> None:
     if (chooser := make_call_chooser(ready, asked)) is not None:
         say_notices(tuple(chooser.notices()))
     estimate = estimate_suite(ready.plan, ready.prices)
-    show(estimate_document(estimate, may_end_early=chooser is not None))
+    show(make_estimate_document(estimate, may_end_early=chooser is not None))
 
 
 def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
-    from calipers.reports.run import list_failures, reuse_line, run_summary  # noqa: PLC0415
+    from calipers.reports.tables.run_tables import describe_reuse, list_failures, summarize_run  # noqa: PLC0415
 
-    click.echo(run_summary(result), err=True)
-    if (reused := reuse_line(result)) is not None:
+    click.echo(summarize_run(result), err=True)
+    if (reused := describe_reuse(result)) is not None:
         click.echo(reused, err=True)
     for line in list_failures(result):
         click.echo(f"  {line}", err=True)
@@ -142,8 +151,8 @@ def _say_how_to_go_on(result: RunResult, again: str, all_calls: str) -> None:
 
 def _choose_metric_to_explain(score: Score, gate: GateResult | None) -> str | None:
     """Return a metric that has a value: one that failed, one that the gate checks, or the first."""
-    measured = (each for group in score.groups for each in group.metrics.items())
-    known = [name for name, found in measured if found.value is not None]
+    measured = (metric for group in score.groups for metric in group.metrics.items())
+    known = [name for name, value_of in measured if value_of.value is not None]
     checks = () if gate is None else sorted(gate.checks, key=lambda check: not check.blocks)
     asked = (check.name for check in checks if check.name in known)
     return next(iter([*asked, *known]), None)

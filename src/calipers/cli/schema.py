@@ -14,7 +14,7 @@ def schema(what: str) -> None:
 
     `catalog` prints the entries of both for the catalogue of SchemaStore.
     """
-    from calipers.runs import schemas  # noqa: PLC0415 (loads Polars)
+    from calipers.runs import suite  # noqa: PLC0415 (loads Polars)
 
-    found = schemas.list_catalog() if what == "catalog" else schemas.make_schema(what)
-    click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    document = suite.list_schema_catalog() if what == "catalog" else suite.make_schema(what)
+    click.echo(json.dumps(document, indent=1, ensure_ascii=False))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import click
 
-from calipers.cli.options import GroupedCommand, add_declared_options, add_option
-from calipers.cli.output import Put, add_output_options
-from calipers.cli.shared import end, show_progress
+from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
+from calipers.cli.output import Put, add_output_options, end, show_progress
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
@@ -23,20 +23,27 @@ from calipers.cli.shared import end, show_progress
     multiple=True,
     metavar="NAME[:WHERE]",
 )
+@add_flag("--all", "Show every metric in tables, not only those that matter most.", "output")
 @partial(add_output_options, further=("csv-wide",))
-def score(files: tuple[str, ...], to: tuple[str, ...], put: Put, options: dict[str, Any]) -> None:
+def score(
+    files: tuple[str, ...],
+    to: tuple[str, ...],
+    put: Put,
+    options: dict[str, Any],
+    **shown: bool,
+) -> None:
     """Measure FILES: JSON lines (also .gz, .zst), CSV, Parquet, globs, folders, or - for stdin.
 
     Logs of Inspect, lm-eval, promptfoo, MLflow, Langfuse, OpenTelemetry and many more tools
     (docs/logs.md) are recognized by their content.
     """
     from calipers.reports.destinations import read_destination, send_all  # noqa: PLC0415
-    from calipers.scores.api import score as measure  # noqa: PLC0415 (loads Polars)
+    from calipers.scores.score import score as measure  # noqa: PLC0415 (loads Polars)
 
-    destinations = [read_destination(each) for each in to]  # before there is any work
+    destinations = [read_destination(address) for address in to]  # before there is any work
     with show_progress() as show:
         result = measure(list(files), progress=show, **options)
-    put(result)
+    put(replace(result, whole=shown["all"]))
     for line in send_all(result, destinations if result.records else ()):
         click.echo(line, err=True)
     end(result, files, result.records)

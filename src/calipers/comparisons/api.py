@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.comparisons.agree import Agreement, agree_data
-from calipers.comparisons.options.agree import AgreeOptions
-from calipers.comparisons.options.compare import CompareOptions
-from calipers.comparisons.options.power import PowerOptions
-from calipers.comparisons.options.rank import RankOptions
+from calipers.comparisons.compare import compare_data
+from calipers.comparisons.compare_result import Compared
+from calipers.comparisons.comparison_options import (
+    AgreeOptions,
+    CompareOptions,
+    PowerOptions,
+    RankOptions,
+)
 from calipers.comparisons.power import PowerAnalysis, power_data
-from calipers.comparisons.ranking import rank_data
-from calipers.comparisons.rankings import Ranking
-from calipers.comparisons.results import Compared
-from calipers.comparisons.runs import compare_data
+from calipers.comparisons.rank import rank_data
+from calipers.comparisons.rank_result import Ranking
 from calipers.records.sinks import check_folder
-from calipers.scores.choices import declare_signature, read_options, take_own
-from calipers.scores.results import require_figures
+from calipers.scores.resolve_options import declare_signature, resolve_options, split_own_options
+from calipers.scores.result import require_figures
 
 if TYPE_CHECKING:
     from calipers.support.keywords import (
@@ -43,8 +45,8 @@ def agree(data: Any, **options: Unpack[AgreeKeywords]) -> Agreement:
     >>> agree(ratings, raters=["human", "judge"]).measures["percent_agreement"].value
     0.5
     """
-    asked, others = take_own("agree", AgreeOptions, options)
-    return agree_data(data, asked, read_options("agree", others))
+    asked, others = split_own_options("agree", AgreeOptions, options)
+    return agree_data(data, asked, resolve_options("agree", others))
 
 
 @declare_signature("compare", CompareOptions)
@@ -64,17 +66,17 @@ def compare(*data: Any, **options: Unpack[CompareKeywords]) -> Compared:
     >>> round(found.difference, 2), found.test, round(found.p_value, 9)
     (0.3, 'mid-p McNemar', 0.125)
     """
-    asked, others = take_own("compare", CompareOptions, options)
-    return compare_data(data, read_options("compare", others, data), asked)
+    asked, others = split_own_options("compare", CompareOptions, options)
+    return compare_data(data, resolve_options("compare", others, data), asked)
 
 
 @declare_signature("rank", RankOptions)
 def rank(*data: Any, **options: Unpack[RankKeywords]) -> Ranking:
     """Rank systems: values, ranks and pairs, with intervals that hold for all at once.
 
-    Systems are told apart by `by`; without it by model and tier, whichever has several values;
-    otherwise, and with `by="file"`, each data set is one. They are compared on the tasks that all
-    of them have.
+    Systems are told apart by `by`; without it by model, tier and variant, whichever have several
+    values; otherwise, and with `by="file"`, each data set is one. They are compared on the tasks
+    that all of them have.
 
     Args:
         data: Records, as `score` takes them, of all systems or of one each; or pairwise judgments,
@@ -93,8 +95,8 @@ def rank(*data: Any, **options: Unpack[RankKeywords]) -> Ranking:
     >>> [(each.name, each.rank_low, each.rank_high, each.group) for each in rank(records).systems]
     [('huge', 1, 2, 'a'), ('large', 1, 2, 'a'), ('small', 3, 3, 'b')]
     """
-    asked, others = take_own("rank", RankOptions, options)
-    chosen = read_options("rank", others, list(data))
+    asked, others = split_own_options("rank", RankOptions, options)
+    chosen = resolve_options("rank", others, list(data))
     if chosen.figures is not None:
         require_figures("--figures")
         check_folder(chosen.figures, "--figures")
@@ -122,5 +124,5 @@ def power(data: Any, candidate: Any = None, **options: Unpack[PowerKeywords]) ->
     >>> found.plans[0].tasks, round(found.detectable, 3)
     (179, 0.142)
     """
-    asked, others = take_own("power", PowerOptions, options)
-    return power_data(data, candidate, asked, read_options("power", others, data))
+    asked, others = split_own_options("power", PowerOptions, options)
+    return power_data(data, candidate, asked, resolve_options("power", others, data))

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -20,16 +21,15 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from calipers.dashboard.kept import read_once
+from calipers.dashboard.caches import cache_by_file
 from calipers.records.fields import FIELDS
-from calipers.records.files import is_readable
 from calipers.records.logs import log_at
-from calipers.records.result_folder import MANIFEST, RECORDS, read_stored
-from calipers.records.tables import list_parts
+from calipers.records.readers.tables import list_parts
+from calipers.records.result_folder import MANIFEST, RECORDS, read_json_object
+from calipers.records.sources import is_readable
 from calipers.support.errors import DataError
-from calipers.support.quick_dataclasses import dataclass
 
-MOST = 5_000  # entries; a folder of more is not one of results
+MOST_ENTRIES = 5_000  # entries; a folder of more is not one of results
 MOST_FOLDERS = 20_000  # folders to look into, in case the user starts in a home folder
 RUN = "calipers.run/1"  # the manifest's schema
 _BEGINNING = re.compile(rb'\s*\{\s*"schema":\s*"calipers\.run/1"')
@@ -91,7 +91,9 @@ class Catalog:
         with self._lock:
             began = monotonic()
             if began > self._until:
-                found = sorted(islice(_walk_entries(self.root), MOST), key=lambda entry: entry.name)
+                found = sorted(
+                    islice(_walk_entries(self.root), MOST_ENTRIES), key=lambda entry: entry.name
+                )
                 self._entries = {entry.id: entry for entry in found}
                 ended = monotonic()
                 self._until = ended + max(FRESH, 10 * (ended - began))
@@ -121,7 +123,7 @@ class Catalog:
 
     def read_stored(self, path: Path) -> dict[str, Any] | None:
         """Return the object in a JSON file, if it is in the folder."""
-        return read_stored(path) if is_inside(path, self.root) else None
+        return read_json_object(path) if is_inside(path, self.root) else None
 
 
 class NotHere(DataError):  # noqa: N818 (reads as a sentence: "raise NotHere")
@@ -204,7 +206,7 @@ def _is_of_a_run(manifest: str, *changed: int) -> bool:
     with suppress(OSError), open(manifest, "rb") as file:  # noqa: PTH123
         if _BEGINNING.match(file.read(_HEAD)):
             return True
-    found = read_stored(Path(manifest))
+    found = read_json_object(Path(manifest))
     return found is not None and found.get("schema") == RUN
 
 
@@ -234,7 +236,7 @@ def _has_records(path: Path) -> bool:
     return size <= _DOCUMENT and _is_log(path)
 
 
-@read_once(10_000)
+@cache_by_file(10_000)
 def _is_log(path: Path) -> bool:
     try:
         return log_at(path, path.suffix.lower()) is not None

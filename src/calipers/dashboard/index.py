@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -21,14 +21,15 @@ from typing import Any, Literal
 
 import polars as pl
 
-from calipers.dashboard.cache_folder import META
-from calipers.support.quick_dataclasses import dataclass
+from calipers.dashboard.caches import META
+from calipers.records.fields import FIELDS
 
 HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest time go first
 _CELL_BYTES = 12  # of a column in memory, about
-LONG_TEXTS = ("input", "cot", "reference", "judgments", "trace", "usage")
-SEARCHED = ("id", "input", "target", "answer", "cot", "error")
-Kind = Literal["records", "values"]
+LONG_TEXTS = tuple(field.name for field in FIELDS.values() if field.is_long)
+SEARCHED = tuple(field.name for field in FIELDS.values() if field.is_searched)
+_SCATTERED = 40  # rows in as many places
+PartKind = Literal["records", "values"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Index:
 
     def _load(self, names: list[str]) -> dict[str, pl.Series]:
         """Return columns of one kind of file, from all parts, each in one piece."""
-        kind: Kind = "values" if names[0] in self.summary.values else "records"
+        kind: PartKind = "values" if names[0] in self.summary.values else "records"
         every = range(len(self.summary.parts))
         parts = pl.collect_all([self.scan(kind, part).select(names) for part in every])
         empty = pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))
@@ -158,7 +159,7 @@ class Index:
             return pl.read_ipc(path).to_series()
         return sort_rows(self.read_column(name))
 
-    def scan(self, kind: Kind, part: int) -> pl.LazyFrame:
+    def scan(self, kind: PartKind, part: int) -> pl.LazyFrame:
         """Return the records of a part, or its measured values."""
         return pl.scan_ipc(self.folder / name_part(kind, part))
 
@@ -185,11 +186,14 @@ class Index:
         )
         return record, values
 
-    def _read_rows(self, rows: Sequence[int], names: list[str], kind: Kind) -> pl.DataFrame:
+    def _read_rows(self, rows: Sequence[int], names: list[str], kind: PartKind) -> pl.DataFrame:
         if not rows or not names:
             return pl.DataFrame(height=len(rows))
+        runs = _find_runs(rows)
+        if len(runs) > _SCATTERED:
+            return self._gather_rows(rows, names, kind)
         wanted = []
-        for first, count in _find_runs(rows):
+        for first, count in runs:
             at = first
             while at < first + count:
                 part = bisect_right(self._ends, at)
@@ -199,8 +203,24 @@ class Index:
                 at += some
         return pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
 
+    def _gather_rows(self, rows: Sequence[int], names: list[str], kind: PartKind) -> pl.DataFrame:
+        """Return rows that lie far apart: each part is looked into once, not once a row."""
+        by_part: dict[int, list[int]] = {}
+        for at, row in enumerate(rows):
+            by_part.setdefault(bisect_right(self._ends, row), []).append(at)
+        starts = self.list_part_starts()
+        wanted = [
+            self.scan(kind, part).select(
+                pl.col(names).gather([rows[at] - starts[part] for at in places])
+            )
+            for part, places in by_part.items()
+        ]
+        whole = pl.concat(pl.collect_all(wanted), how="vertical_relaxed")
+        order = pl.Series([at for places in by_part.values() for at in places], dtype=pl.UInt32)
+        return whole[order.arg_sort()]
 
-def name_part(kind: Kind, part: int) -> str:
+
+def name_part(kind: PartKind, part: int) -> str:
     """Return the file of a part's records, or of its measured values."""
     return f"{kind}-{part:06}.arrow"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.dashboard.catalog import Catalog, Entry
 from calipers.records.result_folder import GATE
-from calipers.reports.figures import strip_controls
+from calipers.reports.number_format import strip_controls
 from calipers.support.errors import CalipersError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class FolderTools:
 
         `by` groups by fields such as model or category; `metrics` names some instead of all.
         """
-        from calipers.scores.api import score  # noqa: PLC0415 (loads Polars)
+        from calipers.scores.score import score  # noqa: PLC0415 (loads Polars)
 
         return score(self._find_files(run), by=by or [], metrics=metrics or ()).to_markdown()
 
@@ -78,13 +78,13 @@ class FolderTools:
 
     def explain(self, metric: str, run: str) -> str:
         """Explain a metric's value: formula, rows used and left out, rows that move it most."""
-        from calipers.scores.api import explain  # noqa: PLC0415 (loads Polars)
+        from calipers.scores.score import explain  # noqa: PLC0415 (loads Polars)
 
         return explain(metric, self._find_files(run)).to_markdown()
 
     def list_failed_samples(self, run: str, most: int = 10) -> list[dict[str, Any]]:
         """List samples that failed or are wrong: who answered, with the texts, cut to be short."""
-        from calipers.runs.api import report  # noqa: PLC0415 (loads Polars)
+        from calipers.reports.data.report_builder import report  # noqa: PLC0415 (loads Polars)
 
         made = report(self._find_files(run), samples=max(1, min(most, _MOST_SAMPLES)))
         return [
@@ -92,7 +92,7 @@ class FolderTools:
                 "kind": sample.kind,
                 "id": sample.id,
                 **{name: str(value) for name, value in sample.by.items()},
-                **{name: _cut(text, _LONGEST_TEXT) for name, text in sample.texts.items()},
+                **{name: _clip_text(text, _LONGEST_TEXT) for name, text in sample.texts.items()},
             }
             for sample in made.samples
             if sample.kind in ("wrong", "failed")
@@ -137,10 +137,10 @@ def _tell_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
             found = tool(*args, **kwargs)
         except CalipersError as error:
             raise ToolError(strip_controls(f"{error.message}; {error.fix}")) from None
-        return _cut(found, _LONGEST) if isinstance(found, str) else found
+        return _clip_text(found, _LONGEST) if isinstance(found, str) else found
 
     return answer
 
 
-def _cut(text: str, most: int) -> str:
+def _clip_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"

@@ -1,11 +1,18 @@
-"""What all pages share: the folder, the indexes, the measurements, and how a page is made."""
+"""What all pages share: the folder, the indexes, the measurements, and how a page is made.
+
+Scripts and styles of the pages come from this machine; their addresses contain the version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
 from functools import cache, cached_property, partial
+from importlib.resources import files
 from math import isinf
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -13,28 +20,76 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
-from calipers.dashboard.assets import locate_asset
+from calipers.dashboard.caches import Memo
 from calipers.dashboard.catalog import Catalog, Entry
-from calipers.dashboard.filters import OPERATORS, Query, add_groups, read_query
-from calipers.dashboard.indexes import Indexes, Opened
-from calipers.dashboard.kept import Kept
-from calipers.dashboard.live import Followed
-from calipers.dashboard.marks import LONGEST
-from calipers.dashboard.run import Run, read_score_at
+from calipers.dashboard.highlight import LONGEST_TEXT
+from calipers.dashboard.index_cache import Indexes, Opened
+from calipers.dashboard.run_view import FollowedJournal, Run, read_score_at
+from calipers.dashboard.selection import OPERATORS, Query, add_groups, read_query
 from calipers.metrics.checks.checks import Checks
-from calipers.records.reading import AS_IT_IS, ReadingChoices
+from calipers.records.nested_fields import REASON_FIELDS
+from calipers.records.reading_options import DEFAULT_READING, ReadingChoices
 from calipers.reports.charts import draw_charts
-from calipers.reports.figures import format_figure
-from calipers.reports.pages.compiled import CompiledLoader
-from calipers.reports.pages.environment import make_environment
-from calipers.reports.pages.texts import clip_text
-from calipers.reports.pages.vega import PageFigure, make_page_figure
-from calipers.scores.results import Score
+from calipers.reports.number_format import format_figure, shorten_text
+from calipers.reports.pages.environment import CompiledLoader, clip_text, make_environment
+from calipers.reports.pages.page_scripts import (
+    PageFigure,
+    find_script,
+    load_script,
+    make_page_figure,
+    read_static,
+)
+from calipers.reports.tables.verdict_tables import describe_verdict
+from calipers.scores.result import Score
+from calipers.support.files import write_whole
 from calipers.support.version import __version__
-from calipers.support.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from calipers.dashboard.measuring import Measuring
+    from calipers.dashboard.measurements import Measurements
+
+ASSETS = (
+    *("style.css", "view.css", "view.svg"),
+    *("theme.js", "figures.js", "view.js", "rate.js", "vega.js", "htmx.js"),
+)
+_HTMX = "htmx-2.0.3.min.js"  # as https://htmx.org publishes it; 0BSD
+_MAKE_SCRIPT = """
+import os, sys
+getattr(os, "nice", int)(10)
+from calipers.reports.pages.page_scripts import load_script
+sys.stdout.buffer.write(load_script().encode())
+"""
+_one_at_a_time = Lock()
+MEDIA = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+def locate_asset(name: str) -> str:
+    """Return the address of a script or a style; it contains the version."""
+    return f"/static/{__version__}/{name}"
+
+
+@cache
+def read_asset(name: str) -> str:
+    """Return the text of a script or a style."""
+    if name == "vega.js":
+        return load_script_apart()
+    if name in ("htmx.js", "rate.js") or name.startswith("view."):
+        own = files("calipers.dashboard").joinpath("static", _HTMX if name == "htmx.js" else name)
+        return own.read_text(encoding="utf-8")
+    return read_static(name)
+
+
+def load_script_apart() -> str:
+    """Return the drawing script; another process makes it, unless it is in the cache.
+
+    Making it takes more than a second and would block every other thread of this process.
+    """
+    with _one_at_a_time:
+        if (kept := find_script()) is not None:
+            return kept
+        command = [sys.executable, "-P", "-c", _MAKE_SCRIPT]
+        made = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 (no input)
+        return load_script() if made.returncode else made.stdout.decode()
+
 
 _KEPT_SCORE = "score.json"  # beside the index: what was measured once
 
@@ -47,19 +102,21 @@ class Site:
         root: Path,
         field_map: Mapping[str, str] | None = None,
         checks: Checks | None = None,
-        reading: ReadingChoices = AS_IT_IS,
+        reading: ReadingChoices = DEFAULT_READING,
     ) -> None:
         self.catalog = Catalog(root)
         self.indexes = Indexes(field_map, checks, reading)
-        self._followed: dict[str, Followed] = {}
-        self._figures: Kept[Mapping[str, PageFigure]] = Kept()
+        self.rating: Any = None  # what people rate with, where the dashboard was started for it
+        self._followed: dict[str, FollowedJournal] = {}
+        self.answers: Memo[Any] = Memo()  # of views, which tasks tell systems apart
+        self._figures: Memo[Mapping[str, PageFigure]] = Memo()
 
     @cached_property
-    def measuring(self) -> Measuring:
+    def measuring(self) -> Measurements:
         """What gives numbers; loaded when the first is asked for."""
-        from calipers.dashboard.measuring import Measuring  # noqa: PLC0415
+        from calipers.dashboard.measurements import Measurements  # noqa: PLC0415
 
-        return Measuring()
+        return Measurements()
 
     def close(self) -> None:
         """Stop: begin no further work in the background."""
@@ -101,14 +158,18 @@ class Site:
         """Return the figures of a score by name; drawn once."""
         return self._figures.get(score.to_json(), lambda: _draw_figures(score))
 
-    def follow(self, entry: Entry) -> Followed:
+    def follow(self, entry: Entry) -> FollowedJournal:
         """Return the journal of a run, read on from where it was."""
-        return self._followed.setdefault(entry.id, Followed(entry))
+        return self._followed.setdefault(entry.id, FollowedJournal(entry))
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
         """Return the page of a template."""
         name = self.catalog.root.name or str(self.catalog.root)
-        text = _load_templates().get_template(template).render(site_name=name, **values)
+        text = (
+            _load_templates()
+            .get_template(template)
+            .render(site_name=name, rates=self.rating is not None, **values)
+        )
         return HTMLResponse(text, status)
 
 
@@ -121,11 +182,15 @@ def _load_templates() -> Environment:
         "asset": locate_asset,
         "version": __version__,
         "operators": OPERATORS,
+        "reasons": REASON_FIELDS,
+        "best_sentence": describe_verdict,
     }
     made.filters |= {
-        "long": partial(clip_text, most=LONGEST),
+        "percent": format_percent,
+        "long": partial(clip_text, most=LONGEST_TEXT),
         "cell": format_cell,
         "size": format_size,
+        "shorten": shorten_text,
         "in_query": urlencode,
     }
     return made
@@ -147,9 +212,10 @@ def get_site(request: Request) -> Site:
 SiteHere = Annotated[Site, Depends(get_site)]
 
 
-def get_query(request: Request) -> Query:
-    """Return the query in an address."""
-    return read_query(parse_qsl(request.url.query, keep_blank_values=True))
+def get_query(request: Request, without: Collection[str] = ()) -> Query:
+    """Return the query in an address, but for parameters that are the page's own."""
+    pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    return read_query(pair for pair in pairs if pair[0] not in without)
 
 
 def redirect_form(request: Request, query: Query) -> Response | None:
@@ -170,6 +236,16 @@ def format_cell(value: Any) -> str:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def format_percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> [format_percent(each) for each in (0.9375, 1.0, 0.0004)]
+    ['93.8 %', '100 %', '0.04 %']
+    """
+    percent = 100 * share
+    return f"{percent:.3g} %" if 0 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004
 
 
 def format_size(count: int) -> str:

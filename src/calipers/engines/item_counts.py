@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from calipers.support.quick_dataclasses import dataclass
 
 FEWEST_SYSTEMS = 5
 

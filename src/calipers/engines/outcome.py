@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from calipers.engines.codes import OTHERS
+from calipers.engines.group_codes import OTHERS
 from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP
-from calipers.records.sources import BadRow
+from calipers.records.batch import BadRow, count_bad
 from calipers.statistics.intervals import Interval
-from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from calipers.engines.item_counts import Items
@@ -24,12 +23,19 @@ MOST_TEXTS = 1000
 
 
 @dataclass
-class Reading:
-    """How much of a source was read."""
+class RowCounts:
+    """Rows of a source that were read, and that were skipped."""
 
     rows: int = 0
     skipped: int = 0
+    nulled: int = 0  # values outside their range
     with_id: int = 0
+
+    def add_bad(self, rows: Sequence[BadRow]) -> None:
+        """Count rows that were left out, and values that were made null."""
+        skipped, nulled = count_bad(rows)
+        self.skipped += skipped
+        self.nulled += nulled
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,9 @@ class Outcome:
     """Every group's totals, and what was read of each source."""
 
     groups: GroupTotals
-    readings: tuple[Reading, ...]
+    readings: tuple[RowCounts, ...]
     having: Mapping[str, int]  # how many rows have each field whose presence decides something
+    has_repeats: bool = False  # whether any task has several rows in a group
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)  # resampled
     refused: Mapping[str, str] = field(default_factory=dict)  # metrics not resampled, and why
     items: Items | None = None  # what tasks are worth, where a row of each was written
@@ -46,17 +53,19 @@ class Outcome:
     attempts: pl.DataFrame | None = None  # then too: each group's cost of pass of each task
     runs: pl.DataFrame | None = None  # of tiers, where they are few: each run's task and composite
     tallies: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    """Of each text that is counted: a group, the text and how many rows have it."""
+    """The counted texts, by feature: a table of group, text and number of rows."""
 
     @property
     def present(self) -> frozenset[str]:
         """The fields that any row has."""
         return frozenset(name for name, count in self.having.items() if count)
 
-    def add_resampled(self, found: Mapping[str, Resampled]) -> Outcome:
+    def add_resampled(self, by_group: Mapping[str, Resampled]) -> Outcome:
         """Return the outcome with the groups' resampled intervals."""
-        refused = {name: why for each in found.values() for name, why in each.refused.items()}
-        intervals = {group: each.intervals for group, each in found.items()}
+        refused = {
+            name: why for resampled in by_group.values() for name, why in resampled.refused.items()
+        }
+        intervals = {group: resampled.intervals for group, resampled in by_group.items()}
         return replace(self, intervals=intervals, refused=refused)
 
     def rename_group(self, text: str) -> Outcome:
@@ -67,8 +76,12 @@ class Outcome:
             self,
             groups=dict(zip([text], self.groups.values(), strict=False)),
             intervals=dict(zip([text], self.intervals.values(), strict=False)),
-            tallies={name: each.with_columns(group) for name, each in self.tallies.items()},
-            **{name: each.with_columns(group) for name, each in tables.items() if each is not None},
+            tallies={name: tally.with_columns(group) for name, tally in self.tallies.items()},
+            **{
+                name: table.with_columns(group)
+                for name, table in tables.items()
+                if table is not None
+            },
         )
 
     def sum_groups(self, name: str) -> int:
@@ -77,7 +90,7 @@ class Outcome:
 
 
 class TextTally:
-    """How many rows of each group have each text; of too many different ones the rarest as one."""
+    """The rows of each group by text; the rarest of too many different texts count as one."""
 
     def __init__(self) -> None:
         self.table = pl.DataFrame(schema={GROUP: pl.String(), TEXT: pl.String(), ROWS: pl.Int64()})
@@ -98,7 +111,7 @@ class TextTally:
 
 
 class Sinks(Protocol):
-    """Where an engine puts what it finds on the way."""
+    """What an engine writes while it reads: samples, figures, rows for watchers."""
 
     wants_samples: bool
     samples_table: str | None  # to which Spark writes them itself

@@ -1,38 +1,51 @@
-"""A row per task: totals over its runs.
+"""A row per task: totals over its runs, its worth as an item of a test, and the file of rows.
 
 `finish_columns` turns the totals into the columns that `--per-task` writes. A task is flaky when
 some of its runs pass and some fail; whether a run passed is its `passed`, or `correct` in tasks
-without.
+without. The rest is over the systems that have the task, and the same in each of its rows. A system
+is a group, and its score on a task is the share of its runs that passed (or were right):
+
+- `difficulty`: 1 minus the mean of their scores;
+- `discrimination`: the correlation between their scores and their means over all other tasks (the
+  item-rest point-biserial), null for fewer than five systems, or where either does not vary;
+- `solved_by`: nobody, some or everybody, over all runs;
+- `duplicate_of`: the first id whose input is the same text.
+
+The file is written beside its place and moved there when whole, or becomes a table of Spark's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from calipers.engines.item_counts import FEWEST_SYSTEMS, Items
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.store import GroupedRows
-from calipers.engines.tasks import TaskCounts
-from calipers.engines.totals import ERRORS, add_totals, sum_keys, sum_tables
-from calipers.metrics.answers.accuracy import correct
-from calipers.metrics.answers.normalize import answer_key
-from calipers.metrics.answers.repeats import ANSWERS, measure_agreement
-from calipers.metrics.cost.cost import cost_usd
-from calipers.metrics.cost.tiers import (
+from calipers.engines.totals import ERRORS, TaskCounts, add_totals, sum_keys, sum_tables
+from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
+from calipers.metrics.declare.means import declare_sums
+from calipers.metrics.families.answers import answer_key, correct
+from calipers.metrics.families.cost import (
     COSTS_OF_PASSES,
     composite_score,
     cost_of_pass,
+    cost_usd,
     duration_seconds,
     impl_rate,
 )
-from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
-from calipers.metrics.declare.means import declare_sums
-from calipers.metrics.scenarios.passing import passed
-from calipers.support.quick_dataclasses import dataclass
+from calipers.metrics.families.repeated_runs import ANSWERS, measure_agreement
+from calipers.metrics.families.scenarios import passed
+from calipers.records.sinks import check_table_place, find_table, write_lines
+from calipers.support.files import stage_file
 
 ID = "id"
 TASKS, REPEATED_TASKS, FLAKY = "tasks", "tasks_repeated", "tasks_flaky"
@@ -70,8 +83,8 @@ class TaskSums:
 def declare_task_sums(plan: Plan, *, in_full: bool) -> TaskSums:
     """Return what is added up of each task's runs under a plan; in full for a row in a file."""
     features = plan.features
-    judged = tuple(each for each in _JUDGED if each in features)
-    averaged = tuple(each for each in _AVERAGED if in_full and each in features)
+    judged = tuple(name for name in _JUDGED if name in features)
+    averaged = tuple(name for name in _AVERAGED if in_full and name in features)
     totals = {ID: pl.col(ID).first()}  # it is the same in all
     for feature in (*judged, *averaged):
         totals |= declare_sums(feature).totals
@@ -100,9 +113,9 @@ def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     tasks = sum_keys(rows, sums.totals)
     known, right = pl.lit(0), pl.lit(0)
     for feature in reversed(sums.judged):
-        some = pl.col(_count(feature)) > 0
-        known = pl.when(some).then(pl.col(_count(feature))).otherwise(known)
-        right = pl.when(some).then(pl.col(_sum(feature))).otherwise(right)
+        some = pl.col(_name_count(feature)) > 0
+        known = pl.when(some).then(pl.col(_name_count(feature))).otherwise(known)
+        right = pl.when(some).then(pl.col(_name_sum(feature))).otherwise(right)
     tasks = tasks.with_columns(
         known.cast(pl.Int64).alias(VERDICTS), right.cast(pl.Int64).alias(PASSES)
     )
@@ -112,11 +125,11 @@ def sum_tasks(rows: Frame, sums: TaskSums) -> Frame:
     return tasks.join(shares, on=[GROUP, TASK], how="left")
 
 
-def _count(feature: Feature) -> str:
+def _name_count(feature: Feature) -> str:
     return f"{feature.name}__n"
 
 
-def _sum(feature: Feature) -> str:
+def _name_sum(feature: Feature) -> str:
     return f"{feature.name}__sum"
 
 
@@ -161,16 +174,16 @@ def price_tasks(tasks: Frame) -> Frame | None:
 
     Tasks whose outcome is not known, or that failed at unknown cost only, are not there.
     """
-    if _count(cost_of_pass) not in tasks.collect_schema().names():
+    if _name_count(cost_of_pass) not in tasks.collect_schema().names():
         return None
-    known = tasks.filter((pl.col(_count(cost_of_pass)) > 0) | (pl.col(_sum(passed)) > 0))
+    known = tasks.filter((pl.col(_name_count(cost_of_pass)) > 0) | (pl.col(_name_sum(passed)) > 0))
     return known.select(ID, GROUP, _express_cost_of_pass().alias(cost_of_pass.name))
 
 
 def _express_cost_of_pass() -> pl.Expr:
     """Return the cost per pass: infinite without a pass, null if it passed at unknown cost only."""
     spent, passes = pl.col("cost_of_pass__cost"), pl.col("cost_of_pass__passes")
-    solved = pl.col(_sum(passed)) > 0
+    solved = pl.col(_name_sum(passed)) > 0
     return pl.when(passes > 0).then(spent / passes).when(~solved).then(inf)
 
 
@@ -193,8 +206,8 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
     present = _find_present(totals, names)
     yield from (pl.col(ID), pl.col(RUNS), pl.col(ERRORS))
     if passed.name in present:
-        some = pl.col(_count(passed)) > 0
-        yield pl.when(some).then(pl.col(_sum(passed)).cast(pl.Int64)).alias("passes")
+        some = pl.col(_name_count(passed)) > 0
+        yield pl.when(some).then(pl.col(_name_sum(passed)).cast(pl.Int64)).alias("passes")
         yield _average(passed).alias("pass_rate")
     if correct.name in present:
         yield _average(correct).alias("accuracy")
@@ -206,7 +219,7 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
                 yield pl.col("cost_usd__min").alias("cost_usd_min")
                 yield pl.col("cost_usd__max").alias("cost_usd_max")
     if cost_of_pass.name in present:
-        is_known = pl.col(_count(cost_of_pass)) > 0
+        is_known = pl.col(_name_count(cost_of_pass)) > 0
         yield pl.when(is_known).then(_express_cost_of_pass()).alias("cost_of_pass")
     if _AGREED in present:
         yield pl.col(_AGREED).alias("most_common_answer_share")
@@ -215,17 +228,21 @@ def finish_columns(totals: pl.LazyFrame) -> Iterator[pl.Expr]:
 def _find_present(totals: pl.LazyFrame, names: Collection[str]) -> set[str]:
     """Return the features, and the agreement on answers, that at least one task has."""
     features = (*_JUDGED, *_AVERAGED, cost_of_pass)
-    counts = {each.name: pl.col(_count(each)).sum() for each in features if _count(each) in names}
+    counts = {
+        feature.name: pl.col(_name_count(feature)).sum()
+        for feature in features
+        if _name_count(feature) in names
+    }
     counts |= {_AGREED: pl.col(_AGREED).count()} if _AGREED in names else {}
     if not counts:
         return set()
-    found = totals.select(**counts).collect().row(0, named=True)
-    return {name for name, count in found.items() if count}
+    counted = totals.select(**counts).collect().row(0, named=True)
+    return {name for name, count in counted.items() if count}
 
 
 def _average(feature: Feature) -> pl.Expr:
-    count = pl.col(_count(feature))
-    return pl.when(count > 0).then(pl.col(_sum(feature)) / count)
+    count = pl.col(_name_count(feature))
+    return pl.when(count > 0).then(pl.col(_name_sum(feature)) / count)
 
 
 def _measure_agreement(present: Collection[str]) -> Iterator[pl.Expr]:
@@ -286,3 +303,172 @@ class TaskTables:
 
 def _collect(frame: Frame) -> pl.DataFrame:
     return frame.collect(engine="in-memory")
+
+
+DIFFICULTY, DISCRIMINATION = "difficulty", "discrimination"
+SOLVED_BY, DUPLICATE_OF = "solved_by", "duplicate_of"
+NOBODY, SOME, EVERYBODY = "nobody", "some", "everybody"
+_SCORE, _REST = "_score", "_rest"
+_SAME = 1e-9  # what rounding may leave of scores that are all the same
+
+
+def add_items(totals: pl.LazyFrame) -> tuple[pl.LazyFrame, list[str]]:
+    """Return totals of each group's tasks with the numbers of items, and the names of these."""
+    names = []
+    has_inputs = same_input.name in totals.collect_schema().names()
+    known = [pl.col(VERDICTS).sum(), *([pl.col(same_input.name).count()] if has_inputs else [])]
+    verdicts, *inputs = totals.select(known).collect().row(0)
+    if verdicts:
+        totals = _add_statistics(totals)
+        names += [DIFFICULTY, DISCRIMINATION, SOLVED_BY]
+    if any(inputs):
+        first = pl.col(ID).min().over(same_input.name)
+        is_copy = pl.col(same_input.name).is_not_null() & (first != pl.col(ID))
+        totals = totals.with_columns(pl.when(is_copy).then(first).alias(DUPLICATE_OF))
+        names += [DUPLICATE_OF]
+    return totals, names
+
+
+def _add_statistics(totals: pl.LazyFrame) -> pl.LazyFrame:
+    known, right, score = pl.col(VERDICTS), pl.col(PASSES), pl.col(_SCORE)
+    others = score.count().over(GROUP) - 1
+    rest = pl.when(others > 0).then((score.sum().over(GROUP) - score) / others)
+    scored = totals.with_columns(pl.when(known > 0).then(right / known).alias(_SCORE))
+    scored = scored.with_columns(rest.alias(_REST))
+    all_right, all_known = right.sum().over(ID), known.sum().over(ID)
+    solved = (
+        pl.when(all_known == 0)
+        .then(None)
+        .when(all_right == 0)
+        .then(pl.lit(NOBODY))
+        .when(all_right == all_known)
+        .then(pl.lit(EVERYBODY))
+        .otherwise(pl.lit(SOME))
+    )
+    return scored.with_columns(
+        (1 - score.mean().over(ID)).alias(DIFFICULTY),
+        _correlate(score, pl.col(_REST)).alias(DISCRIMINATION),
+        solved.alias(SOLVED_BY),
+    ).drop(_SCORE, _REST)
+
+
+def _correlate(score: pl.Expr, rest: pl.Expr) -> pl.Expr:
+    """Return Pearson's correlation over the systems of a task; null where it says nothing."""
+    both = score.is_not_null() & rest.is_not_null()
+    one, other = pl.when(both).then(score), pl.when(both).then(rest)
+    varies = pl.lit(value=True)
+    for values in (one, other):
+        varies = varies & ((values.max() - values.min()).over(ID) > _SAME)
+    left, right = one - one.mean().over(ID), other - other.mean().over(ID)
+    together = (left * right).sum().over(ID)
+    spread = ((left * left).sum().over(ID) * (right * right).sum().over(ID)).sqrt()
+    is_known = varies & (one.count().over(ID) >= FEWEST_SYSTEMS)
+    return pl.when(is_known).then((together / spread).clip(-1, 1))
+
+
+def count_items(rows: pl.LazyFrame, systems: int) -> Items:
+    """Return how many different tasks have each flag; `systems` is how many groups there are."""
+    there = rows.collect_schema().names()
+    flags = [name for name in (SOLVED_BY, DUPLICATE_OF) if name in there]
+    tasks = rows.group_by(ID).agg(pl.col(flags).drop_nulls().first()).sort(ID).collect()
+    solved = tasks[SOLVED_BY] if SOLVED_BY in there else pl.Series([], dtype=pl.String)
+    copies = []
+    if DUPLICATE_OF in there:
+        copies = tasks.drop_nulls(DUPLICATE_OF).select(ID, DUPLICATE_OF).rows()
+    return Items(
+        tasks=tasks.height,
+        systems=systems,
+        nobody=int((solved == NOBODY).sum()),
+        everybody=int((solved == EVERYBODY).sum()),
+        duplicates=len(copies),
+        examples=tuple(copies[:3]),
+    )
+
+
+_PLACE = "_place"  # of a task's group among the groups
+_BY = "_by_"  # before the name of a group field: the totals may have a column of that name
+
+
+class TaskFile:
+    """Totals of tasks go in, in any order; the file comes out sorted by group and id."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path = path
+        self._folder = folder
+        self._parts = 0
+
+    def add(self, totals: pl.DataFrame) -> None:
+        """Keep the totals of some tasks."""
+        if totals.height:
+            totals.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
+            self._parts += 1
+
+    def write(self, groups: Mapping[str, Mapping[str, Any]]) -> Items:
+        """Write the file; `groups` are the fields of each group, in the order to show them.
+
+        Return what the tasks are worth as items of a test.
+        """
+        rows = self._rows(_list_groups(groups))
+        if (name := find_table(self.path)) is not None:
+            from calipers.engines.spark.spark_output import save_parquet  # noqa: PLC0415 (an extra)
+
+            table = self._folder / "sorted.parquet"
+            rows.sink_parquet(table)
+            save_parquet(table, name, option="--per-task")
+            return count_items(pl.scan_parquet(table), len(groups))
+        with stage_file(self.path) as beside:
+            is_text = self.path.suffix == ".jsonl"
+            table = self._folder / "sorted.parquet" if is_text else beside
+            rows.sink_parquet(table)
+            if is_text:
+                write_lines(pl.scan_parquet(table), beside)
+            return count_items(pl.scan_parquet(table), len(groups))
+
+    def _rows(self, groups: pl.DataFrame) -> pl.LazyFrame:
+        if not self._parts:
+            empty = {ID: pl.String(), RUNS: pl.Int64(), ERRORS: pl.Int64()}
+            return pl.LazyFrame(schema=empty)
+        totals = pl.scan_parquet(self._folder / "*.parquet")
+        totals, items = add_items(totals)
+        values = {
+            expression.meta.output_name(): expression for expression in finish_columns(totals)
+        }
+        values |= {name: pl.col(name) for name in items}
+        fields = (name.removeprefix(_BY) for name in groups.columns if name.startswith(_BY))
+        named = {
+            f"by_{name}" if name in values else name: pl.col(f"{_BY}{name}")
+            for name in fields
+            if name != ID
+        }
+        ordered = totals.join(groups.lazy(), on=GROUP).sort(_PLACE, ID)
+        rows = ordered.select(values.pop(ID), **named, **values)
+        if "cost_of_pass" not in values or groups.height == 1:
+            return rows
+        cost = pl.col("cost_of_pass")
+        solved = pl.col("pass_rate") > 0 if "pass_rate" in values else pl.lit(value=False)
+        unknown = (cost.is_null() & solved).fill_null(value=False).any().over(ID)
+        best = cost.min().over(ID)
+        best = pl.when(~(best.is_infinite() & unknown)).then(best)
+        on = pl.when(cost.is_not_null()).then(cost.is_finite() & (cost == best))
+        return rows.with_columns(frontier_cost_of_pass=best, on_frontier=on)
+
+
+def _list_groups(groups: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a row per group: its text, its place, its fields."""
+    rows = [
+        {GROUP: text, _PLACE: place} | {f"{_BY}{name}": value for name, value in by.items()}
+        for place, (text, by) in enumerate(groups.items())
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+@contextmanager
+def open_task_file(path: Path | None) -> Iterator[TaskFile | None]:
+    """Open a folder for the parts of the file, if one is asked for."""
+    if path is None:
+        yield None
+        return
+    if find_table(path) is None:
+        check_table_place(path, "--per-task")
+    with tempfile.TemporaryDirectory(prefix="calipers-") as folder:
+        yield TaskFile(path, Path(folder))

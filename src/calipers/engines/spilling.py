@@ -13,15 +13,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
 import polars as pl
 
-from calipers.engines.group_order import combine_rows, merge_groups
+from calipers.engines.group_codes import combine_rows, merge_groups
 from calipers.metrics.declare.declaration import GROUP, TASK
-from calipers.support.late import np
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.lazy_numpy import np
 
 SPILL_BYTES = 64 << 20  # of a part, before it is shrunk
 KEPT_BYTES = 160 << 20  # of parts in memory, shrunk; the others are in files
@@ -53,14 +53,14 @@ def split_finished(
     *before, last = tables
     tasks = last[task].drop_nulls()
     going_on = [table[task].is_in(tasks.implode()).fill_null(value=False) for table in before]
-    waiting = sum(int(each.sum()) for each in going_on)
+    waiting = sum(int(is_open.sum()) for is_open in going_on)
     if not before or waiting > sum(table.height for table in before) // 2:
         return list(tables), []
     if not waiting:
         return before, [last]
     pairs = list(zip(before, going_on, strict=True))
-    finished = [table.filter(~each) for table, each in pairs]
-    return finished, [*(table.filter(each) for table, each in pairs if each.any()), last]
+    finished = [table.filter(~pair) for table, pair in pairs]
+    return finished, [*(table.filter(pair) for table, pair in pairs if pair.any()), last]
 
 
 def _shrink_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -117,7 +117,7 @@ class SpilledRows:
 
     @property
     def are_tasks_single(self) -> bool:
-        """Whether no task has two rows."""
+        """Return True if no task has two rows."""
         self._make_tasks_whole()
         return self._are_tasks_single
 
@@ -130,7 +130,7 @@ class SpilledRows:
 
     def _put(self, rows: pl.DataFrame, name: str) -> _Piece:
         """Return rows as they are kept: in memory, or in a file of this name."""
-        schema = {each: self._schema[each] for each in rows.columns}
+        schema = {column: self._schema[column] for column in rows.columns}
         size = rows.estimated_size()
         if self._kept_bytes + size <= KEPT_BYTES:
             self._kept_bytes += size
@@ -146,7 +146,7 @@ class SpilledRows:
             self._kept_bytes -= piece.rows.estimated_size()
 
     def _has_split_tasks(self) -> bool:
-        """Say whether a task is in two parts; some of the tasks at a time."""
+        """Return True if a task is in two parts; some of the tasks at a time."""
         self._are_tasks_single = True
         shares = self._rows // _LOOKED_AT + 1
         for share in range(shares):
@@ -156,11 +156,11 @@ class SpilledRows:
                 for piece in pieces
             ]
             if shares > 1:
-                tasks = [each.filter(each % shares == share) for each in tasks]
+                tasks = [task.filter(task % shares == share) for task in tasks]
             different = pl.concat(tasks).n_unique()
             if different < sum(map(len, tasks)):
                 self._are_tasks_single = False
-                if different < sum(each.n_unique() for each in tasks):
+                if different < sum(task.n_unique() for task in tasks):
                     return True
         return False
 
@@ -187,12 +187,12 @@ class _Piece:
 
     def read(self, names: Collection[str] | None = None) -> pl.DataFrame:
         """Return those of these columns that the rows have, or all."""
-        found = [name for name in self.schema if names is None or name in names]
+        columns = [name for name in self.schema if names is None or name in names]
         if isinstance(self.rows, Path):
-            rows = pl.read_ipc(self.rows, columns=found)
+            rows = pl.read_ipc(self.rows, columns=columns)
         else:
-            rows = self.rows.select(found)
-        return rows.cast({name: self.schema[name] for name in found})
+            rows = self.rows.select(columns)
+        return rows.cast({name: self.schema[name] for name in columns})
 
 
 class GroupFiles:
@@ -230,7 +230,7 @@ class GroupFiles:
 
     @property
     def are_groups_small(self) -> bool:
-        """Whether the rows of each share fit in memory."""
+        """Return True if the rows of each share fit in memory."""
         self._wait()
         return max(map(_sum_bytes, self._files)) <= _LARGEST * SPILL_BYTES
 

@@ -1,24 +1,20 @@
-"""The compact table of a whole run, in parts that each fit in memory.
-
-Small tables stay in memory as one part. Beyond a limit, rows go to temporary files (`spilling`), so
-that memory stays flat. Groups are small numbers in it, and a part is in their order: tables are
-grouped by them many times, and groups of adjacent rows are summed several times as fast. Columns
-without a value take no room.
-"""
+"""Work on many items in a few threads, in the items' order."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Self
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Self, TypeVar
 
 import polars as pl
 
 from calipers.engines import spilling
-from calipers.engines.codes import Codes
-from calipers.engines.group_order import (
+from calipers.engines.group_codes import (
     FEW_GROUPS,
     FEW_ROWS,
+    Codes,
     mark_changes,
     merge_groups,
     order_tasks,
@@ -26,10 +22,28 @@ from calipers.engines.group_order import (
 )
 from calipers.engines.plan import SAME_ID
 from calipers.engines.spilling import GroupFiles, SpilledRows, split_finished
-from calipers.engines.tasks import has_repeated
-from calipers.engines.threads import map_in_order
+from calipers.engines.totals import has_repeated
 from calipers.metrics.declare.declaration import GROUP, TASK
-from calipers.support.late import np
+from calipers.support.lazy_numpy import np
+
+T = TypeVar("T")
+
+
+def map_in_order(work: Callable[[Any], T], items: Iterable[Any], threads: int) -> Iterator[T]:
+    """Yield `work` on each item in threads, in the items' order, only a few ahead."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
 
 HELD_BYTES = 160 << 20
 _STAYING = (GROUP, TASK, SAME_ID)
@@ -62,12 +76,12 @@ class GroupedRows(ABC):
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are in memory, as one part."""
+        """Return True if all rows are in memory, as one part."""
         return False
 
     @property
     def are_tasks_single(self) -> bool:
-        """Whether each task is known to have one row; False where no one has looked."""
+        """Return True if each task is known to have one row; False where no one has looked."""
         return self._are_seen_single
 
     def split_groups(self) -> Iterator[GroupedRows]:
@@ -129,7 +143,7 @@ class Store(GroupedRows):
         self._held_size = 0.0
         self._held_bytes = held_bytes
         self._spilled: SpilledRows | None = None
-        self._by_group: GroupFiles | None = None  # in the place of these, where groups are many
+        self._by_group: GroupFiles | None = None  # instead, where groups are many
 
     def __enter__(self) -> Self:
         return self
@@ -146,12 +160,12 @@ class Store(GroupedRows):
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are in memory, as one part."""
+        """Return True if all rows are in memory, as one part."""
         return self._spilled is None and self._by_group is None
 
     @property
     def are_tasks_single(self) -> bool:
-        """Whether each task has one row, as is seen where parts are told apart by task."""
+        """Return True if each task has one row, as is seen where parts are told apart by task."""
         self._spill_rest()
         return self._are_seen_single if self._spilled is None else self._spilled.are_tasks_single
 
@@ -189,7 +203,7 @@ class Store(GroupedRows):
             rows, waiting = split_finished([*waiting, *self._pop_held()], self._task)
             self._spilled.add(rows)
         self._held = waiting
-        self._held_size = sum(each.estimated_size() for each in waiting)
+        self._held_size = sum(table.estimated_size() for table in waiting)
 
     def _spill_rest(self) -> None:
         """Make a part of what is held, where there are others."""

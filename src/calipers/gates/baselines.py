@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from math import isfinite
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from calipers.gates.policy_values import find_metric
+from calipers.gates.policy_fields import find_metric
 from calipers.gates.result import LISTED, Changes, Ids
-from calipers.metrics.declare.declaration import Feature
-from calipers.statistics.arrays import Floats
+from calipers.metrics.declare.declaration import Feature, Metric
+from calipers.statistics.clusters import Floats
 from calipers.support.errors import UsageError, nearest
-from calipers.support.late import np
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.files import write_whole
+from calipers.support.lazy_numpy import np
 from calipers.support.strict_json import dump_strict
 from calipers.support.version import __version__
-from calipers.support.whole_files import write_whole
 
 SCHEMA = "calipers.baseline/2"
 OLD_SCHEMA = "calipers.baseline/1"
 _OUTCOMES = ("passed", "failed", "unknown")
+LARGEST = 1e150  # squares of larger values are beyond a double
+_ROUNDING = 1e-9  # by which a sum may pass the end of its range
 _FIX = "record it again: calipers gate … --save-baseline FILE"
 RECORD_FIRST = "record one first: calipers gate … --save-baseline FILE"
 
@@ -70,9 +70,10 @@ class RecordedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A baseline: the groups of a run."""
+    """A baseline: the groups of a run, and what it was made of."""
 
     groups: tuple[RecordedGroup, ...]
+    origin: Mapping[str, str] = field(default_factory=dict)  # commit, policy, suite, build
 
     def group(self, by: Mapping[str, Any]) -> RecordedGroup | None:
         """Return the group of that key."""
@@ -80,8 +81,12 @@ class Recorded:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the file has it."""
-        groups = [group.to_dict() for group in self.groups]
-        return {"schema": SCHEMA, "version": __version__, "groups": groups}
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            **({"origin": dict(self.origin)} if self.origin else {}),
+            "groups": [group.to_dict() for group in self.groups],
+        }
 
 
 def read_baseline(path: Path) -> Recorded:
@@ -94,45 +99,71 @@ def read_baseline(path: Path) -> Recorded:
         raise UsageError(f"{path}: cannot be read as JSON", fix=RECORD_FIRST) from error
     try:
         if value["schema"] == SCHEMA:
-            return Recorded(groups=tuple(map(_read_group, value["groups"])))
-        said = f"its schema is not {SCHEMA}"
+            groups = tuple(map(_read_group, value["groups"]))
+            return Recorded(groups=groups, origin=_read_origin(value.get("origin")))
+        problem = f"its schema is not {SCHEMA}"
         if value["schema"] == OLD_SCHEMA:
-            said = (
+            problem = (
                 "recorded by calipers 0.1, which kept no values of tasks: how far they vary is "
                 "unknown"
             )
-    except (KeyError, TypeError, AttributeError) as error:
-        said = "not a baseline file that `calipers gate` has written"
-        raise UsageError(f"{path}: {said}", fix=_FIX) from error
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        problem = "not a baseline file that `calipers gate` has written"
+        raise UsageError(f"{path}: {problem}", fix=_FIX) from error
     except (ValueError, UsageError) as error:
-        said = error.message if isinstance(error, UsageError) else str(error)
-        raise UsageError(f"{path}: {said}", fix=_FIX) from error
-    raise UsageError(f"{path}: {said}", fix=_FIX)
+        problem = error.message if isinstance(error, UsageError) else str(error)
+        raise UsageError(f"{path}: {problem}", fix=_FIX) from error
+    raise UsageError(f"{path}: {problem}", fix=_FIX)
 
 
 def write_baseline(path: Path, recorded: Recorded) -> None:
-    """Write a recorded run, whole or not at all."""
-    write_whole(path, dump_strict(recorded.to_dict()) + "\n")
+    """Write a recorded run, whole or not at all; raise UsageError if values are infinite."""
+    try:
+        text = dump_strict(recorded.to_dict())
+    except (ValueError, OverflowError) as error:
+        problem = f"{path}: not written: a value of the run is too large to be compared with"
+        raise UsageError(problem, fix="fix the record; calipers doctor names odd values") from error
+    write_whole(path, f"{text}\n")
+
+
+def _read_origin(written: Any) -> dict[str, str]:
+    """Return what a baseline was made of; empty in files of before, which do not say it."""
+    known = written.items() if isinstance(written, dict) else ()
+    return {str(key): value for key, value in known if isinstance(value, str)}
 
 
 def _read_group(group: Mapping[str, Any]) -> RecordedGroup:
     scenarios = group["scenarios"]
+    metrics = {find_metric(name): value for name, value in group["metrics"].items()}
+    tasks = load_tasks(group["tasks"])
+    for metric in metrics:
+        averaged = metric.averaged
+        of_tasks = tasks.get(averaged.name if isinstance(averaged, Feature) else averaged or "")
+        for mean in () if of_tasks is None else of_tasks.means:
+            _check_range(metric, mean)
     return RecordedGroup(
         by=dict(group["by"]),
         metrics={
-            find_metric(name).name: _check_finite(name, value)
-            for name, value in group["metrics"].items()
+            metric.name: _check_range(metric, _check_finite(metric.name, value))
+            for metric, value in metrics.items()
         },
         stderrs={name: _check_finite(name, value) for name, value in group["stderrs"].items()},
-        tasks=load_tasks(group["tasks"]),
+        tasks=tasks,
         **{name: tuple(map(str, scenarios[name])) for name in _OUTCOMES},
     )
 
 
 def _check_finite(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError(f"{name} is {value}, no finite number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ValueError(f"{name} is {str(value)[:30]}, no number up to {LARGEST:g}")
     return float(value)
+
+
+def _check_range(metric: Metric, value: float) -> float:
+    low, high = metric.range
+    if not low - _ROUNDING <= value <= high + _ROUNDING:
+        raise ValueError(f"{metric.name} is {value:g}, outside {low:g} to {high:g}")
+    return value
 
 
 def list_tolerances(group: RecordedGroup, margins: Mapping[str, float]) -> dict[str, float]:
@@ -168,7 +199,7 @@ def ratchet(
             )
         )
     missing = [group for group in old.groups if new.group(group.by) is None]
-    return Recorded(groups=(*groups, *missing)), tuple(raised)
+    return Recorded(groups=(*groups, *missing), origin=new.origin), tuple(raised)
 
 
 def find_feature(metric: str) -> str | None:
@@ -185,7 +216,7 @@ def _keep_best(
     return {**now, **kept}
 
 
-def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
+def compare_scenarios(before: RecordedGroup, now: RecordedGroup) -> Changes:
     """Return the scenarios added, removed, broken or fixed since the baseline."""
     passed, failed = set(before.passed), set(before.failed)
     known, present = set(before.scenarios), set(now.scenarios)
@@ -193,13 +224,13 @@ def list_changes(before: RecordedGroup, now: RecordedGroup) -> Changes:
         by=now.by,
         added=_make_ids(present - known),
         removed=_make_ids(known - present),
-        broken=_make_ids(each for each in now.failed if each in passed),
-        mended=_make_ids(each for each in now.passed if each in failed),
+        broken=_make_ids(scenario for scenario in now.failed if scenario in passed),
+        mended=_make_ids(scenario for scenario in now.passed if scenario in failed),
     )
 
 
-def _make_ids(found: Iterable[str]) -> Ids:
-    every = sorted(found)
+def _make_ids(ids: Iterable[str]) -> Ids:
+    every = sorted(ids)
     return Ids(len(every), tuple(every[:LISTED]))
 
 
@@ -209,12 +240,12 @@ def dump_tasks(tasks: Mapping[str, FeatureByTask]) -> dict[str, Any]:
     `runs` is one number where all tasks have as many, and 0 for a task without a value; `squares`
     are left out where no task has two runs that differ.
     """
-    ids = sorted({each for values in tasks.values() for each in values.ids})
-    place = {each: at for at, each in enumerate(ids)}
+    ids = sorted({id_ for values in tasks.values() for id_ in values.ids})
+    place = {id_: at for at, id_ in enumerate(ids)}
     return {
         "ids": ids,
         "values": {
-            name: _dump_feature(values, [place[each] for each in values.ids], len(ids))
+            name: _dump_feature(values, [place[id_] for id_ in values.ids], len(ids))
             for name, values in sorted(tasks.items())
         },
     }
@@ -224,7 +255,7 @@ def _dump_feature(values: FeatureByTask, at: Sequence[int], size: int) -> dict[s
     def spread(numbers: Floats) -> list[float | int]:
         whole = np.zeros(size)
         whole[list(at)] = numbers
-        return [int(each) if each.is_integer() else each for each in whole.tolist()]
+        return [int(number) if number.is_integer() else number for number in whole.tolist()]
 
     runs = spread(values.runs)
     alike = len(set(runs)) == 1
@@ -235,30 +266,33 @@ def _dump_feature(values: FeatureByTask, at: Sequence[int], size: int) -> dict[s
     }
 
 
-def load_tasks(found: Mapping[str, Any]) -> dict[str, FeatureByTask]:
+def load_tasks(stored: Mapping[str, Any]) -> dict[str, FeatureByTask]:
     """Return what `dump_tasks` wrote; raise ValueError for anything else."""
-    ids = [str(each) for each in found["ids"]]
+    ids = [str(id_) for id_ in stored["ids"]]
     return {
-        str(name): _load_feature(str(name), each, ids) for name, each in found["values"].items()
+        str(name): _load_feature(str(name), stored_values, ids)
+        for name, stored_values in stored["values"].items()
     }
 
 
-def _load_feature(name: str, found: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
+def _load_feature(name: str, stored: Mapping[str, Any], ids: Sequence[str]) -> FeatureByTask:
     def read_numbers(key: str, value: Any) -> Floats:
         array = np.array([value] * len(ids) if isinstance(value, int) else value, dtype=np.float64)
         if (
             array.shape != (len(ids),)
-            or not np.isfinite(array).all()
+            or not (np.abs(array) <= LARGEST).all()
             or (key != "means" and (array < 0).any())
         ):
-            raise ValueError(f"the {key} of {name} are no {len(ids)} finite numbers")
+            raise ValueError(
+                f"the {key} of {name} are no {len(ids)} finite numbers up to {LARGEST:g}"
+            )
         return array
 
-    runs, means = read_numbers("runs", found["runs"]), read_numbers("means", found["means"])
-    squares = read_numbers("squares", found.get("squares", 0))
+    runs, means = read_numbers("runs", stored["runs"]), read_numbers("means", stored["means"])
+    squares = read_numbers("squares", stored.get("squares", 0))
     has = runs > 0
     return FeatureByTask(
-        ids=tuple(each for each, kept in zip(ids, has, strict=True) if kept),
+        ids=tuple(id_ for id_, kept in zip(ids, has, strict=True) if kept),
         runs=runs[has],
         means=means[has],
         squares=squares[has],

@@ -8,15 +8,15 @@ does not hold for the records that its calibration was made from.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import floor, inf
+from math import ceil, floor, inf
 from typing import Any
 
 from calipers.gates.policy import Judges
 from calipers.gates.result import Check
-from calipers.gates.verdicts import Verdict
-from calipers.metrics.judged.who import ASPECTS
+from calipers.gates.threshold_test import Verdict
+from calipers.metrics.provenance import ASPECTS
 from calipers.scores.calibration import (
     CALIBRATE,
     SENSITIVITY,
@@ -24,16 +24,15 @@ from calipers.scores.calibration import (
     Calibration,
     Member,
     describe_overlap,
-    read_members,
+    sort_members,
 )
-from calipers.scores.results import JudgedBy
+from calipers.scores.result import JudgedBy
 from calipers.statistics.estimates import Estimate
-from calipers.support.quick_dataclasses import dataclass
 
 _TOLD = 3  # reasons in a check
 _ROUNDING = 1e-9
 _SILENT = 0.05  # share of the rows: a licensed panel may lack a member on no more
-HOW = (
+LICENCE_FIX = (
     "have this judge, as it is now, judge records that people have rated, "
     f"then {CALIBRATE}, then judges: {{calibrations: [calibration.json]}} in the policy"
 )
@@ -41,7 +40,7 @@ HOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Whether a judge may block a build, by which calibration, or why not."""
+    """The licence of a judge to block a build: by which calibration, or why it has none."""
 
     value: str
     by: tuple[Member, ...]
@@ -57,7 +56,7 @@ class Evidence:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         by = [{"model": model, "rubric_hash": of or None} for model, of in self.by]
-        return {**asdict(self), "by": by, **({} if self.licensed else {"fix": HOW})}
+        return {**asdict(self), "by": by, **({} if self.licensed else {"fix": LICENCE_FIX})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,11 @@ class Licences:
 
     def apply(self, check: Check, values: Collection[str]) -> Check:
         """Return the check with its evidence; without a licence it fails, or only warns."""
-        found = [self.find_evidence(each) for each in self.judges if each.value in values]
-        if not found:
+        evidences = [self.find_evidence(judge) for judge in self.judges if judge.value in values]
+        if not evidences:
             return check
-        lacking = [each for each in found if not each.licensed]
-        check = replace(check, evidence=tuple(each.to_dict() for each in found))
+        lacking = [evidence for evidence in evidences if not evidence.licensed]
+        check = replace(check, evidence=tuple(evidence.to_dict() for evidence in evidences))
         if not lacking:
             return check
         warns = check.level == "warning" or self.demands.uncalibrated == "warn"
@@ -86,7 +85,7 @@ class Licences:
 
     def find_evidence(self, judged: JudgedBy) -> Evidence:
         """Return whether one judge or panel has a licence for a judged value."""
-        members = read_members(m for m in judged.members if m[0] not in self.demands.people)
+        members = sort_members(m for m in judged.members if m[0] not in self.demands.people)
         aspect = ASPECTS[judged.value]
         of = partial(
             Evidence, value=judged.value, by=judged.members, rows=judged.rows, licensed=False
@@ -97,15 +96,15 @@ class Licences:
             return of(licensed=True)  # people judged
         whole = self._find_panel(judged, members)
         kappa = partial(self._find_kappa, judged, aspect)
-        found = kappa(members) or kappa(whole)
-        if found is None:
+        estimate = kappa(members) or kappa(whole)
+        if estimate is None:
             of_members = [kappa((who,)) for who in members]
             if None in of_members:
                 overlap = self._explain_overlap(judged, aspect, {members, whole})
                 return of(reason=overlap or self._explain(members, aspect))
-            found = min(filter(None, of_members), key=self._rank_surety)
-        weakest, by = found
-        told = of(
+            estimate = min(filter(None, of_members), key=self._rank_surety)
+        weakest, by = estimate
+        evidence = of(
             kappa=weakest.value,
             low=weakest.low,
             sensitivity=by.rate(SENSITIVITY, aspect),
@@ -118,10 +117,10 @@ class Licences:
                 f"the gate's have {100 * self.confidence:g} %: calibrate with --confidence "
                 f"{self.confidence:g}"
             )
-            return replace(told, reason=reason)
+            return replace(evidence, reason=reason)
         if weakest.low is not None and weakest.low >= self.demands.floor:
-            return replace(told, licensed=True, reason=None)
-        return replace(told, reason=_describe_kappa(members, weakest, self.demands.floor))
+            return replace(evidence, licensed=True, reason=None)
+        return replace(evidence, reason=_describe_kappa(members, weakest, self.demands.floor))
 
     def _find_kappa(
         self, judged: JudgedBy, aspect: str, members: tuple[Member, ...] | None
@@ -131,49 +130,49 @@ class Licences:
         Calibrations that were made from any of the judged records do not count.
         """
         bound = (
-            each
-            for place, each in enumerate(self.calibrations)
-            if each.members == members and not judged.rated.get(place)
+            calibration
+            for place, calibration in enumerate(self.calibrations)
+            if calibration.members == members and not judged.rated.get(place)
         )
-        found = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
-        return max(found, key=self._rank_surety, default=None)
+        estimates = [(kappa, e) for e in bound if (kappa := e.kappa(aspect)) is not None]
+        return max(estimates, key=self._rank_surety, default=None)
 
-    def _rank_surety(self, found: tuple[Estimate, Calibration]) -> tuple[bool, float]:
-        kappa, calibration = found
+    def _rank_surety(self, estimate: tuple[Estimate, Calibration]) -> tuple[bool, float]:
+        kappa, calibration = estimate
         return calibration.confidence >= self.confidence, -inf if kappa.low is None else kappa.low
 
     def _find_panel(
         self, judged: JudgedBy, members: tuple[Member, ...]
     ) -> tuple[Member, ...] | None:
         """Return the panel of these judges, if its other members lack answers on a few rows."""
-        of_value = [each for each in self.judges if each.value == judged.value]
-        if judged.rows > _SILENT * sum(each.rows for each in of_value):
+        of_value = [judge for judge in self.judges if judge.value == judged.value]
+        if judged.rows > _SILENT * sum(judge.rows for judge in of_value):
             return None
-        panels = [read_members(each.members) for each in of_value]
-        return next((each for each in panels if set(members) < set(each)), None)
+        panels = [sort_members(judge.members) for judge in of_value]
+        return next((panel for panel in panels if set(members) < set(panel)), None)
 
     def _explain_overlap(
         self, judged: JudgedBy, aspect: str, panels: Collection[tuple[Member, ...] | None]
     ) -> str | None:
         """Return the reason that a calibration of these was made from the judged records, if so."""
         bound = {*panels, *((who,) for members in panels for who in members or ())}
-        for place, each in enumerate(self.calibrations):
+        for place, calibration in enumerate(self.calibrations):
             overlap = judged.rated.get(place)
-            if overlap and each.members in bound and each.kappa(aspect) is not None:
+            if overlap and calibration.members in bound and calibration.kappa(aspect) is not None:
                 return (
-                    f"{describe_overlap(each, overlap, judged.rows)}, and a calibration is no "
-                    "evidence for the records that it was made from: have people rate others"
+                    f"{describe_overlap(calibration, overlap, judged.rows)}, and a calibration is "
+                    "no evidence for the records that it was made from: have people rate others"
                 )
         return None
 
     def _explain(self, members: tuple[Member, ...], aspect: str) -> str:
         """Return why these have no calibration: never made, revoked, or of something else."""
-        known = {each.members for each in self.calibrations}
+        known = {calibration.members for calibration in self.calibrations}
         unknown = [who for who in members if (who,) not in known]
         if not unknown:
             return f"the calibration of {_join_names(members)} does not cover {aspect}"
         who = unknown[0]
-        calibrated = [member for each in self.calibrations for member in each.members]
+        calibrated = [member for calibration in self.calibrations for member in calibration.members]
         for model, rubric_hash in calibrated:
             if model == who[0]:
                 return (
@@ -188,8 +187,8 @@ class Licences:
 
 def note_licences(checks: Iterable[Check]) -> Iterator[str]:
     """Yield what to do if a judge has no licence."""
-    if any(not each["licensed"] for check in checks for each in check.evidence):
-        yield f"judges without a licence: {HOW}; or judges: {{uncalibrated: warn}}"
+    if any(not evidence["licensed"] for check in checks for evidence in check.evidence):
+        yield f"judges without a licence: {LICENCE_FIX}; or judges: {{uncalibrated: warn}}"
 
 
 def _describe_kappa(members: tuple[Member, ...], kappa: Estimate, least: float) -> str:
@@ -202,11 +201,30 @@ def _describe_kappa(members: tuple[Member, ...], kappa: Estimate, least: float) 
             f"required {least:g}"
         )
     if kappa.low is None:
-        said = kappa.reason or f"{records} give no interval"
-        return f"the lower bound of κ is unknown for {who}: {said}"
+        why = kappa.reason or f"{records} give no interval"
+        return f"the lower bound of κ is unknown for {who}: {why}"
     too_few = "is too few" if kappa.n == 1 else "are too few"
     low = _round_down(kappa.low)
-    return f"{who}: {records} {too_few}: the lower bound of κ is {low}, required {least:g}"
+    more = count_missing_ratings(kappa, least)
+    enough = "" if more is None else f"; about {more:,} more rated records would do"
+    return f"{who}: {records} {too_few}: the lower bound of κ is {low}, required {least:g}{enough}"
+
+
+def count_missing_ratings(kappa: Estimate, least: float) -> int | None:
+    """Return about how many more rated records lift the lower bound of κ to `least`.
+
+    The bound comes closer to κ with the root of the number of records. 0 where it is there; None
+    where κ itself is too low, so that more records would not help, or where it has no interval.
+
+    >>> count_missing_ratings(Estimate(value=0.8, low=0.5, n=50), 0.6)
+    63
+    """
+    if kappa.value is None or kappa.low is None or kappa.value <= least:
+        return None
+    if kappa.low >= least:
+        return 0
+    shrink = (kappa.value - kappa.low) / (kappa.value - least)
+    return ceil(kappa.n * (shrink**2 - 1) - _ROUNDING)
 
 
 def _round_down(value: float) -> str:
@@ -220,9 +238,11 @@ def _join_names(members: Sequence[Member]) -> str:
 
 def _list_reasons(lacking: Sequence[Evidence]) -> Iterator[str]:
     """Yield the first few reasons, each once; those of a panel cover its parts."""
-    bigger = [set(each.by) for each in lacking]
+    bigger = [set(evidence.by) for evidence in lacking]
     whole = (e for e in lacking if not e.by or not any(set(e.by) < other for other in bigger))
-    found = list(dict.fromkeys(each.reason for each in whole if each.reason is not None))
-    yield from found[:_TOLD]
-    if len(found) > _TOLD:
-        yield f"and {len(found) - _TOLD:,} more"
+    reasons = list(
+        dict.fromkeys(evidence.reason for evidence in whole if evidence.reason is not None)
+    )
+    yield from reasons[:_TOLD]
+    if len(reasons) > _TOLD:
+        yield f"and {len(reasons) - _TOLD:,} more"

@@ -14,20 +14,21 @@ from pydantic import Field, create_model, model_validator
 
 from calipers.gates import rules
 from calipers.gates.baselines import RecordedGroup
-from calipers.gates.demands import Ahead, Demand
-from calipers.gates.policy_fields import Description, WeightTable
-from calipers.gates.rule_check import Given
-from calipers.gates.rules.kind import RuleKind
+from calipers.gates.policy_fields import PASS_RATE, Description, Tolerances, WeightTable
+from calipers.gates.rule_kind import Given, RuleKind
+from calipers.gates.sequential_checks import Demand, PlannedGroup
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.checks.written import WrittenChecks, resolve_from
-from calipers.metrics.in_files import OwnMetric, declare_metrics
-from calipers.scores.choices import locate
+from calipers.metrics.config_fields import OwnMetric, WrittenChecks, declare_metrics, resolve_from
+from calipers.scores.resolve_options import locate_paths
 from calipers.scores.settings_block import MetricSettings
-from calipers.support.arguments import require_type
-from calipers.support.config.files import ConfigFile, read_config
-from calipers.support.config.models import StrictModel, refuse
+from calipers.support.config import ConfigFile, read_config
+from calipers.support.options import require_type
+from calipers.support.strict_model import StrictModel, refuse
 
 EXAMPLE = "for example thresholds: {blocking: {accuracy: 90}}; calipers init writes a whole one"
+
+_WEIGHTED = "weighted_pass_rate"
+_TENTH = 0.1  # of the records that should have a value: a check that lacks more does not pass
 
 Kind = TypeVar("Kind", bound=RuleKind)
 
@@ -80,9 +81,10 @@ class Policy(StrictModel):
 
     description: Description = None
     weights: Weights = Field(default_factory=Weights)
-    evidence: Literal["point", "interval"] = Field(
+    evidence: Literal["point", "interval", "guarantee"] = Field(
         default="point",
-        description="Decide on the value, or only if its whole interval is on one side.",
+        description="Decide on the value, or only if its whole interval is on one side; the "
+        "interval of guarantee holds for any shape of the values.",
     )
     on_inconclusive: Literal["fail", "warn", "pass"] = Field(
         default="fail",
@@ -92,6 +94,21 @@ class Policy(StrictModel):
         default="incomplete",
         description="With undecided scenarios, or failed or missing judgments, under a blocking "
         "check: the gate is incomplete, or they are left out.",
+    )
+    weight: Literal["row", "task"] = Field(
+        default="row",
+        description="What counts the same in a mean: every row, or every task; --weight overrides "
+        "it.",
+    )
+    missing: Tolerances = Field(
+        default_factory=dict,
+        description="By metric, the share of records without a value that a blocking check "
+        "accepts, of those that should have one; by default 10%.",
+    )
+    stated: Literal["incomplete", "ignore"] = Field(
+        default="incomplete",
+        description="Where a log states another value of a metric under a blocking check than is "
+        "measured: the gate is incomplete, or that is only a notice.",
     )
     judges: Judges = Field(default_factory=Judges)
     own_metrics: list[OwnMetric] = Field(
@@ -108,6 +125,16 @@ class Policy(StrictModel):
     )
     metric_settings: MetricSettings = Field(default_factory=dict)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_weight(cls, written: Any) -> Any:
+        """Take `weight` out of `metric_settings`, where one may look for an option of `score`."""
+        settings = written.get("metric_settings") if isinstance(written, Mapping) else None
+        if not isinstance(settings, Mapping) or "weight" not in settings:
+            return written
+        others = {key: value for key, value in settings.items() if key != "weight"}
+        return {"weight": settings["weight"], **written, "metric_settings": others}
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.latency_budget_ms is not None and "latency_budget_ms" in self.metric_settings:
@@ -123,14 +150,20 @@ class Policy(StrictModel):
     @property
     def written(self) -> tuple[RuleKind, ...]:
         """Return the rules that stand in the policy, in the order of their checks."""
-        found = (getattr(self, kind.key, None) for kind in rules.KINDS)
-        return tuple(rule for rule in found if rule is not None)
+        written = (getattr(self, kind.key, None) for kind in rules.KINDS)
+        return tuple(rule for rule in written if rule is not None)
 
     @property
     def rules(self) -> tuple[RuleKind, ...]:
-        """Return the rules that hold: those written, and those that an option may ask for."""
-        found = (getattr(self, kind.key, None) or kind.make_default() for kind in rules.KINDS)
-        return tuple(rule for rule in found if rule is not None)
+        """Return the rules that hold: those written, and those that an option may ask for.
+
+        A key that is written as null, `baseline: null`, has no rule, whatever an option asks for.
+        """
+        all_rules = (
+            getattr(self, kind.key) if kind.key in self.model_fields_set else kind.make_default()
+            for kind in rules.KINDS
+        )
+        return tuple(rule for rule in all_rules if rule is not None)
 
     def find(self, kind: type[Kind]) -> Kind | None:
         """Return the rule of a kind, if one is written."""
@@ -138,40 +171,57 @@ class Policy(StrictModel):
 
     def list_settings(self) -> dict[str, Any]:
         """Return its metric settings, weights and latency budget included."""
-        found = dict(self.metric_settings)
+        settings = dict(self.metric_settings)
         weights = self.weights.model_dump(include={"by_category", "by_capability"})
         if any(weights.values()):
-            found["case_weights"] = weights
+            settings["case_weights"] = weights
         if self.latency_budget_ms is not None:
-            found["latency_budget_ms"] = self.latency_budget_ms
+            settings["latency_budget_ms"] = self.latency_budget_ms
         if self.checks:
-            found["checks"] = Checks(tuple(self.checks))
-        return found
+            settings["checks"] = Checks(tuple(self.checks))
+        return settings
 
     @property
     def decides(self) -> bool:
-        """Say whether it checks anything: weights alone do not."""
+        """Return True if it checks anything: weights alone do not."""
         return any(rule.decides for rule in self.written)
 
     @property
     def scenarios(self) -> tuple[str, ...]:
         """Return the ids of the scenarios that rules are about one by one."""
-        return tuple(each for rule in self.rules for each in rule.scenarios)
+        return tuple(scenario for rule in self.rules for scenario in rule.scenarios)
 
     @property
     def optional(self) -> tuple[str, ...]:
         """Return the ids of those that no blocking rule names."""
-        return tuple(each for rule in self.rules if rule.only_warns for each in rule.scenarios)
+        return tuple(
+            scenario for rule in self.rules if rule.only_warns for scenario in rule.scenarios
+        )
+
+    def list_categories(self, given: Given) -> frozenset[str]:
+        """Return the categories that blocking rules are about, and those with weights in one."""
+        named = {name for rule in self.rules for name in rule.list_categories(given)}
+        blocking = {name for rule in self.rules for name in rule.list_blocking(given)}
+        return frozenset(named.union(self.weights.by_category if _WEIGHTED in blocking else ()))
+
+    def covers_all(self, given: Given) -> bool:
+        """Return True if a blocking rule is about passing in all categories."""
+        return any({PASS_RATE, _WEIGHTED} & {*rule.list_blocking(given)} for rule in self.rules)
+
+    def find_tolerance(self, *names: str | None) -> float:
+        """Return the share of records without a value that a metric, or a part of one, accepts."""
+        known = (self.missing[name] for name in names if name is not None and name in self.missing)
+        return max(known, default=_TENTH)
 
     def list_metrics(self, given: Given) -> tuple[str, ...]:
         """Return every metric that has to be measured for its checks."""
         return tuple(
-            dict.fromkeys(each for rule in self.rules for each in rule.list_metrics(given))
+            dict.fromkeys(metric for rule in self.rules for metric in rule.list_metrics(given))
         )
 
     def list_demands(self, before: RecordedGroup | None) -> Iterator[Demand]:
         """Yield what decides each check that blocks, in the order of the checks."""
-        ahead = Ahead(before=before, corrected=self.judges.corrected)
+        ahead = PlannedGroup(before=before, corrected=self.judges.corrected)
         for rule in self.rules:
             yield from rule.list_demands(ahead)
 
@@ -198,12 +248,12 @@ def read_policy(policy: str | Path | Mapping[str, Any] | Policy) -> Policy:
     )
     folder = Path(policy).parent
     with resolve_from(folder):
-        found = _read_policy(read_config(policy, example=EXAMPLE), folder)
-    files = [str(folder / each) for each in found.judges.calibrations]
-    judges = found.judges.model_copy(update={"calibrations": files})
-    settings = locate(found.metric_settings, folder)
-    moved = {rule.key: rule.move_to(folder) for rule in found.written}
-    return found.model_copy(update={"judges": judges, "metric_settings": settings, **moved})
+        own = _read_policy(read_config(policy, example=EXAMPLE), folder)
+    files = [str(folder / name) for name in own.judges.calibrations]
+    judges = own.judges.model_copy(update={"calibrations": files})
+    settings = locate_paths(own.metric_settings, folder)
+    moved = {rule.key: rule.move_to(folder) for rule in own.written}
+    return own.model_copy(update={"judges": judges, "metric_settings": settings, **moved})
 
 
 def _read_policy(config: ConfigFile, folder: Path) -> Policy:

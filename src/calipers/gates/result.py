@@ -1,26 +1,29 @@
-"""The result of a gate: its checks, each with a verdict and its reason, and the whole."""
+"""The result of a gate: its checks, each with a verdict and the reason, and the overall verdict.
+
+`GateResult.to_dict` gives the JSON of `gate.json`; `read_gate` reads it back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from calipers.gates.policy_values import Risk
+from calipers.gates.policy_fields import Risk, share_scale
+from calipers.gates.threshold_test import Evidence, Verdict
 from calipers.gates.undecided import Undecided
-from calipers.gates.verdicts import Evidence, Verdict
-from calipers.metrics.thresholds import Scale, Threshold
-from calipers.scores.results import Input
-from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS
-from calipers.support.printing import Printed
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.strict_json import to_finite
-from calipers.support.tabular import Tabular, keep_scalars
+from calipers.metrics import metric_named
+from calipers.metrics.thresholds import Scale, Threshold, read_scale
+from calipers.scores.result import Input
+from calipers.support.errors import EXIT_FAILED, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from calipers.support.printing import Printed, Tabular, keep_scalars
+from calipers.support.strict_json import restore, restore_number, to_finite
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.gate/1"
 LISTED = 100  # ids of scenarios in a list
 CHANGED = ("added", "removed", "broken", "mended")
+SABOTAGED = ("category", "system", "scenario", "field")  # what a trial may be about
 
 Level = Literal["blocking", "warning", "required", "category", "composite", "baseline"]
 GateVerdict = Literal["pass", "fail", "inconclusive", "incomplete"]
@@ -62,7 +65,7 @@ class Standing:
 
     @property
     def is_all_seen(self) -> bool:
-        """Say whether no further call can change it."""
+        """Return True if no further call can change it."""
         return self.why_not is None and self.tasks == self.of
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,6 +134,8 @@ class Check:
     evidence: tuple[Mapping[str, Any], ...] = ()  # who judged, and by what licence
     change: Mapping[str, Any] | None = None  # of a baseline: how far it moved, and how sure
     flagged: int = 0  # judged answers behind it that seem to address the judge
+    formula: str | None = None  # of a composite of the user's own
+    rests_on: tuple[str, ...] = ()  # whose word decided it: metrics/provenance.py
 
     @property
     def scale(self) -> Scale | None:
@@ -140,18 +145,18 @@ class Check:
     @property
     def label(self) -> str:
         """Return what a table says of its rule, after the level."""
-        from calipers.gates.rules import label_of  # noqa: PLC0415 (rules are made of checks)
+        from calipers.gates.rules import get_label  # noqa: PLC0415 (rules are made of checks)
 
-        return label_of(self.source)
+        return get_label(self.source)
 
     @property
     def blocks(self) -> bool:
-        """Say whether it keeps the gate from passing."""
+        """Return True if it keeps the gate from passing."""
         return self.level != "warning" and self.verdict in ("fail", "inconclusive")
 
-    def add_reason(self, said: str, **changes: Any) -> Check:
+    def add_reason(self, further: str, **changes: Any) -> Check:
         """Return the check with one more reason, and with changes."""
-        reason = said if self.reason is None else f"{self.reason}; {said}"
+        reason = further if self.reason is None else f"{self.reason}; {further}"
         return replace(self, reason=reason, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,9 +174,10 @@ class Check:
             "undecided": self.undecided.count or None,
             "failing": self.failing.to_dict() if self.failing.count else None,
             "sequence": None if self.sequence is None else self.sequence.to_dict(),
-            "evidence": [dict(each) for each in self.evidence] or None,
+            "evidence": [dict(evidence) for evidence in self.evidence] or None,
             "change": None if self.change is None else dict(self.change),
             "flagged": self.flagged or None,
+            "formula": self.formula,
         }
         return {
             "name": self.name,
@@ -184,13 +190,14 @@ class Check:
             "reason": self.reason,
             "n": self.n,
             "missing": self.missing,
+            "rests_on": list(self.rests_on),
             **{key: value for key, value in further.items() if value is not None},
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """How the scenarios differ from those of the baseline."""
+    """The scenarios that are new, gone, broken or fixed since the baseline."""
 
     by: Mapping[str, Any] = field(default_factory=dict)
     added: Ids = Ids()
@@ -202,6 +209,44 @@ class Changes:
         """Return it as JSON has it."""
         by = {"by": dict(self.by)} if self.by else {}
         return {**by, **{name: getattr(self, name).to_dict() for name in CHANGED}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One dose of sabotage: records broken on purpose, and what the gate decides on them."""
+
+    name: str  # of the kind, and where it was applied: `flip answers in adversarial`
+    kind: str
+    what: str  # happens to the records, in words
+    of: Mapping[str, Any] = field(default_factory=dict)  # one of SABOTAGED, or some
+    dose: float  # a share of the rows that can be broken; of `unit` times and copies, a factor
+    unit: Literal["share", "times", "copies"] = "share"
+    rows: int  # that were broken
+    points: float | None = None  # by which a rate falls, in percent
+    verdict: GateVerdict
+    warned: bool = False  # a check warns that did not
+    reason: str | None = None
+
+    @property
+    def caught(self) -> bool:
+        """Return True if the gate does not let it pass."""
+        return self.verdict != "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the contract's JSON of one dose, and what else is known."""
+        further = {"points": self.points, "warned": self.warned or None, "reason": self.reason}
+        return {
+            "name": self.name,
+            "dose": self.dose,
+            "verdict": self.verdict,
+            "caught": self.caught,
+            "kind": self.kind,
+            "what": self.what,
+            **self.of,
+            "unit": self.unit,
+            "rows": self.rows,
+            **{key: value for key, value in further.items() if value is not None},
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +268,7 @@ class GateResult(Printed, Tabular):
     seed: int = 0
     early: Early | None = None
     flagged: int = 0  # judged records that seem to address the judge
+    sabotage: tuple[Trial, ...] | None = None  # what was tried to prove that it can turn red
 
     @property
     def exit_code(self) -> int:
@@ -231,17 +277,18 @@ class GateResult(Printed, Tabular):
 
     @property
     def passed(self) -> bool:
-        """Say whether the build may go on."""
+        """Return True if the build may go on."""
         return self.verdict == "pass"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
         further = {
             "release": self.release,
-            "changes": [each.to_dict() for each in self.changes] or None,
+            "changes": [change.to_dict() for change in self.changes] or None,
             "notices": list(self.notices) or None,
             "flagged": self.flagged or None,
             "until_decided": None if self.early is None else self.early.to_dict(),
+            "sabotage": None if self.sabotage is None else [t.to_dict() for t in self.sabotage],
         }
         return {
             "schema": SCHEMA,
@@ -254,7 +301,7 @@ class GateResult(Printed, Tabular):
             "evidence": self.evidence,
             "confidence": self.confidence,
             "policy": self.policy,
-            "inputs": [each.to_dict() for each in self.inputs],
+            "inputs": [source.to_dict() for source in self.inputs],
             "checks": [check.to_dict() for check in self.checks],
             **{key: value for key, value in further.items() if value is not None},
         }
@@ -272,3 +319,63 @@ def combine_verdicts(checks: tuple[Check, ...], *, complete: bool) -> GateVerdic
     if not complete:
         return "incomplete"
     return "inconclusive" if "inconclusive" in blocking else "pass"
+
+
+Json = Mapping[str, Any]
+
+
+def read_gate(stored: Json | None) -> GateResult | None:
+    """Return the verdict in a parsed `gate.json`; None where it is none, or of another version."""
+    if stored is None or stored.get("schema") != SCHEMA:
+        return None
+    return restore(GateResult, stored, _read_fields)
+
+
+def _read_fields(stored: Json) -> Json:
+    early, trials = stored.get("until_decided"), stored.get("sabotage")
+    return {
+        **stored,
+        "checks": [_read_check(check) for check in stored["checks"]],
+        "changes": [
+            {**change, **{name: _read_ids(change[name]) for name in CHANGED}}
+            for change in stored.get("changes", ())
+        ],
+        "early": None if early is None else {**early, **early["calls"]},
+        "sabotage": None if trials is None else [_read_trial(trial) for trial in trials],
+    }
+
+
+def _read_trial(stored: Json) -> Json:
+    return {**stored, "of": {name: stored[name] for name in SABOTAGED if name in stored}}
+
+
+def _read_check(stored: Json) -> Json:
+    about = stored.get("n", 0) + stored.get("missing", 0)
+    sequence = stored.get("sequence")
+    return {
+        "source": "",
+        **stored,
+        **{name: restore_number(stored[name]) for name in ("value", "low", "high")},
+        "threshold": None if stored["threshold"] is None else _read_threshold(stored),
+        "undecided": {"count": stored.get("undecided", 0), "of": about},
+        "failing": _read_ids(stored.get("failing")),
+        "sequence": None if sequence is None else {**sequence, "name": stored["name"]},
+    }
+
+
+def _read_threshold(stored: Json) -> Json:
+    """Return the requirement; a name that is not a metric is that of a share, as a category's."""
+    if (formula := stored.get("formula")) is not None:
+        from calipers.gates.rules.composite_rule import read_scale_again  # noqa: PLC0415 (see label)
+
+        scale = read_scale_again(stored["name"], formula)
+    else:
+        try:
+            scale = read_scale(metric_named(stored["name"]))
+        except UsageError:
+            scale = share_scale(stored["name"])
+    return {"operator": stored["operator"], "value": stored["threshold"], "scale": asdict(scale)}
+
+
+def _read_ids(stored: Json | None) -> Json:
+    return {} if stored is None else {"count": stored["count"], "first": stored["ids"]}

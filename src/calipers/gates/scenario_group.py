@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import polars as pl
 
 from calipers.gates.baselines import FeatureByTask
-from calipers.gates.policy_values import FINAL_SCORE, SAFETY
+from calipers.gates.policy_fields import FINAL_SCORE, SAFETY
 from calipers.gates.result import LISTED, Ids
+from calipers.gates.scenario_rows import (
+    CATEGORY,
+    HIGH,
+    ID,
+    LOW,
+    MOMENTS,
+    OPTIONAL,
+    SQUARES,
+    SUM,
+    SYSTEMS,
+    N,
+    ScenarioRows,
+)
 from calipers.gates.undecided import Judgments, Undecided, choose_worse
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import CLUSTER, Feature, Rank
-from calipers.metrics.judged.who import PASSED, VALUES, list_judged_parts
-from calipers.metrics.scenarios.pass_at_k import succeeded
-from calipers.metrics.scenarios.passing import ADVERSARIAL, passed
+from calipers.metrics.families.answers import DECIDABLE, correct
+from calipers.metrics.families.repeated_runs import succeeded
+from calipers.metrics.families.scenarios import ADVERSARIAL, passed
+from calipers.metrics.provenance import PASSED, VALUES, list_judged_parts
 from calipers.metrics.thresholds import Threshold
-from calipers.scores.correction import Correct
-from calipers.scores.results import ALL_FAILED, Measured
+from calipers.scores.calibration import Correct
+from calipers.scores.guaranteed import OTHER_MEAN
+from calipers.scores.result import ALL_FAILED, Measured
 from calipers.statistics.clusters import Clusters
+from calipers.statistics.guarantee import UNEQUAL, guarantee_mean
 from calipers.statistics.intervals import count_worth, wilson
-from calipers.support.errors import DataError
-from calipers.support.late import np
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.errors import DataError, quote_name
+from calipers.support.lazy_numpy import np
 
-ID, CATEGORY = "id", "category"
-SYSTEMS = ("model", "tier")
-LOW, HIGH, OPEN = "__low", "__high", "__open"
-SUMMED = N, SUM, SQUARES = "__n", "__sum", "__squares"
+OPEN, USED = "__open", "__used"
 COVERAGE = "behavior_coverage"
+_EFFICIENCY = "token_efficiency"
 SUCCEEDED = "succeeded"  # of pass@k: whether a run passed or, where nothing says so, was right
 OF_COVERAGE = (COVERAGE, "behavior_coverage_pooled", FINAL_SCORE)
 
+_TIMES = 10  # the median number of rows: a task with more decides a mean over rows
 _OF_ADVERSARIAL = (SAFETY, FINAL_SCORE)
-
-
-def name_own(name: str) -> str:
-    """Return the column of a field of the records."""
-    return f"_kept_{name}"
-
-
-_CATEGORY = f"{name_own(CATEGORY)}{LOW}"
+_OF_FINAL_SCORE = {  # the value of a row that each of its parts is made of
+    "accuracy": "correct",
+    SAFETY: "_adversarial_passed",
+    COVERAGE: "scenario_score",
+    "latency_p95_ms": "_normalized_latency",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRuns:
-    """How the runs of one scenario ended; the rest is unknown."""
+    """The runs of one scenario by outcome; the rest is unknown."""
 
     runs: int
     passed: int
@@ -57,43 +71,71 @@ class ScenarioRuns:
 
 
 class ScenarioGroup:
-    """The scenarios of one group of records, a row each."""
+    """The scenarios of one group of records, and what there is of each category."""
 
     def __init__(
         self,
-        rows: pl.DataFrame,
+        rows: ScenarioRows,
+        counts: pl.DataFrame,
+        *,
+        categories: Sequence[str],
+        means: Sequence[str] = (),
         judgments: Judgments | None = None,
-        optional: Sequence[str] = (),
+        optional: Iterable[str] = (),
     ) -> None:
-        self.rows = rows
+        self._rows = rows
+        self._counts = counts  # a row per category, optional scenarios apart
+        self._names = categories
+        self._means = means  # the features of which each scenario's mean is kept
         self._judgments = judgments or Judgments(())
-        self._optional = optional
-        low, high = (pl.col(f"{name_own(CATEGORY)}{end}") for end in (LOW, HIGH))
+        self._optional = frozenset(optional)
+        self._refuse_torn()
+
+    def _refuse_torn(self) -> None:
+        """Raise DataError where the runs of a scenario are of two categories."""
+        if self._rows.is_of_runs:
+            return
+        low, high = (pl.col(f"{CATEGORY}{end}") for end in (LOW, HIGH))
         partly = pl.col("categorised").is_between(1, pl.col("runs") - pl.col("errors") - 1)
-        for is_torn, other in ((low != high, high), (partly, pl.lit("none"))):
-            torn = rows.filter(is_torn).select(ID, low, other.alias("other"))
-            if torn.height:
-                scenario, one, another = torn.row(0)
-                raise DataError(
-                    f"the scenario {scenario} is of the category {one} in one record "
-                    f"and of {another} in another",
-                    fix="give every scenario one category, or another id: --map id=NAME",
-                )
+        names = (ID, f"{CATEGORY}{LOW}", f"{CATEGORY}{HIGH}")
+        torn = self._rows.select(*names, where=(low != high) | partly).sort(ID)
+        if torn.height:
+            scenario, *codes = torn.row(0)
+            one, *others = sorted({self._names[code] for code in codes})
+            raise DataError(
+                f"the scenario {quote_name(scenario)} is of the category {quote_name(one)} in one "
+                f"record and of {quote_name(others[0]) if others else 'none'} in another",
+                fix="give every scenario one category, or another id: --map id=NAME",
+            )
 
-    @property
+    @cached_property
     def count(self) -> int:
-        """Return how many there are."""
-        return self.rows.height
+        """The number of scenarios."""
+        if self._rows.is_of_runs:
+            return int(self._counts["runs"].sum())
+        return self._rows.select("runs").height
 
-    def count_flagged(self) -> dict[str, int]:
-        """Return, by category, the runs decided by judges whose text addresses the judge."""
-        return self._sum_by_category("flagged")
+    def find_heaviest(self) -> tuple[str, int, float] | None:
+        """Return a task with more than ten times the median number of rows, both numbers."""
+        if self._rows.is_of_runs:
+            return None
+        ran = pl.col("runs") - pl.col("errors")
+        counts = self._rows.select(ID, "runs", "errors")
+        rows = counts.select(ID, ran.alias("rows")).filter(pl.col("rows") > 0)
+        heavy = rows.filter(pl.col("rows") > _TIMES * pl.col("rows").median())
+        if not heavy.height:
+            return None
+        median = rows.select(pl.col("rows").median()).item()
+        scenario, most = heavy.sort("rows", ID, descending=[True, False]).row(0)
+        return str(scenario), int(most), float(median)
 
     def note_pooled(self) -> Iterator[str]:
         """Say if several systems count as runs of a scenario, which is rarely intended."""
-        for name in SYSTEMS:
-            low, high = (pl.col(f"{name_own(name)}{end}") for end in (LOW, HIGH))
-            if several := self.rows.filter(low != high).height:
+        if self._rows.is_of_runs:
+            return
+        for own, name in SYSTEMS.items():
+            low, high = f"{own}{LOW}", f"{own}{HIGH}"
+            if several := self._rows.select(low, where=pl.col(low) != pl.col(high)).height:
                 yield (
                     f"{several:,} scenarios were run by several {name}s, which count as one: "
                     f"--by {name} keeps them apart"
@@ -104,8 +146,8 @@ class ScenarioGroup:
 
         A right answer stands in for a verdict, but not where expectations or judges were to tell.
         """
-        found = self.rows.filter(pl.col(ID).is_in(list(ids)))
         counts = ("runs", "passed", "failed", "errors", "by_judges", "flagged")
+        rows = self._rows.select(ID, *counts, "unsettled", where=pl.col(ID).is_in(list(ids)))
         judgments = self._judgments
         return {
             row[ID]: ScenarioRuns(
@@ -114,74 +156,160 @@ class ScenarioGroup:
                 + judgments.count_failed(row[ID])
                 + judgments.count_lacking(PASSED, scenario=row[ID]),
             )
-            for row in found.select(ID, *counts, "unsettled").iter_rows(named=True)
+            for row in rows.iter_rows(named=True)
         }
 
     def list_outcomes(self) -> dict[str, tuple[str, ...]]:
         """Return the ids of those that passed in all runs, that failed in any, and the rest."""
+        rows = self._rows.select(ID, "runs", "passed", "failed").sort(ID)
         failed = pl.col("failed") > 0
         all_passed = pl.col("passed") == pl.col("runs")
         chosen = {"passed": all_passed, "failed": failed, "unknown": ~all_passed & ~failed}
-        return {name: tuple(self.rows.filter(which)[ID]) for name, which in chosen.items()}
+        return {name: tuple(rows.filter(which)[ID].to_list()) for name, which in chosen.items()}
 
     def measure_tasks(self) -> dict[str, FeatureByTask]:
         """Return the mean of each feature in each scenario that has it."""
-        names = [name.removesuffix(N) for name in self.rows.columns if name.endswith(N)]
-        return {name: _measure_tasks(self.rows, name) for name in names}
+        return {
+            name: _measure_tasks(
+                self._rows.select(ID, *(f"{name}{part}" for part in MOMENTS)).sort(ID), name
+            )
+            for name in self._means
+        }
 
     def list_clusters(self) -> dict[str, int]:
         """Return the cluster of each scenario that has one."""
-        return dict(self.rows.drop_nulls(CLUSTER).select(ID, CLUSTER).iter_rows())
+        return dict(self._rows.select(ID, CLUSTER).drop_nulls(CLUSTER).iter_rows())
 
-    def measure_categories(self, confidence: float, correct: Correct | None) -> dict[str, Measured]:
-        """Return the pass rate of each category, as `score --by category`, corrected if asked."""
-        parts = self.rows.drop_nulls(_CATEGORY).partition_by(_CATEGORY, as_dict=True)
-        return {str(name): _pass_rate(part, confidence, correct) for (name,), part in parts.items()}
+    @cached_property
+    def categories(self) -> dict[str, int]:
+        """The categories by their names, as numbers."""
+        present = self._counts[CATEGORY].drop_nulls().unique().to_list()
+        return {self._names[code]: code for code in present}
+
+    @cached_property
+    def _totals(self) -> dict[int | None, Mapping[str, int]]:
+        """What is counted of each category, optional scenarios too."""
+        return _read_counts(self._counts)
+
+    @cached_property
+    def _of_others(self) -> dict[int | None, Mapping[str, int]]:
+        """What is counted of each category, optional scenarios aside."""
+        return _read_counts(self._counts.filter(~pl.col(OPTIONAL)))
+
+    def count_categories(self) -> dict[str | None, int]:
+        """Return the runs of each category; None is of those without one."""
+        return {self._name(code): counts["runs"] for code, counts in self._totals.items()}
+
+    def count_flagged(self, category: str) -> int:
+        """Return the runs of a category decided by judges whose text addresses the judge."""
+        return self._totals[self.categories[category]]["flagged"]
+
+    def _name(self, code: int | None) -> str | None:
+        return None if code is None else self._names[code]
+
+    def measure_category(
+        self,
+        category: str,
+        confidence: float,
+        correct: Correct | None,
+        *,
+        by_task: bool = False,
+        guarantee: bool = False,
+    ) -> Measured:
+        """Return the pass rate of a category, as `score --by category`, corrected if asked.
+
+        `guarantee`: with an interval that holds for any shape, or none.
+        """
+        code = self.categories[category]
+        counts = self._totals[code]
+        called, n = counts["runs"] - counts["errors"], counts["judged_runs"]
+        if not n:
+            reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
+            return Measured(value=None, n=0, missing=called, reason=reason)
+        runs = self._tasks_by_category[code]
+        if guarantee:
+            rate = _pass_rate(runs, called - n, confidence, correct, by_task=by_task)
+            return _guarantee(rate, runs, confidence, by_task=by_task, corrected=bool(correct))
+        return _pass_rate(runs, called - n, confidence, correct, by_task=by_task)
+
+    @cached_property
+    def _tasks_by_category(self) -> dict[int, pl.DataFrame]:
+        """The runs with a verdict of each scenario, by category."""
+        own = f"{CATEGORY}{LOW}"
+        columns = self._rows.frame.collect_schema().names()
+        clustered = (CLUSTER,) if CLUSTER in columns else ()
+        names = (own, ID, "judged_runs", "passes", "by_judges", *clustered)
+        rows = self._rows.select(*names).drop_nulls(own).filter(pl.col("judged_runs") > 0)
+        return {code: part for (code,), part in rows.partition_by(own, as_dict=True).items()}
 
     def count_undecided(self, metric: str, category: str | None = None) -> Undecided:
         """Return how many runs lack a value that the metric needs, optional scenarios aside."""
-        found = Undecided()
+        worst = Undecided()
         declared = metric_named(metric)
         for value in list_judged_parts(declared):
             if value == PASSED:
                 of = ADVERSARIAL if metric in _OF_ADVERSARIAL else category
                 open_ = SUCCEEDED if succeeded in declared.features else PASSED
-                found = choose_worse(found, self._open(value, of, open_))
+                worst = choose_worse(worst, self._open(value, of, open_))
             elif self._judgments.are_about(value):
-                found = choose_worse(found, self._open(value, None))
-        return choose_worse(found, self._open(COVERAGE, None)) if metric in OF_COVERAGE else found
+                worst = choose_worse(worst, self._open(value, None))
+        return choose_worse(worst, self._open(COVERAGE, None)) if metric in OF_COVERAGE else worst
 
     def _open(self, value: str, category: str | None, column: str | None = None) -> Undecided:
-        rows = self.rows.filter(~pl.col(ID).is_in(list(self._optional)))
-        if category is not None:
-            rows = rows.filter(pl.col(_CATEGORY) == category)
+        counts = self._find_counts(category)
         lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
-        count = int(rows[f"{column or value}{OPEN}"].sum()) + lacking
-        return Undecided(count, int((rows["runs"] - rows["errors"]).sum()), by_judges)
+        count = sum(of_category[f"{column or value}{OPEN}"] for of_category in counts) + lacking
+        return Undecided(
+            count,
+            sum(of_category["runs"] - of_category["errors"] for of_category in counts),
+            by_judges,
+        )
 
-    def find_similar(self, category: str) -> dict[str, int]:
-        """Return the categories that differ in case, spaces, - or _ alone, and their runs."""
-        runs = sorted(self._sum_by_category("runs").items())
-        return {n: count for n, count in runs if n != category and _fold(n) == _fold(category)}
+    def _find_counts(self, category: str | None) -> list[Mapping[str, int]]:
+        """Return what is counted of a category, or of each, optional scenarios aside."""
+        if category is None:
+            return [*self._of_others.values()]
+        of_category = self._of_others.get(self.categories.get(category, -1))
+        return [] if of_category is None else [of_category]
 
-    def _sum_by_category(self, column: str) -> dict[str, int]:
-        known = self.rows.drop_nulls(_CATEGORY)
-        return dict(known.group_by(_CATEGORY).agg(pl.col(column).sum()).iter_rows())
+    def count_lacking(self, metric: str, category: str | None = None) -> list[Undecided]:
+        """Return how many runs that should have a value have none, for each part of the metric.
+
+        Those should that are of a category in which any run has one; optional scenarios aside.
+        """
+        counts = self._find_counts(category)
+        shortfalls = []
+        for part in list_used(metric_named(metric)):
+            name = f"{part}{USED}"
+            should = sum(
+                of_category["runs"] - of_category["errors"] - of_category["failures"]
+                for of_category in counts
+                if of_category[name]
+            )
+            shortfalls.append(
+                Undecided(
+                    should - sum(of_category[name] for of_category in counts), should, lacks=part
+                )
+            )
+        return shortfalls
 
     def list_failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
         """Return the scenarios with a run that misses the requirement on the metric."""
+        feature = find_own_feature(metric_named(metric))
         missed = _mark_missed(metric_named(metric), threshold)
-        if missed is None:
+        if feature is None or missed is None:
             return Ids()
-        rows = self.rows.filter(missed)
+        names = [f"{feature.name}{LOW}", f"{feature.name}{HIGH}"]
         if category is not None:
-            rows = rows.filter(pl.col(_CATEGORY) == category)
-        return Ids(rows.height, tuple(rows[ID].head(LISTED)))
+            missed &= pl.col(f"{CATEGORY}{LOW}") == self.categories.get(category, -1)
+        rows = self._rows.select(ID, f"{CATEGORY}{LOW}", *names).filter(missed)
+        return Ids(rows.height, tuple(rows[ID].bottom_k(LISTED).sort()))
 
 
-def _fold(name: str) -> str:
-    return "".join(name.casefold().replace("-", " ").replace("_", " ").split())
+def _read_counts(counts: pl.DataFrame) -> dict[int | None, Mapping[str, int]]:
+    by_category = counts.group_by(CATEGORY).agg(pl.exclude(OPTIONAL).sum()).sort(CATEGORY)
+    return {row[CATEGORY]: row for row in by_category.iter_rows(named=True)}
 
 
 def _measure_tasks(rows: pl.DataFrame, name: str) -> FeatureByTask:
@@ -189,12 +317,14 @@ def _measure_tasks(rows: pl.DataFrame, name: str) -> FeatureByTask:
     runs, total, squares = (
         known[f"{name}{end}"].cast(pl.Float64).to_numpy() for end in (N, SUM, SQUARES)
     )
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever compares refuses large values
+        spread = squares - total**2 / runs
     return FeatureByTask(
-        ids=tuple(known[ID]),
+        ids=tuple(known[ID].to_list()),
         runs=runs,
         means=total / runs,
         # Of equal values rounding leaves a little, which is nothing.
-        squares=np.where(runs > 1, np.maximum(0.0, squares - total**2 / runs), 0.0),
+        squares=np.where(runs > 1, np.maximum(0.0, spread), 0.0),
     )
 
 
@@ -207,6 +337,24 @@ def find_own_feature(metric: Metric) -> Feature | None:
     if metric.influence is not None and metric.influence.feature is not None:
         return metric.influence.feature
     return passed if passed in metric.aggregate.features and metric.better == "higher" else None
+
+
+def list_used(metric: Metric) -> dict[str, pl.Expr]:
+    """Return the number of rows with a value, for the metric or for each part of a final score."""
+    if metric.name == FINAL_SCORE:
+        return {part: pl.col(value).count() for part, value in _OF_FINAL_SCORE.items()}
+    aggregate = metric.aggregate
+    if isinstance(aggregate, Rank):
+        return {metric.name: pl.col(aggregate.feature.name).count()}
+    if not aggregate.keys:
+        return {metric.name: aggregate.totals[metric.rows]}
+    assert aggregate.where is not None
+    is_used = aggregate.where()
+    if metric.name == _EFFICIENCY:
+        is_used &= pl.col("total_tokens").is_not_null()
+    if DECIDABLE in metric.needs:
+        is_used &= pl.col(correct.name).is_not_null()
+    return {metric.name: is_used.sum()}
 
 
 def _mark_missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
@@ -222,29 +370,34 @@ def _mark_missed(metric: Metric, threshold: Threshold) -> pl.Expr | None:
     return ~met
 
 
-def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -> Measured:
+def _pass_rate(
+    tasks: pl.DataFrame,
+    missing: int,
+    confidence: float,
+    correct: Correct | None,
+    *,
+    by_task: bool,
+) -> Measured:
     """Return the pass rate over runs of some scenarios, each a cluster unless others are named."""
-    called = int((rows["runs"] - rows["errors"]).sum())
-    judged = rows.filter(pl.col("judged_runs") > 0)
-    n = int(judged["judged_runs"].sum())
-    if not n:
-        reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
-        return Measured(value=None, n=0, missing=called, reason=reason)
-    share = int(judged["passes"].sum()) / n
-    cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID))
-    # In order: sums of floats then give the same bits every time.
-    effects = judged.group_by(cluster.alias(CLUSTER), maintain_order=True).agg(
-        (pl.col("passes") - share * pl.col("judged_runs")).sum().alias("effect"),
-        pl.col("judged_runs").sum().alias("size"),
-    )
-    clusters = Clusters.of_sizes(effects["size"].to_list())
-    spread = float((effects["effect"] ** 2).sum()) / n**2
+    n = int(tasks["judged_runs"].sum())
+    if by_task:  # a share of each, as if it had one run
+        of_one = pl.col("passes") / pl.col("judged_runs"), pl.lit(1).alias("judged_runs")
+        tasks, n = tasks.with_columns(*of_one), tasks.height
+    share = float(tasks["passes"].sum()) / n
+    squares = n * share * (1 - share)  # of runs that pass or fail
+    if by_task:
+        squares = float(((tasks["passes"] - share) ** 2).sum())
+    tasks = _sum_clusters(tasks)
+    sizes = tasks["judged_runs"].cast(pl.Float64).to_numpy()
+    effects = tasks["passes"].to_numpy() - share * sizes
+    clusters = Clusters.of_totals(effects, sizes, squares)
+    spread = float(effects @ effects) / n**2
     around = wilson(share, n, spread, clusters, confidence)
     known = around.low is not None
     measured = Measured(
         value=share,
         n=n,
-        missing=called - n,
+        missing=missing,
         low=around.low,
         high=around.high,
         stderr=around.stderr,
@@ -254,5 +407,45 @@ def _pass_rate(rows: pl.DataFrame, confidence: float, correct: Correct | None) -
     )
     if correct is None:
         return measured
-    size = count_worth(share, n, spread, clusters)
-    return correct(measured, size, int(judged["by_judges"].sum()))
+    worth = count_worth(share, n, spread, clusters)
+    return correct(measured, worth, int(tasks["by_judges"].sum()))
+
+
+def _sum_clusters(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs of each cluster that is named, else of each scenario."""
+    if CLUSTER in tasks.columns:
+        cluster = pl.coalesce(pl.col(CLUSTER).cast(pl.String), pl.col(ID)).alias(CLUSTER)
+        tasks = tasks.group_by(cluster).agg(pl.col("judged_runs", "passes", "by_judges").sum())
+    # In order: sums of floats then give the same bits every time.
+    return tasks.sort("judged_runs", "passes")
+
+
+def _guarantee(
+    rate: Measured, tasks: pl.DataFrame, confidence: float, *, by_task: bool, corrected: bool
+) -> Measured:
+    """Return a pass rate with its guaranteed interval; without one where nothing guarantees it."""
+    if by_task:
+        of_one = pl.col("passes") / pl.col("judged_runs"), pl.lit(1).alias("judged_runs")
+        tasks = tasks.with_columns(*of_one)
+    tasks = _sum_clusters(tasks)
+    bare = replace(rate, low=None, high=None, interval=None, worth=None)
+    if corrected:
+        return replace(bare, interval_reason="no interval is guaranteed for corrected judgments")
+    sizes = tasks["judged_runs"]
+    if sizes.n_unique() > 1:
+        reason = UNEQUAL if by_task or CLUSTER in tasks.columns else OTHER_MEAN
+        return replace(bare, interval_reason=reason)
+    around = guarantee_mean(
+        (tasks["passes"] / sizes).cast(pl.Float64).to_numpy(),
+        ends=(0.0, 1.0),
+        confidence=confidence,
+        is_share=sizes[0] == 1,
+    )
+    assert rate.value is not None
+    return replace(
+        bare,
+        low=min(rate.value, around.low),
+        high=max(rate.value, around.high),
+        interval=around.method,
+        interval_reason=None,
+    )

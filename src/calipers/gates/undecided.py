@@ -1,22 +1,23 @@
 """What a check cannot know: undecided scenarios, failed or missing judgments.
 
 A blocking check that rests on any of these makes the gate incomplete, unless the policy says
-`undecided: ignore`.
+`undecided: ignore`. So does one of which more than a tenth of the records that should have a value
+have none, unless the policy's `missing` allows for more.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calipers.metrics.judged.who import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
-from calipers.support.quick_dataclasses import dataclass
+from calipers.metrics.provenance import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
 
 if TYPE_CHECKING:
     from calipers.gates.result import Check
 
-HOW = (
+UNDECIDED_FIX = (
     "record `passed` or the lists of behaviors, or have them judged (calipers run, once more, asks "
     "judges that failed); undecided: ignore in the policy leaves them out"
 )
@@ -24,20 +25,31 @@ HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """How many of the runs that a check is about have no value, or not all their judgments."""
+    """The runs behind a check that have no value, or not all their judgments."""
 
     count: int = 0
     of: int = 0
     by_judges: bool = False  # whether judges were to decide them
+    lacks: str | None = None  # the metric of which they should have a value, and have none
 
     def __str__(self) -> str:
+        if self.lacks is not None:
+            tolerance = f"missing: {{{self.lacks}: {self._round_up()}%}}"
+            return (
+                f"{self.count:,} of {self.of:,} records that should have a value of {self.lacks} "
+                f"have none; to accept it: {tolerance} in the policy"
+            )
         what = f"{self.count:,} of {self.of:,} records are undecided"
         return f"{what}: judgments failed or are absent" if self.by_judges else what
 
+    def _round_up(self) -> int:
+        """Return the least whole percentage that covers them."""
+        return -(-100 * self.count // max(1, self.of))
 
-def choose_worse(*found: Undecided) -> Undecided:
+
+def choose_worse(*undecided: Undecided) -> Undecided:
     """Return the first of those that leave most undecided."""
-    return max(found, key=lambda each: each.count)
+    return max(undecided, key=lambda one: one.count)
 
 
 class JudgedRuns(NamedTuple):
@@ -45,7 +57,7 @@ class JudgedRuns(NamedTuple):
 
     category: str | None
     scenario: str | None
-    text: str  # who judged, as metrics/judged/who.py writes it
+    text: str  # who judged, as metrics/provenance.py writes it
     is_open: bool  # nothing tells whether they passed
     rows: int
 
@@ -59,18 +71,18 @@ class Judgments:
 
     def __init__(self, runs: Iterable[JudgedRuns]) -> None:
         self._runs: list[tuple[JudgedRuns, Mapping[str, Any]]] = [
-            (each, json.loads(each.text)) for each in runs
+            (run, json.loads(run.text)) for run in runs
         ]
         self._gives: dict[str, set[str]] = {}  # rubric to values
-        for _, said in self._runs:
-            self._gives.update({rubric: set() for rubric in said.get(OTHER, ())} | self._gives)
+        for _, judged in self._runs:
+            self._gives.update({rubric: set() for rubric in judged.get(OTHER, ())} | self._gives)
             for value in JUDGED_VALUES:
-                for rubric in _list_rubrics(said, value):
+                for rubric in _list_rubrics(judged, value):
                     self._gives.setdefault(rubric, set()).add(value)
 
     def are_about(self, value: str) -> bool:
-        """Say whether any judge gave this value, or failed and might have given it."""
-        return any(value in said or self._find_failed(said, value) for _, said in self._runs)
+        """Return True if any judge gave this value, or failed and might have given it."""
+        return any(value in judged or self._find_failed(judged, value) for _, judged in self._runs)
 
     def count_lacking(
         self,
@@ -78,47 +90,47 @@ class Judgments:
         *,
         category: str | None = None,
         scenario: str | None = None,
-        without: Sequence[str] = (),
+        without: Collection[str] = (),
     ) -> int:
         """Return for how many runs judges gave the value, though not by every rubric."""
         wanted = {rubric for rubric, values in self._gives.items() if value in values}
         return sum(
             run.rows
-            for run, said in self._runs
-            if value in said
+            for run, judged in self._runs
+            if value in judged
             and category in (None, run.category)
             and scenario in (None, run.scenario)
             and run.scenario not in without
-            and (wanted - _list_rubrics(said, value) or self._find_failed(said, value))
+            and (wanted - _list_rubrics(judged, value) or self._find_failed(judged, value))
         )
 
     def count_failed(self, scenario: str) -> int:
         """Return how many runs of a scenario have no verdict since a judge gave none."""
         return sum(
             run.rows
-            for run, said in self._runs
-            if run.scenario == scenario and run.is_open and self._find_failed(said, PASSED)
+            for run, judged in self._runs
+            if run.scenario == scenario and run.is_open and self._find_failed(judged, PASSED)
         )
 
-    def _find_failed(self, said: Mapping[str, Any], value: str) -> set[str]:
+    def _find_failed(self, judged: Mapping[str, Any], value: str) -> set[str]:
         """Return the rubrics of failed judgments that give the value, or might, being unused."""
         return {
             rubric
-            for rubric in said.get(FAILED, ())
+            for rubric in judged.get(FAILED, ())
             if value in self._gives.get(rubric, JUDGED_VALUES)
         }
 
 
-def _list_rubrics(said: Mapping[str, Any], value: str) -> set[str]:
-    named = said.get(RUBRICS_OF, {}).get(value)
-    return set(named) if named is not None else {rubric for _, rubric in said.get(value, ())}
+def _list_rubrics(judged: Mapping[str, Any], value: str) -> set[str]:
+    named = judged.get(RUBRICS_OF, {}).get(value)
+    return set(named) if named is not None else {rubric for _, rubric in judged.get(value, ())}
 
 
 def explain_undecided(checks: Iterable[Check]) -> Iterator[str]:
     """Yield why blocking checks leave the gate incomplete, each once."""
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for check in checks:
         if check.level != "warning" and check.undecided.count:
             group = f" ({', '.join(map(str, check.by.values()))})" if check.by else ""
-            found[f"{check.name}{group}: {check.undecided}"] = None
-    yield from found
+            lines[f"{check.name}{group}: {check.undecided}"] = None
+    yield from lines

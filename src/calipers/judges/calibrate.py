@@ -8,7 +8,7 @@ judges of a panel, which is calibrated in addition to its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -16,11 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from calipers.judges.measures import estimate_by_student
-from calipers.metrics.judged.rubrics import HIGHEST, LOWEST, RUBRICS
+from calipers.judges.bias import estimate_by_student
+from calipers.metrics.families.judged import RUBRICS
 from calipers.records.fields import FIELDS, BadValue
-from calipers.records.judgment_shape import get_judgments, identify_judge, read_score, record_hash
-from calipers.records.tasks import read_records
+from calipers.records.nested_fields import (
+    get_judgments,
+    hash_record,
+    identify_judge,
+    read_judgment_score,
+)
+from calipers.records.task_data import read_records
 from calipers.scores.calibration import (
     BIAS,
     KAPPA,
@@ -32,19 +37,16 @@ from calipers.scores.calibration import (
     Calibration,
     Calibrations,
     Member,
-    read_members,
+    sort_members,
 )
 from calipers.statistics import agreement
-from calipers.statistics.agreement import Level
-from calipers.statistics.arrays import Floats, Whole
+from calipers.statistics.agreement import Level, spearman
+from calipers.statistics.clusters import Floats, Whole
 from calipers.statistics.correction import compute_moments, count_verdicts
-from calipers.statistics.correlation import spearman
-from calipers.statistics.estimates import Estimate
-from calipers.statistics.influence import Sampling
+from calipers.statistics.estimates import Estimate, Sampling
 from calipers.support.errors import DataError, UsageError
-from calipers.support.quick_dataclasses import dataclass
 
-_TELLS_APART = ("model", "tier", "run")
+_TELLS_APART = ("model", "tier", "variant", "run")
 _SCORES = ("weighted_score", "overall_score")
 _PANELS = 20  # the most frequent ones: members without an answer leave many small panels
 _NONE_SHARED = "no record was judged by both"
@@ -69,12 +71,22 @@ def calibrate_files(
     judged: Sequence[str | Path], human: Sequence[str | Path], *, confidence: float = 0.95
 ) -> Calibrations:
     """Compare every judge in the judged files with the people in the others."""
+    return calibrate_records(_read_called(judged), _read_called(human), confidence=confidence)
+
+
+def calibrate_records(
+    judged: Iterable[Mapping[str, Any]],
+    human: Iterable[Mapping[str, Any]],
+    *,
+    confidence: float = 0.95,
+) -> Calibrations:
+    """Compare every judge of some records with the people who rated them."""
     people, fields = _read_people(human)
-    judges = _list_judges(_read_called(judged), fields)
+    judges = _list_judges(judged, fields)
     if not judges:
         raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
     return Calibrations(
-        judges=tuple(_calibrate(*each, people, confidence) for each in judges.items()),
+        judges=tuple(_calibrate(*judge, people, confidence) for judge in judges.items()),
         confidence=confidence,
     )
 
@@ -91,10 +103,12 @@ def _list_judges(
         own: dict[Member, list[Mapping[str, Any]]] = {}
         for judgment in get_judgments(record):
             own.setdefault(identify_judge(judgment), []).append(judgment)
-        rated = {who: _combine(map(_read_rated, said), median) for who, said in own.items()}
-        for who, said in own.items():
+        rated = {
+            who: _combine(map(_read_rated, judgments), median) for who, judgments in own.items()
+        }
+        for who, judgments in own.items():
             judge = judges.setdefault((who,), _Judge({}))
-            _add_names(judge, said)
+            _add_names(judge, judgments)
             if key in judge.rated:
                 raise DataError(
                     f"{judge.name('judge')} ({who[0]}) judged {' '.join(key)} twice, and people's "
@@ -103,12 +117,12 @@ def _list_judges(
                 )
             judge.rated[key] = dict(rated[who])
             judge.hashes[key] = own_hash
-        for aspect in dict.fromkeys(name for each in rated.values() for name in each):
-            together = read_members(who for who, each in rated.items() if aspect in each)
+        for aspect in dict.fromkeys(name for ratings in rated.values() for name in ratings):
+            together = sort_members(who for who, ratings in rated.items() if aspect in ratings)
             if len(together) > 1:
                 panel = panels.setdefault(together, _Judge({}))
-                _add_names(panel, [each for who in together for each in own[who]])
-                said_of_it = [_read_rated(each) for who in together for each in own[who]]
+                _add_names(panel, [judgment for who in together for judgment in own[who]])
+                said_of_it = [_read_rated(judgment) for who in together for judgment in own[who]]
                 panel.rated.setdefault(key, {})[aspect] = _combine(said_of_it, median)[aspect]
                 panel.hashes[key] = own_hash
     common = sorted(panels, key=lambda members: -len(panels[members].rated))[:_PANELS]
@@ -117,9 +131,9 @@ def _list_judges(
 
 def _add_names(judge: _Judge, judgments: Iterable[Mapping[str, Any]]) -> None:
     for what in ("judge", "model", "rubric", "rubric_hash"):
-        found = judge.names.setdefault(what, {})
-        named = (each.get(what) for each in judgments)
-        found.update(dict.fromkeys(str(each) for each in named if each is not None))
+        names = judge.names.setdefault(what, {})
+        named = (judgment.get(what) for judgment in judgments)
+        names.update(dict.fromkeys(str(name) for name in named if name is not None))
 
 
 def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
@@ -134,11 +148,11 @@ def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _read_people(files: Sequence[str | Path]) -> tuple[dict[Key, Rated], tuple[str, ...]]:
+def _read_people(records: Iterable[Mapping[str, Any]]) -> tuple[dict[Key, Rated], tuple[str, ...]]:
     """Return people's ratings of each record, combined as judges' are, and what tells apart."""
-    found: dict[Key, list[Rated]] = {}
+    people: dict[Key, list[Rated]] = {}
     fields: tuple[str, ...] | None = None
-    for record in _read_called(files):
+    for record in records:
         own = tuple(name for name in _TELLS_APART if record.get(name) is not None)
         if fields is not None and own != fields:
             raise DataError(
@@ -146,31 +160,31 @@ def _read_people(files: Sequence[str | Path]) -> tuple[dict[Key, Rated], tuple[s
                 fix="give it to all, or to none",
             )
         fields = own
-        judgments = get_judgments(record) or [record]
+        judgments = get_judgments(record) or [dict(record)]
         try:
             for judgment in judgments:
-                read_score(judgment)
+                read_judgment_score(judgment)
         except BadValue as problem:
             raise DataError(
                 f"people's record {record['id']}: {problem}", fix="divide it by the most there is"
             ) from None
-        found.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
-    if not any(any(each) for each in found.values()):
+        people.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
+    if not any(any(rated) for rated in people.values()):
         raise UsageError(
             "people's records hold no passed, weighted_score or scores",
             fix="{id, passed, scores: {criterion: number}}, or judgments with these fields",
         )
-    return {key: _combine(rated, fmean) for key, rated in found.items()}, fields or ()
+    return {key: _combine(rated, fmean) for key, rated in people.items()}, fields or ()
 
 
 def _combine(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
     """Return verdicts by majority, a tie fails; criteria by their mean; scores as asked."""
-    said: dict[str, list[float]] = {}
-    for each in rated:
-        for name, value in each.items():
-            said.setdefault(name, []).append(value)
+    by_name: dict[str, list[float]] = {}
+    for ratings in rated:
+        for name, value in ratings.items():
+            by_name.setdefault(name, []).append(value)
     ways = {PASSED: lambda values: float(fmean(values) > 1 / 2), SCORE: of_scores}
-    return {name: ways.get(name, fmean)(values) for name, values in said.items()}
+    return {name: ways.get(name, fmean)(values) for name, values in by_name.items()}
 
 
 def _make_key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
@@ -179,28 +193,29 @@ def _make_key(record: Mapping[str, Any], fields: Sequence[str]) -> Key:
 
 def _hash(record: Mapping[str, Any]) -> str:
     """Return the hash by which `score` recognizes the record."""
-    found = record_hash(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
-    assert found is not None  # records without an id are refused
-    return found
+    digest = hash_record(*(FIELDS[name].read(record.get(name)) for name in ("id", "answer")))
+    assert digest is not None  # records without an id are refused
+    return digest
 
 
 def _read_rated(judgment: Mapping[str, Any]) -> Rated:
     """Return the verdict, the score, those of built-in rubrics, and each criterion's, if any."""
-    found: dict[str, float] = {}
+    ratings: dict[str, float] = {}
     if isinstance(passed := judgment.get(PASSED), bool):
-        found[PASSED] = float(passed)
+        ratings[PASSED] = float(passed)
     score = next((judgment[key] for key in _SCORES if _is_number(judgment.get(key))), None)
     if score is not None:
-        found[SCORE] = float(score)
+        ratings[SCORE] = float(score)
     scores = judgment.get("scores")
     criteria = scores if isinstance(scores, Mapping) else {}
     numbers = {name: float(value) for name, value in criteria.items() if _is_number(value)}
-    on_scale = {n: [value] for n, value in numbers.items() if LOWEST <= value <= HIGHEST}
     for rubric in RUBRICS:
-        overall = rubric.score(on_scale)
-        if overall is not None:
-            found[rubric.name] = overall
-    return found | {f"scores.{name}": value for name, value in numbers.items()}
+        lowest, highest = rubric.ends
+        on_scale = {n: [value] for n, value in numbers.items() if lowest <= value <= highest}
+        is_of = rubric.is_of(judgment) or numbers.keys() <= rubric.criteria.keys()
+        if is_of and (overall := rubric.score(on_scale)) is not None:
+            ratings[rubric.name] = overall
+    return ratings | {f"scores.{name}": value for name, value in numbers.items()}
 
 
 def _is_number(value: Any) -> bool:

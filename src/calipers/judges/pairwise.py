@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise as neighbours
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.judged import PairCounts
-from calipers.judges.judging import Work, has_answer
-from calipers.judges.models import Judgment
+from calipers.judges.ask import Judgment
+from calipers.judges.judge_files import PairCounts, Work, has_answer
 from calipers.judges.panels import list_rubrics
 from calipers.judges.rubrics import Criterion, Reads, Rubric
-from calipers.records.tasks import read_records
+from calipers.records.task_data import read_records
 from calipers.support.errors import DataError, UsageError
-from calipers.support.quick_dataclasses import dataclass
 
 PREFERENCE = "preference"
 SIDES = ("a", "b")
 _TWO = 2
 _MIDDLE = 2.0  # of the scale: neither is better
-_KEPT = ("id", "tier", "run", "category", "capability", "input")
+_KEPT = ("id", "tier", "variant", "run", "category", "capability", "input")
 _OF_JUDGE = ("rubric", "rubric_hash", "settings", "sample", "cascade")
 _USED = ("prompt_tokens", "completion_tokens", "cost_usd")
 _DEFAULT = Rubric(
@@ -39,27 +37,27 @@ _DEFAULT = Rubric(
 )
 
 
-def compare_by(rubric: Rubric) -> Rubric:
+def make_pair_rubric(rubric: Rubric) -> Rubric:
     """Return the rubric by which two answers are compared; UsageError if it does not read one."""
-    answers = [each for each in rubric.reads if each.field == "answer"]
-    if len(answers) != 1 or any(each.field == "trace" for each in rubric.reads):
+    answers = [text_read for text_read in rubric.reads if text_read.field == "answer"]
+    if len(answers) != 1 or any(text_read.field == "trace" for text_read in rubric.reads):
         raise UsageError(
             f"the rubric {rubric.name} must read exactly one answer to compare two",
             fix="reads: [{name: task, field: input}, {name: answer, field: answer}]",
         )
     [answer] = answers
-    said = [f"{each.name}: {each.says}" for each in rubric.criteria]
-    said += (f"{each.name}: {each.says}" for each in rubric.items)
+    aspects_said = [f"{criterion.name}: {criterion.says}" for criterion in rubric.criteria]
+    aspects_said += (f"{item.name}: {item.says}" for item in rubric.items)
     both = [
         Reads(name=f"{answer.name} {place}", field=f"answer_{place}", limit=answer.limit)
         for place in (1, 2)
     ]
-    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(said)}."
+    aspects = "" if rubric is _DEFAULT else f" Consider {'; '.join(aspects_said)}."
     return Rubric(
         name=rubric.name,
         question=f"Compare two answers to one task. {rubric.question}{aspects} The order in which "
         "they are shown says nothing, and a longer one is not better for its length.",
-        reads=[*(each for each in rubric.reads if each is not answer), *both],
+        reads=[*(text_read for text_read in rubric.reads if text_read is not answer), *both],
         criteria=[Criterion(name=PREFERENCE, says="which of the two is better")],
         lowest=1,
         highest=3,
@@ -88,10 +86,10 @@ class PairWork(Work):
 
     def rubrics(self) -> list[Rubric]:
         """Return the rubric of each judge, for two answers."""
-        named = [each for each in self.judges if each.rubric != PREFERENCE]
+        named = [judge for judge in self.judges if judge.rubric != PREFERENCE]
         read = iter(list_rubrics(named, Path()))
         return [
-            compare_by(
+            make_pair_rubric(
                 _DEFAULT.set_limit(judge.limit) if judge.rubric == PREFERENCE else next(read)
             )
             for judge in self.judges
@@ -111,11 +109,11 @@ class PairWork(Work):
             if alone := len(side) - len(common):
                 self.told[f"{alone:,} records are only in {file}, and are not compared"] = None
         inputs = ([side[key].get("input") for side in sides] for key in common)
-        if differ := sum(None not in each and each[0] != each[1] for each in inputs):
+        if differ := sum(None not in names and names[0] != names[1] for names in inputs):
             self.told[f"{differ:,} tasks have another input in {self.files[1]}"] = None
         stems = [Path(file).stem for file in self.files]
-        named = (each for each in (models, stems) if None not in each and each[0] != each[1])
-        names = [str(each) for each in next(named, self.files)]
+        named = (names for names in (models, stems) if None not in names and names[0] != names[1])
+        names = [str(name) for name in next(named, self.files)]
         for key in common:
             yield from _make_both_orders([side[key] for side in sides], names)
 
@@ -123,7 +121,7 @@ class PairWork(Work):
         self, file: str, on_bad: Callable[[DataError], None]
     ) -> tuple[dict[tuple[str, ...], dict[str, Any]], str | None]:
         """Return a file's records by id, tier and run, of several the first; and their model."""
-        found: dict[tuple[str, ...], dict[str, Any]] = {}
+        by_task: dict[tuple[str, ...], dict[str, Any]] = {}
         repeated = 0
         for record in read_records(file, on_bad=on_bad if self.skip_bad else None):
             seen = record | {name: record.get(theirs) for name, theirs in self.map.items()}
@@ -132,19 +130,21 @@ class PairWork(Work):
                     f"{file}: a record has no id to pair by",
                     fix="name the field that identifies tasks: --map id=NAME",
                 )
-            key = tuple(str(seen.get(name)) for name in ("id", "tier", "run"))
-            repeated += key in found
-            found.setdefault(key, seen)
-        models = {str(each["model"]) for each in found.values() if each.get("model") is not None}
+            key = tuple(str(seen.get(name)) for name in ("id", "tier", "variant", "run"))
+            repeated += key in by_task
+            by_task.setdefault(key, seen)
+        models = {
+            str(record["model"]) for record in by_task.values() if record.get("model") is not None
+        }
         if len(models) > 1:
             raise UsageError(
                 f"{file}: it holds several systems: {', '.join(sorted(models)[:4])}",
                 fix="name a file for each of the two to compare",
             )
         if repeated:
-            said = f"{file}: {repeated:,} records repeat the id, tier and run of another: "
-            self.told[f"{said}the first is compared"] = None
-        return found, next(iter(models), None)
+            prefix = f"{file}: {repeated:,} records repeat the id, tier and run of another: "
+            self.told[f"{prefix}the first is compared"] = None
+        return by_task, next(iter(models), None)
 
     def rename(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the record as the judges read it: its fields have our names already."""
@@ -163,7 +163,7 @@ def _make_both_orders(
     sides: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     answers = [side.get("answer") for side in sides]
-    texts = [each if isinstance(each, str | None) else json.dumps(each) for each in answers]
+    texts = [answer if isinstance(answer, str | None) else json.dumps(answer) for answer in answers]
     known = {name: value for name, value in sides[0].items() if value is not None}
     content = json.dumps([names, *sides], sort_keys=True).encode()
     digest = sha256(content).hexdigest()[:24]
@@ -189,21 +189,21 @@ Asked = tuple[dict[str, Any], Sequence[Judgment]]
 
 def _decide_pair(one: Asked, other: Asked) -> Iterator[dict[str, Any]]:
     """Yield the result of each judge, or one without any where nobody was asked."""
-    record, found = one
-    swapped = {_identify_judge(each.fields): each.fields for each in other[1]}
+    record, judgments = one
+    swapped = {_identify_judge(judgment.fields): judgment.fields for judgment in other[1]}
     texts = {"a": record["answer_1"], "b": record["answer_2"]}
     shared = {name: record[name] for name in _KEPT if record.get(name) is not None}
     shared |= {"a": record["a"], "b": record["b"]}
     sizes = {f"length_{side}": None if t is None else len(t) for side, t in texts.items()}
     answers = sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
-    judged = {_identify_judge(each.fields): each.fields for each in found}
+    judged = {_identify_judge(judgment.fields): judgment.fields for judgment in judgments}
     for who in dict.fromkeys((*judged, *swapped)):
         both = (judged.get(who), swapped.get(who))
-        known = next(each for each in both if each is not None)
+        known = next(judgment for judgment in both if judgment is not None)
         orders = [_describe_order(fields, first) for fields, first in zip(both, SIDES, strict=True)]
         yield {
             **shared,
-            **decide([each["winner"] for each in orders]),
+            **combine_orders([order["winner"] for order in orders]),
             "judge": known["judge"],
             "judge_model": known["model"],
             **{name: known[name] for name in _OF_JUDGE if name in known},
@@ -234,26 +234,28 @@ def _describe_order(judgment: Mapping[str, Any] | None, first: str) -> dict[str,
     return {"first": first, "winner": winner, "reason": judgment["reason"], **flags}
 
 
-def decide(winners: Sequence[str | None]) -> dict[str, Any]:
+def combine_orders(winners: Sequence[str | None]) -> dict[str, Any]:
     """Return the winner over the orders, and the mean preference: 1 for a, −1 for b.
 
-    >>> decide(["a", "a"]), decide(["a", "b"]), decide(["a", None])["winner"]
-    ({'winner': 'a', 'preference': 1.0}, {'winner': 'tie', 'preference': 0.0}, None)
+    >>> combine_orders(["a", "a"]), combine_orders(["a", "b"])
+    ({'winner': 'a', 'preference': 1.0}, {'winner': 'tie', 'preference': 0.0})
+    >>> combine_orders(["a", None])["winner"] is None
+    True
     """
     if not winners or None in winners:
         return {"winner": None, "preference": None}
-    values = [{"a": 1.0, "b": -1.0, "tie": 0.0}[str(each)] for each in winners]
+    values = [{"a": 1.0, "b": -1.0, "tie": 0.0}[str(winner)] for winner in winners]
     winner = winners[0] if len(set(winners)) == 1 else "tie"
     return {"winner": winner, "preference": sum(values) / len(values)}
 
 
 def _sum_usage(judgments: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Return what judging used, in both orders; a sum of what is unknown is unknown."""
-    known = [each for each in judgments if each is not None]
+    known = [judgment for judgment in judgments if judgment is not None]
     sums = {
-        name: sum(each[name] for each in known)
+        name: sum(judgment[name] for judgment in known)
         for name in _USED
-        if all(name in each for each in known)
+        if all(name in judgment for judgment in known)
     }
     return {"judging": sums} if sums else {}
 
@@ -265,8 +267,8 @@ def count_pairs(output: Path) -> PairCounts | None:
     for record in read_records(output):
         names = names or (record["a"], record["b"])
         counts[record["winner"]] += 1
-        said = {order["winner"] for order in record.get("orders", ())}
-        inconsistent += {"a", "b"} <= said
+        winners = {order["winner"] for order in record.get("orders", ())}
+        inconsistent += {"a", "b"} <= winners
     if names is None:
         return None
     return PairCounts(

@@ -10,52 +10,85 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calipers.judges.models import (
-    TOKENS,
+from calipers.judges.ask import (
     AskedModel,
+    BudgetShare,
     Judgment,
     JudgmentCache,
     OutOfBudget,
     Pace,
-    Purse,
 )
+from calipers.judges.judge_spec import Escalate, JudgeSpec
 from calipers.judges.request import CONFIDENCE
 from calipers.judges.rubrics import Rubric, read_rubric
-from calipers.judges.spec import Escalate, JudgeSpec
-from calipers.records.judgment_shape import FAILED, add_judgments
-from calipers.support.cache import Say
+from calipers.records.fields import BILLED_TOKENS
+from calipers.records.nested_fields import FAILED_JUDGMENT, add_judgments
+from calipers.support.config import shown
 from calipers.support.errors import UsageError
+from calipers.support.files import Say
 from calipers.systems.budget import Budget
-from calipers.systems.masking import Mask
-from calipers.systems.opening import open_models
-from calipers.systems.pace import Asking
+from calipers.systems.models import open_models
+from calipers.systems.pace import RetryingModel
+from calipers.systems.redact import Mask
 
 _FIRST = ("model", "scores", "weighted_score", "passed", "overall_score", "reason", CONFIDENCE)
 _GRADED = ("weighted_score", "passed", "overall_score", "criteria_scores", CONFIDENCE)
-_USED = (*TOKENS, "cost_usd")
+_USED = (*BILLED_TOKENS, "cost_usd")
+_MOST_INVALID = 5  # judgments without a valid answer, where there was none before
+_NO_ANSWER = f"has given no valid answer to {_MOST_INVALID} records"
 _ROUNDING = 1e-9  # 0.8 is 0.1 from 0.7
 
 
 class WorkingJudge:
-    """A judge at work: one model or a cascade of two, as many samples as are wanted."""
+    """A judge at work: one model or a cascade of two, as many samples as are wanted.
 
-    def __init__(self, judge: JudgeSpec, models: Sequence[AskedModel]) -> None:
+    One that has answered several times, and never with what was asked for, is not asked further.
+    """
+
+    def __init__(self, judge: JudgeSpec, models: Sequence[AskedModel], say: Say) -> None:
         self.judge = judge
         self.rubric = models[0].rubric
         self._models = models
+        self._say = say
+        self._is_valid = False  # an answer of it was
+        self._invalid = 0  # answers until then
 
     async def __call__(self, record: Mapping[str, Any], sample: int = 1) -> Judgment:
         """Return one judgment of a record, with who made it; raise OutOfBudget if not allowed."""
-        first = await self._models[0](record, sample)
-        found, then = first, self.judge.escalate
-        if then is not None:
-            found = await self._settle(record, sample, first, then)
-            found.fields["cascade"] = self.judge.answerable
+        if self.is_given_up:
+            why = f"not asked: {self.judge.name} {_NO_ANSWER}"
+            judgment = Judgment(self._models[0].pass_over(why), failed=True)
+        else:
+            judgment = await self._ask(record, sample)
+            self._note_answer(judgment)
         if self.judge.samples > 1:
-            found.fields.update(sample=sample, samples=self.judge.samples)
-        if found.failed:
-            found.fields[FAILED] = True
-        return found
+            judgment.fields.update(sample=sample, samples=self.judge.samples)
+        if judgment.failed:
+            judgment.fields[FAILED_JUDGMENT] = True
+        return judgment
+
+    @property
+    def is_given_up(self) -> bool:
+        """Return True if it has answered several times, and never with what was asked for."""
+        return not self._is_valid and self._invalid >= _MOST_INVALID
+
+    def _note_answer(self, judgment: Judgment) -> None:
+        self._is_valid |= judgment.fields["scores"] is not None
+        self._invalid += (
+            judgment.failed and judgment.calls > 0
+        )  # it said something, but nothing of use
+        if self.is_given_up and self._invalid == _MOST_INVALID:
+            reason = shown(judgment.fields.get("refusal") or judgment.fields["reason"])
+            others = "and is not asked about the others"
+            self._say(f"{self.judge.name} {_NO_ANSWER}, {others}; it said: {reason}")
+
+    async def _ask(self, record: Mapping[str, Any], sample: int) -> Judgment:
+        first = await self._models[0](record, sample)
+        judgment, then = first, self.judge.escalate
+        if then is not None:
+            judgment = await self._settle(record, sample, first, then)
+            judgment.fields["cascade"] = self.judge.answerable
+        return judgment
 
     async def _settle(
         self, record: Mapping[str, Any], sample: int, first: Judgment, then: Escalate
@@ -68,13 +101,13 @@ class WorkingJudge:
         try:
             second = await self._models[1](record, sample)
         except OutOfBudget as problem:
-            told = {name: each for name, each in first.fields.items() if name not in _GRADED}
-            told |= {"scores": None, "reason": str(problem), "escalated": why}
-            return Judgment(told, failed=True, calls=first.calls)
+            unsettled = {name: field for name, field in first.fields.items() if name not in _GRADED}
+            unsettled |= {"scores": None, "reason": str(problem), "escalated": why}
+            return Judgment(unsettled, failed=True, calls=first.calls)
         before = {key: first.fields[key] for key in _FIRST if key in first.fields}
-        said = {key: value for key, value in second.fields.items() if key not in _USED}
+        kept = {key: value for key, value in second.fields.items() if key not in _USED}
         spent = _sum_spent([first.fields, second.fields])
-        fields = {**said, **spent, "escalated": why, "first": before}
+        fields = {**kept, **spent, "escalated": why, "first": before}
         return Judgment(fields, second.failed, calls=first.calls + second.calls)
 
 
@@ -97,25 +130,25 @@ def explain_unsure(judgment: Mapping[str, Any], rubric: Rubric, then: Escalate) 
 def _sum_spent(judgments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the sums over two models, and each model's own; unknown if a part is."""
     usage = [
-        {"model": each["model"], **{name: each[name] for name in _USED if name in each}}
-        for each in judgments
+        {"model": judgment["model"], **{name: judgment[name] for name in _USED if name in judgment}}
+        for judgment in judgments
     ]
-    known = [name for name in _USED if any(name in each for each in usage)]
-    whole = [n for n in known if n in TOKENS[2:] or all(n in each for each in usage)]
-    return {**{n: sum(each.get(n, 0) for each in usage) for n in whole}, "usage": usage}
+    known = [name for name in _USED if any(name in use for use in usage)]
+    whole = [n for n in known if n in BILLED_TOKENS[2:] or all(n in use for use in usage)]
+    return {**{n: sum(use.get(n, 0) for use in usage) for n in whole}, "usage": usage}
 
 
 def list_rubrics(judges: Sequence[JudgeSpec], folder: Path) -> list[Rubric]:
     """Return the rubric of each judge, with its limit."""
-    found = [read_rubric(judge.rubric, folder).set_limit(judge.limit) for judge in judges]
-    for judge, rubric in zip(judges, found, strict=True):
+    rubrics = [read_rubric(judge.rubric, folder).set_limit(judge.limit) for judge in judges]
+    for judge, rubric in zip(judges, rubrics, strict=True):
         then = judge.escalate
         if then is not None and rubric.pass_at is None and then.confidence is None:
             raise UsageError(
                 f"{judge.name}: the rubric {rubric.name} has no pass_at to be near to",
                 fix="escalate: {confidence: 0.7} asks the first judge how sure it is",
             )
-    return found
+    return rubrics
 
 
 @asynccontextmanager
@@ -129,7 +162,7 @@ async def open_judges(
     cache: Path | None = None,
     budget: Budget | None = None,
 ) -> AsyncIterator[list[WorkingJudge]]:
-    """Open the judges, within a budget; `say` receives problems with the cache."""
+    """Open the judges, within a budget; `say` receives problems with the cache and with judges."""
     every = [model for judge in judges for model in judge.models]
     async with open_models(every) as opened:
         systems = iter(opened)
@@ -141,13 +174,14 @@ async def open_judges(
                     AskedModel(
                         judge=model,
                         rubric=rubric,
-                        asking=Asking(next(systems), **asdict(pace)),
+                        asking=RetryingModel(next(systems), **asdict(pace)),
                         cache=None if cache is None else JudgmentCache(cache, model, rubric, say),
                         mask=mask,
-                        purse=None if budget is None else Purse(budget, next(places)),
+                        purse=None if budget is None else BudgetShare(budget, next(places)),
                     )
                     for model in judge.models
                 ],
+                say,
             )
             for judge, rubric in zip(judges, rubrics, strict=True)
         ]
@@ -155,7 +189,7 @@ async def open_judges(
 
 async def judge_record(judges: Sequence[WorkingJudge], record: dict[str, Any]) -> dict[str, Any]:
     """Return the record with the judgment of each judge."""
-    found = await asyncio.gather(
+    judgments = await asyncio.gather(
         *(judge(record, at) for judge in judges for at in range(1, judge.judge.samples + 1))
     )
-    return add_judgments(record, [each.fields for each in found])
+    return add_judgments(record, [judgment.fields for judgment in judgments])

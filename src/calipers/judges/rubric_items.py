@@ -8,16 +8,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from math import fsum
 from pathlib import Path
 from typing import Any
 
 from calipers.records.fields import BadValue, Field, Kind
-from calipers.support.config.files import read_config, shown
+from calipers.support.config import read_config, shown
 from calipers.support.errors import UsageError
-from calipers.support.quick_dataclasses import dataclass
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 _FEWEST_DECIMALS = 2  # 0.9 is how a program writes 0.90
@@ -53,32 +52,33 @@ class RubricWeights:
 NO_RUBRIC = RubricWeights()
 
 
-def read_rubric(given: str | Path | Mapping[str, Any]) -> RubricWeights:
+def read_rubric_weights(given: str | Path | Mapping[str, Any]) -> RubricWeights:
     """Return the weights in a YAML or JSON file, or in a mapping of the same shape."""
     table = given if isinstance(given, Mapping) else read_config(given, example=_EXAMPLE).value
     source = "weights" if isinstance(given, Mapping) else str(given)
     try:
-        found = parse_rubric(table)
+        weights = parse_weights(table)
     except NoSum as problem:
         raise UsageError(f"{source}: {problem}", fix=_EXAMPLE) from None
-    if not (found.weights or found.tops):
+    if not (weights.weights or weights.tops):
         raise UsageError(f"{source}: no weights in it", fix=_EXAMPLE)
-    return found
+    return weights
 
 
-def parse_rubric(found: Any) -> RubricWeights:
+def parse_weights(table: Any) -> RubricWeights:
     """Return weights from `{name: weight}`, `{name: {weight, max}}`, a list, or categories.
 
-    >>> parse_rubric({"categories": {"tone": {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}}})
+    >>> tone = {"weight": 0.2, "items": [{"id": "Q", "points": 2}]}
+    >>> parse_weights({"categories": {"tone": tone}})
     RubricWeights(weights={'tone': 0.2}, tops={'Q': 2.0})
     """
     weights: dict[str, float] = {}
     tops: dict[str, float] = {}
     for key in ("categories", "criteria", "items"):
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping | list):
-            found = found[key]
+        if isinstance(table, Mapping) and isinstance(table.get(key), Mapping | list):
+            table = table[key]
             break
-    for name, entry in _list_named(found, "the rubric"):
+    for name, entry in _list_named(table, "the rubric"):
         _add(name, entry, weights, tops)
         if isinstance(entry, Mapping) and entry.get("items") is not None:
             for item, inner in _list_named(entry["items"], f"{shown(name)}: items"):
@@ -113,14 +113,14 @@ def list_items(
 
 
 def _read_items(
-    found: Any,
+    entries: Any,
     rubric: RubricWeights,
     *,
     category: str | None = None,
     category_weight: float | None = None,
     not_applicable: Sequence[str] = (),
 ) -> Iterator[MarkedItem]:
-    for name, entry in _list_named(found, "items"):
+    for name, entry in _list_named(entries, "items"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"item {shown(name)} is {shown(entry)}, not an object")
         if name in not_applicable:
@@ -164,8 +164,8 @@ def _read_item(
         )
 
 
-def _read_categories(found: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
-    for name, entry in _list_named(found, "criteria_scores"):
+def _read_categories(entries: Any, rubric: RubricWeights) -> Iterator[MarkedItem]:
+    for name, entry in _list_named(entries, "criteria_scores"):
         if not isinstance(entry, Mapping):
             raise NoSum(f"criteria_scores: {shown(name)} is {shown(entry)}, not an object")
         if entry.get("items") is None:
@@ -191,17 +191,17 @@ def _convert_scores(scores: Mapping[str, Any], rubric: RubricWeights) -> Iterato
         yield from _read_item(name, {"achieved": score, **most}, rubric)
 
 
-def _list_named(found: Any, what: str) -> Iterator[tuple[str, Any]]:
+def _list_named(entries: Any, what: str) -> Iterator[tuple[str, Any]]:
     """Yield the entries of an object, or of a list of named entries."""
-    if isinstance(found, Mapping):
-        yield from ((str(name), entry) for name, entry in found.items())
-    elif isinstance(found, list):
-        for number, entry in enumerate(found, start=1):
+    if isinstance(entries, Mapping):
+        yield from ((str(name), entry) for name, entry in entries.items())
+    elif isinstance(entries, list):
+        for number, entry in enumerate(entries, start=1):
             keys = ("id", "name", "criterion") if isinstance(entry, Mapping) else ()
             names = (entry[key] for key in keys if entry.get(key) is not None)
             yield str(next(names, number)), entry
     else:
-        raise NoSum(f"{what} is {shown(found)}, neither a list nor an object")
+        raise NoSum(f"{what} is {shown(entries)}, neither a list nor an object")
 
 
 def _is_not_applicable(*values: Any) -> bool:

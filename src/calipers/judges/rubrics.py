@@ -11,18 +11,22 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from calipers.judges.rubric_items import MarkedItem, NoSum, sum_weighted
-from calipers.support.config.files import ConfigFile, read_config, shown
-from calipers.support.config.models import StrictModel, describe_first, refuse
+from calipers.judges.rubric_protocol import is_of_protocol, translate_rubric
+from calipers.support.config import ConfigFile, read_config, shown
 from calipers.support.errors import UsageError
-from calipers.support.registry import Registry, add_registry
+from calipers.support.plugins import Registry, add_registry
+from calipers.support.strict_model import StrictModel, describe_first, refuse
+
+if TYPE_CHECKING:
+    from calipers.metrics.families.judged import JudgedRubric
 
 EXAMPLE = "for example categories: [{name: function, items: [{name: runs, points: 2, says: …}]}]"
-LIMIT = 2000  # characters of a text that a judge reads, as specs/003 has it
+LIMIT = 2000  # characters of a text that a judge reads, as the agents specification has it
 _ROUNDING = 1e-9
 _FORM = 2  # version of the request: a change makes another judge
 
@@ -57,6 +61,7 @@ class Item(StrictModel):
     says: Text
     points: Positive
     may_not_apply: bool = False
+    all_or_nothing: bool = False
 
 
 class Category(StrictModel):
@@ -87,6 +92,10 @@ class Rubric(StrictModel):
     )
     categories: list[Category] = Field(default_factory=list)
     pass_at: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    grade_scale: dict[str, float] | None = Field(
+        default=None,
+        description="Letters and the lowest score of each; judgments then have a `grade`.",
+    )
     scale: Text | None = Field(
         default=None, description="What the scale means; by default the highest score is excellent."
     )
@@ -112,13 +121,13 @@ class Rubric(StrictModel):
             )
         if self.categories and self.pass_at is None:
             refuse("pass_at is missing: the lowest score that passes", fix="pass_at: 0.7")
-        weighted = [each.weight is not None for each in self.categories]
+        weighted = [category.weight is not None for category in self.categories]
         if any(weighted) and not all(weighted):
             at = ("categories", weighted.index(False))
             refuse("some categories have a weight", fix="give it to all, or to none", at=at)
         _refuse_doubles("criterion or item", self.names)
-        _refuse_doubles("category", [each.name for each in self.categories])
-        _refuse_doubles("text", [each.name for each in self.reads])
+        _refuse_doubles("category", [category.name for category in self.categories])
+        _refuse_doubles("text", [text_read.name for text_read in self.reads])
         return self
 
     @property
@@ -129,14 +138,23 @@ class Rubric(StrictModel):
     @property
     def names(self) -> list[str]:
         """What is scored, in order."""
-        return [*(each.name for each in self.criteria), *(each.name for each in self.items)]
+        return [
+            *(criterion.name for criterion in self.criteria),
+            *(item.name for item in self.items),
+        ]
 
     @property
     def hash(self) -> str:
         """A hash of the content: the same rubric in another file has the same."""
-        # Hashes from before `scale` existed stay valid.
-        unsaid = {"scale"} if self.scale is None else None
-        content = {"form": _FORM, **self.model_dump(exclude=unsaid)}
+        # Hashes from before these existed stay valid.
+        content = {"form": _FORM, **self.model_dump()}
+        for name in ("scale", "grade_scale"):
+            if content[name] is None:
+                del content[name]
+        for category in content["categories"]:
+            for item in category["items"]:
+                if not item["all_or_nothing"]:
+                    del item["all_or_nothing"]
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -145,8 +163,8 @@ class Rubric(StrictModel):
         if limit is None:
             return self
         reads = [
-            each if each.limit is None else each.model_copy(update={"limit": limit})
-            for each in self.reads
+            text_read if text_read.limit is None else text_read.model_copy(update={"limit": limit})
+            for text_read in self.reads
         ]
         return self.model_copy(update={"reads": reads})
 
@@ -155,8 +173,12 @@ class Rubric(StrictModel):
         points = {item.name: item.points for item in self.items}
         return (0.0, points[name]) if name in points else (self.lowest, self.highest)
 
+    def is_all_or_nothing(self, name: str) -> bool:
+        """Say whether an item has all of its points, or none."""
+        return any(item.name == name and item.all_or_nothing for item in self.items)
+
     def may_not_apply(self, name: str) -> bool:
-        """Say whether a score may be left out."""
+        """Return True if a score may be left out."""
         return any(item.name == name and item.may_not_apply for item in self.items)
 
     def grade(self, scores: Mapping[str, Score]) -> dict[str, Any]:
@@ -164,16 +186,26 @@ class Rubric(StrictModel):
         if self.categories:
             total, grade = self._sum_items(scores)
         else:
-            weighted = sum((scores[each.name] or 0) * each.weight for each in self.criteria)
+            weighted = sum(
+                (scores[criterion.name] or 0) * criterion.weight for criterion in self.criteria
+            )
             total, grade = weighted / (self.divide_by or self._best), {}
         if self.pass_at is None:
             return {**grade, "overall_score": total}
         passed = None if total is None else total >= self.pass_at
-        return {**grade, "weighted_score": total, "passed": passed}
+        return {**grade, "weighted_score": total, "passed": passed, **self._find_letter(total)}
+
+    def _find_letter(self, total: float | None) -> dict[str, Any]:
+        """Return the grade of a score: the highest letter whose bound it reaches."""
+        if self.grade_scale is None or total is None:
+            return {}
+        best_first = sorted(self.grade_scale.items(), key=lambda each: -each[1])
+        reached = (letter for letter, bound in best_first if total >= bound - _ROUNDING)
+        return {"grade": next(reached, best_first[-1][0])}
 
     @property
     def _best(self) -> float:
-        return self.highest * sum(each.weight for each in self.criteria)
+        return self.highest * sum(criterion.weight for criterion in self.criteria)
 
     def _sum_items(self, scores: Mapping[str, Score]) -> tuple[float | None, dict[str, Any]]:
         """Return the weighted share, and the items as `calipers judge audit` reads them."""
@@ -225,26 +257,47 @@ add_registry(Rubric, RUBRICS)
 @cache
 def list_built_in() -> dict[str, Rubric]:
     """Return the built-in rubrics by name, made from the declarations of their metrics."""
-    from calipers.metrics.judged import rubrics as declared  # noqa: PLC0415 (loads Polars)
+    from calipers.metrics.families import judged as declared  # noqa: PLC0415 (loads Polars)
 
-    return {
-        of.name: Rubric(
-            name=of.name,
-            question=of.question,
-            reads=[
-                Reads(name=name, field=field, limit=None if field == "answer" else LIMIT)
-                for name, field in of.reads.items()
-            ],
-            criteria=[
-                Criterion(name=name, says=says, weight=weight)
-                for name, (weight, says) in of.criteria.items()
-            ],
-            lowest=declared.LOWEST,
-            highest=declared.HIGHEST,
-            divide_by=of.over,
+    return {of.name: _make_rubric(of, declared.PASS_MARK) for of in declared.RUBRICS}
+
+
+_LIMITS = {"answer": None, "passages": 10 * LIMIT}
+
+
+def _make_rubric(of: JudgedRubric, mark: float) -> Rubric:
+    reads = [
+        Reads(name=name, field=field, limit=_LIMITS.get(field, LIMIT))
+        for name, field in of.reads.items()
+    ]
+    pass_at = mark if of.decides else None
+    if of.may_not_apply:
+        categories = [
+            Category(
+                name=name,
+                weight=weight,
+                items=[Item(name=name, says=says, points=of.ends[1], may_not_apply=True)],
+            )
+            for name, (weight, says) in of.criteria.items()
+        ]
+        return Rubric(
+            name=of.name, question=of.question, reads=reads, categories=categories, pass_at=pass_at
         )
-        for of in declared.RUBRICS
-    }
+    lowest, highest = of.ends
+    return Rubric(
+        name=of.name,
+        question=of.question,
+        reads=reads,
+        criteria=[
+            Criterion(name=name, says=says, weight=weight)
+            for name, (weight, says) in of.criteria.items()
+        ],
+        lowest=lowest,
+        highest=highest,
+        divide_by=of.over,
+        scale=of.scale,
+        pass_at=pass_at,
+    )
 
 
 def read_rubric(given: str, folder: Path = Path()) -> Rubric:
@@ -258,4 +311,7 @@ def read_rubric(given: str, folder: Path = Path()) -> Rubric:
             f"{path}: no such file, and no built-in rubric",
             fix=f"name a rubric file, or one of {', '.join(known)}",
         )
-    return Rubric.of(read_config(path, example=EXAMPLE), example=EXAMPLE)
+    config = read_config(path, example=EXAMPLE)
+    if is_of_protocol(config.value):
+        config = translate_rubric(config)
+    return Rubric.of(config, example=EXAMPLE)

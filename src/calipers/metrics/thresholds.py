@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal, get_args
 
 from calipers.metrics import Metric
-from calipers.support.config.files import shown
+from calipers.support.config import shown
 from calipers.support.errors import UsageError
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.lazy_numpy import replace_numpy
 
 Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None
@@ -40,6 +41,7 @@ _PERCENT = "%"
 _MOST_PERCENT = 100
 _IN_UNIT = {("ms", "s"): Decimal(1000), ("s", "ms"): Decimal("0.001")}
 _LONGEST = 60
+_HALF = Decimal("0.5")  # from here on a bare number may mean this many percent, or this share
 _ROUNDING = 1e-12  # of the threshold: what sums of decimal fractions lose, far below one count
 
 
@@ -125,7 +127,53 @@ def parse_threshold(written: Any, scale: Scale) -> Threshold:
         raise _make_error(written, f"is {found}, outside {least} to {most}", scale)
     if (operator == ">" and value == high) or (operator == "<" and value == low):
         raise _make_error(written, "can never be met", scale)
-    return Threshold(operator=operator or _choose_operator(scale), value=value, scale=scale)
+    if operator == "=" and value == {"higher": low, "lower": high}.get(scale.better or ""):
+        raise _make_error(written, f"asks for the worst: {scale.better} is better", scale)
+    if operator is None and scale.better == "lower":
+        _refuse_ambiguous(number, unit, scale)
+    threshold = Threshold(operator=operator or _choose_operator(scale), value=value, scale=scale)
+    refuse_always_met(threshold, scale.range)
+    return threshold
+
+
+def refuse_always_met(threshold: Threshold, possible: tuple[float, float]) -> None:
+    """Raise UsageError for a threshold that every possible value meets: it could never fail."""
+    if not all(map(threshold.is_met, possible)):
+        return
+    scale, is_low = threshold.scale, threshold.operator in ("≥", ">")
+    operator: Operator = ">" if is_low else "<"
+    strict = Threshold(operator=operator, value=possible[not is_low], scale=scale)
+    raise UsageError(
+        f"{scale.name}: {threshold} can never fail: every value meets it",
+        fix=f'write "{strict}" if anything {"above" if is_low else "below"} it is enough, or the '
+        "value that is really required; without a requirement, leave the rule out",
+    )
+
+
+def _refuse_ambiguous(number: Decimal, unit: str, scale: Scale) -> None:
+    """Raise UsageError for a bare number of a ratio that reads as half a percent or as half."""
+    if not scale.is_ratio or unit or not _HALF <= abs(number) <= 1:
+        return
+    points = f"{number.normalize():f}%"
+    share = f"{(100 * number).normalize():f}%"
+    raise UsageError(
+        f"{scale.name}: a bare {number:f} may mean {points} or {share}",
+        fix=f'write "{points}" or "{"< " * (number == 1)}{share}"',  # all of it cannot be passed
+    )
+
+
+def parse_share(written: Any, scale: Scale) -> float:
+    """Return a share as people write it: `25`, "25%", 0.25; a bare 0.5 to 1 is refused."""
+    operator, number, unit = _split_threshold(written, scale)
+    if operator is not None:
+        raise UsageError(
+            f"{scale.name}: the share {shown(written)} has a comparison in it",
+            fix='a share is a plain amount, for example "25%"',
+        )
+    if number < 0:
+        raise UsageError(f"{scale.name}: {shown(written)} is below 0 %", fix='for example "25%"')
+    _refuse_ambiguous(number, unit, scale)
+    return _convert_unit(number, unit, written, scale)
 
 
 def parse_margin(written: Any, scale: Scale) -> float:
@@ -141,11 +189,21 @@ def parse_margin(written: Any, scale: Scale) -> float:
             f"{scale.name}: a margin of {shown(written)} is all of its range or more",
             fix=f"write {number}% for {number} points of percent",
         )
-    return _convert_unit(number, unit, written, scale)
+    _refuse_ambiguous(number, unit, scale)
+    margin = _convert_unit(number, unit, written, scale)
+    low, high = scale.range
+    if margin >= (high - low) * (1 - _ROUNDING):  # an open range has no end
+        example = "2%" if scale.is_ratio else format_number((high - low) / 50, scale)
+        raise UsageError(
+            f"{scale.name}: with a margin of {shown(written)} nothing can be worse: "
+            "it is all of the range",
+            fix=f'write what may be lost, for example "{example}", or leave the metric out',
+        )
+    return margin
 
 
 def _split_threshold(written: Any, scale: Scale) -> tuple[Operator | None, Decimal, str]:
-    text = ""
+    text, written = "", replace_numpy(written)
     if isinstance(written, int | float | str) and not isinstance(written, bool):
         is_real = isinstance(written, float) and isfinite(written)
         text = f"{Decimal(repr(written)):f}" if is_real else str(written).strip()

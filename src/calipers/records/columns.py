@@ -8,8 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from calipers.records.batch import BadRow, Batch, Wanted
-from calipers.records.completing import SYNONYMS, complete_column, list_derived
+from calipers.records.batch import BadRow, Batch, Wanted, make_nulls, select_column, select_path
+from calipers.records.derived_fields import (
+    PASSAGE_NAMES,
+    PASSAGES,
+    SYNONYMS,
+    complete_column,
+    list_derived,
+)
 from calipers.records.fields import (
     FIELDS,
     PROB_CORRECT,
@@ -18,15 +24,14 @@ from calipers.records.fields import (
     Field,
     Kind,
     Number,
+    OutsideRange,
     find_field,
 )
-from calipers.records.paths import make_nulls, select_path
-from calipers.records.rows import Reader, make_reader
+from calipers.records.rows import EXACT_WHOLE, Reader, make_reader, read_inside
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _WORDS = ("true", "false")
 _NO_TEXT = (pl.Binary, pl.Object, pl.Duration)
-_EXACT_WHOLE = 2**53  # from here on doubles skip whole numbers
 
 
 def conform_columns(
@@ -43,52 +48,78 @@ def conform_columns(
     With `parse`, numbers and booleans are read from text, as in CSV where all is text. Only a
     `thorough` reading looks into nested fields.
     """
-    columns: list[pl.Series] = []
+    columns: dict[str, pl.Series] = {}
     lacking: list[pl.Expr] = []  # one value each, whatever the number of rows
-    problems: dict[int, str] = {}
+    problems = _Problems(nulls_outside=wanted.nulls_outside)
     derived = list_derived(wanted)
     for name in wanted.fields:
         field, theirs = find_field(name), wanted.get_name(name)
         is_there = theirs in frame.columns
-        given = frame[theirs] if is_there else select_path(frame, theirs)
+        given = _select_given(frame, theirs)
         if given is None and name not in derived:
             lacking.append(pl.lit(None, dtype=field.dtype).alias(name))
             continue
         if given is None:
             column = make_nulls(name, frame.height, field.dtype)
         else:
-            if name in wanted.numbers and field.kind is Kind.SCALAR:
-                field = _choose_field(given, field)
+            if field.kind is Kind.SCALAR:
+                field = _choose_field(given, field, wanted)
             column = _read_column(given, field, problems, theirs, is_text=parse and is_there)
             column = column.alias(name)
         if name in derived:
             column = _complete(column, frame, problems, parse=parse)
-        columns.append(column)
+        columns[name] = column  # by the name, which may be empty
         if thorough and field.kind is Kind.NESTED:
-            _look_inside(column, make_reader(name, wanted), problems, theirs)
+            columns[name] = _look_inside(column, make_reader(name, wanted), problems, theirs)
     clean = pl.DataFrame(columns) if columns else pl.DataFrame(height=frame.height)
-    clean = clean.with_columns(lacking).select(wanted.fields)
+    clean = clean.with_columns(lacking).select(map(select_column, wanted.fields))
     numbers = range(first_row, first_row + frame.height)
-    if not problems:
+    if not (problems or problems.nulled):
         return Batch(clean, numbers=numbers)
     keep = pl.Series(range(frame.height)).is_in(list(problems)).not_()
+    found = [(index, problem, False) for index, problem in problems.items()]
+    found += [(index, problem, True) for index, problem in problems.nulled if index not in problems]
     rows = (
         BadRow(
             source=source,
             row=first_row + index,
-            problem=problems[index],
+            problem=problem,
             content=json.dumps(frame.row(index, named=True), default=str),
+            stays=stays,
         )
-        for index in sorted(problems)
+        for index, problem, stays in sorted(found)
     )
     kept = [number for number in numbers if number - first_row not in problems]
     return Batch(clean.filter(keep), tuple(rows), kept)
 
 
+class _Problems(dict[int, str]):
+    """What is wrong with rows that are left out, and with values that become null."""
+
+    def __init__(self, *, nulls_outside: bool) -> None:
+        super().__init__()
+        self.nulls_outside = nulls_outside
+        self.nulled: list[tuple[int, str]] = []
+
+    def add(self, index: int, problem: BadValue, theirs: str) -> bool:
+        """Note what is wrong with a value; say whether it becomes null and its row stays."""
+        if self.nulls_outside and isinstance(problem, OutsideRange):
+            self.nulled.append((index, f"{theirs}: {problem}"))
+            return True
+        self.setdefault(index, f"{theirs}: {problem}")
+        return False
+
+
+def _select_given(frame: pl.DataFrame, theirs: str) -> pl.Series | None:
+    """Return a column, or what is at a path; Polars reads a name such as ^x$ as a pattern."""
+    given = frame[theirs] if theirs in frame.columns else select_path(frame, theirs)
+    return None if given is None else given.alias("given")
+
+
 def _read_column(
     given: pl.Series,
     field: Field,
-    problems: dict[int, str],
+    problems: _Problems,
     theirs: str,
     among: pl.Series | None = None,
     *,
@@ -100,45 +131,85 @@ def _read_column(
         column, bad = _convert_names(given, field)
     else:
         column, bad = _parse_cells(given, field) if is_text else _convert(given, field)
-    for index in (bad if among is None else bad & among).arg_true():
-        why = _explain_refusal(given[index], field, parse=is_text)
-        problems.setdefault(index, f"{theirs}: {why}")
-    return column
+    nulled = [
+        index
+        for index in (bad if among is None else bad & among).arg_true()
+        if problems.add(index, _explain_refusal(given[index], field, parse=is_text), theirs)
+    ]
+    return column.scatter(nulled, None) if nulled else column
 
 
-def _choose_field(column: pl.Series, field: Field) -> Field:
-    """Return the field as it is measured: booleans if that is all there is, or numbers."""
+def _choose_field(column: pl.Series, field: Field, wanted: Wanted) -> Field:
+    """Return the field as it is measured, or as it is read where other rows hold texts."""
+    settled = (wanted.types or {}).get(field.name)
+    if field.name in wanted.numbers:
+        is_boolean = _holds_booleans(column) if settled is None else settled == pl.Boolean
+        return Field(field.name, Kind.BOOLEAN if is_boolean else Kind.NUMBER)
+    return Field(field.name, Kind.TEXT) if settled == pl.String else field
+
+
+def find_column_kinds(frame: pl.DataFrame, name: str, wanted: Wanted) -> set[type]:
+    """Return the kinds of values in a field of some rows, of which there may be none."""
+    theirs = wanted.get_name(name)
+    given = _select_given(frame, theirs)
+    if given is None or given.null_count() == len(given):
+        return set()
+    if name in wanted.numbers:
+        return {bool if _holds_booleans(given) else float}
+    is_wide = name in wanted.keys and given.dtype.is_integer() and not _are_exact(given)
+    return {str} if is_wide else classify_type(given.dtype)
+
+
+def classify_type(dtype: pl.DataType) -> set[type]:
+    """Return the kind of values in a column of this type, if it can hold any."""
+    if dtype == pl.Null:
+        return set()
+    return {float} if dtype.is_numeric() else {bool} if dtype == pl.Boolean else {str}
+
+
+def _are_exact(whole: pl.Series) -> bool:
+    """Return True if doubles hold all of these whole numbers."""
+    return not (whole.cast(pl.Float64).abs() >= EXACT_WHOLE).any()
+
+
+def _holds_booleans(column: pl.Series) -> bool:
+    """Return True if a column is of booleans, or of nothing but their words."""
     texts = column.dtype == pl.String and column.drop_nulls().str.to_lowercase()
-    is_boolean = column.dtype == pl.Boolean or (
-        isinstance(texts, pl.Series) and len(texts) > 0 and texts.is_in(_WORDS).all()
+    return column.dtype == pl.Boolean or (
+        isinstance(texts, pl.Series) and len(texts) > 0 and bool(texts.is_in(_WORDS).all())
     )
-    return Field(field.name, Kind.BOOLEAN if is_boolean else Kind.NUMBER)
 
 
 def _complete(
-    column: pl.Series, frame: pl.DataFrame, problems: dict[int, str], *, parse: bool
+    column: pl.Series, frame: pl.DataFrame, problems: _Problems, *, parse: bool
 ) -> pl.Series:
     """Fill a field from its alternatives, in the rows that lack it."""
     name = column.name
-    if name not in SYNONYMS:
+    others = PASSAGE_NAMES if name == PASSAGES else (SYNONYMS.get(name),)
+    if others == (None,):
         column, wrong = complete_column(column, frame)
         for index, why in wrong.items():
             problems.setdefault(index, why)
         return column
-    if (other := SYNONYMS[name]) not in frame.columns:
-        return column
-    lacking = column.is_null()
-    values = _read_column(frame[other], FIELDS[name], problems, other, lacking, is_text=parse)
-    return column.zip_with(~lacking, values.alias(name))
+    for other in others:
+        if other in frame.columns:
+            lacking = column.is_null()
+            given = frame[other]
+            values = _read_column(given, FIELDS[name], problems, other, lacking, is_text=parse)
+            column = column.zip_with(~lacking, values.alias(name))
+    return column
 
 
-def _look_inside(texts: pl.Series, reader: Reader, problems: dict[int, str], theirs: str) -> None:
-    """Add what is wrong inside nested values to the problems of their rows."""
+def _look_inside(texts: pl.Series, reader: Reader, problems: _Problems, theirs: str) -> pl.Series:
+    """Add what is wrong inside nested values to the problems of their rows; return the values."""
+    left: dict[int, Any] = {}
     for index in texts.is_not_null().arg_true():
         try:
             reader.read(texts[index])
         except BadValue as problem:
-            problems.setdefault(index, f"{theirs}: {problem}")
+            if problems.add(index, problem, theirs):
+                left[index] = read_inside(texts.name, texts[index])
+    return texts.scatter([*left], pl.Series([*left.values()], dtype=texts.dtype)) if left else texts
 
 
 def _drop_blanks(cells: pl.Series, field: Field) -> pl.Series:
@@ -173,7 +244,7 @@ def _convert(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
 def _convert_floats(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return doubles, as JSON numbers are, so that both kinds of file give the same groups."""
     floats = column.cast(pl.Float64)
-    if column.dtype.is_integer() and (floats.abs() >= _EXACT_WHOLE).any():
+    if column.dtype.is_integer() and not _are_exact(column):
         return column, column.is_null() & column.is_not_null()
     return floats, floats.is_infinite().fill_null(value=False)
 
@@ -184,7 +255,9 @@ def _convert_texts(column: pl.Series, field: Field) -> pl.Series:
         return column.cast(pl.String).set(column.is_infinite(), None)
     if field.kind is Kind.TEXTS and column.dtype.is_nested():
         return pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
-    takes_nested = field.kind in (Kind.ANY, Kind.NESTED) or field.name not in FIELDS
+    if field.kind is Kind.ITEMS and isinstance(column.dtype, pl.List):
+        return _write_lists(column)
+    takes_nested = field.kind in (Kind.ANY, Kind.ITEMS, Kind.NESTED) or field.name not in FIELDS
     if takes_nested and (column.dtype.is_nested() or column.dtype == pl.Object):
         texts = [
             None if value is None else json.dumps(_as_python(value), default=str)
@@ -223,13 +296,18 @@ def _convert_names(column: pl.Series, field: Field) -> tuple[pl.Series, pl.Serie
     """Return lists of texts as JSON; unusual columns are read value by value."""
     nothing = column.is_null() & column.is_not_null()
     if column.dtype == pl.List(pl.String) and not column.list.contains(None).any():
-        rows = column.alias("names").to_frame().select(pl.struct("names").struct.json_encode())
-        texts = rows.to_series().str.slice(len('{"names":')).str.head(-1)
-        return texts.set(column.is_null(), None), nothing
+        return _write_lists(column), nothing
     if column.dtype == pl.String and column.str.contains(USUAL_NAMES).all():
         return column, nothing
     texts = pl.Series(column.name, [_read(value, field) for value in column], dtype=pl.String)
     return texts, column.is_not_null() & texts.is_null()
+
+
+def _write_lists(column: pl.Series) -> pl.Series:
+    """Return lists as JSON text."""
+    rows = column.alias("names").to_frame().select(pl.struct("names").struct.json_encode())
+    texts = rows.to_series().str.slice(len('{"names":')).str.head(-1)
+    return texts.set(column.is_null(), None)
 
 
 def _mark_outside(numbers: pl.Series, field: Field) -> tuple[pl.Series, pl.Series]:
@@ -241,15 +319,15 @@ def _as_python(value: Any) -> Any:
     return value.to_list() if isinstance(value, pl.Series) else value
 
 
-def _explain_refusal(value: Any, field: Field, *, parse: bool) -> str:
+def _explain_refusal(value: Any, field: Field, *, parse: bool) -> BadValue:
     value = _as_python(value)
     if parse and field.kind is Kind.NUMBER:
         value = _as_number(value)
     try:
         field.read(value)
     except BadValue as problem:
-        return str(problem)
-    return f"{value!r} is not {field.kind.value}"
+        return problem
+    return BadValue(f"{value!r} is not {field.kind.value}")
 
 
 def _as_number(text: str) -> str:

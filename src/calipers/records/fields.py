@@ -1,12 +1,13 @@
 """The record: one row per task × system × run, every field optional.
 
-This module alone defines the fields, their types, and which values are refused; `trace_shape.py`
-defines the inside of a trace.
-Readers ask `Field.read` for one value, or `conform` for a whole table of typed columns.
+Each is declared once, in FIELDS: its type, the values it refuses, whose word it is, and where it is
+shown; readers of logs, samples, the dashboard and docs/records.md follow from that. What is inside
+a trace, a usage and judgments is read by `nested_fields.py`. `Field.read` reads one value,
+`columns.py` a whole table.
 
 >>> FIELDS["prob_correct"].read(1.5)
 Traceback (most recent call last):
-calipers.records.fields.BadValue: 1.5 is outside [0, 1]
+calipers.records.fields.OutsideRange: 1.5 is outside [0, 1]
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import polars as pl
 
-from calipers.support.late import is_numpy_scalar
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.lazy_numpy import is_numpy_scalar
 
 PROB_CORRECT = "prob_correct"  # a probability, or an object of several with names
+TAGS = "tags"  # a list, or one tag as a text
+VARIANT = "variant"  # a configuration within a system or tier: a prompt, a sub-test
+USUAL_GROUPS = ("category", "capability", "model", "tier", "variant")  # that records are grouped by
 _SHOWN = 60  # characters of a bad value in a message
 
 # A list of texts as JSON without escapes, which need not be parsed.
@@ -34,6 +37,10 @@ class BadValue(ValueError):  # noqa: N818 (reads as a sentence: "raise BadValue"
     """A value that its field cannot hold; the text says why."""
 
 
+class OutsideRange(BadValue):
+    """A number that its field does not allow; `--on-bad null` reads it as a null."""
+
+
 class Number(str):
     """A JSON number as it was written: text fields keep the spelling, number fields the value."""
 
@@ -41,7 +48,7 @@ class Number(str):
 
 
 class Kind(Enum):
-    """How a field is typed."""
+    """The type of a field."""
 
     TEXT = "text"  # a JSON number or boolean is read as its JSON text
     NUMBER = "number"
@@ -51,16 +58,31 @@ class Kind(Enum):
     NESTED = "list or object"  # kept as JSON text, and may come as such
     TEXTS = "a text or a list of texts"  # a list is kept as JSON text
     ANY = "anything"  # a text as it is, the rest as JSON text
+    ITEMS = "a text, or a list of texts or objects"  # held as `ANY` is
+
+
+class Author(Enum):
+    """Whose word a field of a record is, where the record is made by a run."""
+
+    TASK = "task"  # what was asked, and what counts as right
+    HARNESS = "harness"  # who was called, how it ended, the clock
+    SYSTEM = "system"  # what only the system under test can know: its answer, tokens, trace
+    VERDICT = "verdict"  # of a comparison, a check or a judge; never the system's own
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column of the record."""
+    """One column of the record: what it holds, whose word it is, and where it is shown."""
 
     name: str
     kind: Kind
+    author: Author = Author.TASK
     low: float = -math.inf
     high: float = math.inf
+    role: Literal["user", "assistant"] | None = None  # whose last message of a conversation it is
+    is_long: bool = False  # often more than a line: no column of a table, nothing to filter by
+    is_searched: bool = False  # by the dashboard
+    in_report: bool = False  # with the samples of a report
 
     def read(self, value: Any) -> Any:
         """Return `value` in the type of this field, None for a null; raise BadValue if refused."""
@@ -83,13 +105,14 @@ class Field:
             try:
                 find_field(f"{self.name}.{name}").read(value)
             except BadValue as problem:
-                raise BadValue(f"{name}: {problem}") from None
+                raise type(problem)(f"{name}: {problem}") from None
 
     def _spell(self, value: Any) -> str:
-        if self.kind in (Kind.ANY, Kind.NESTED):
+        if self.kind in (Kind.ANY, Kind.ITEMS, Kind.NESTED):
             if not isinstance(value, str):
                 return dump_json(value)
-            return str(value) if self.kind is Kind.ANY else _check_json(value)
+            is_free = self.kind in (Kind.ANY, Kind.ITEMS) or self.name == TAGS
+            return str(value) if is_free else _check_json(value)
         if self.kind is Kind.TEXTS and isinstance(value, list | tuple):
             return _write_texts(value)
         return _write_text(value, self.kind)
@@ -103,9 +126,9 @@ class Field:
             except OverflowError:  # a whole number of hundreds of digits
                 number = math.inf
             if not math.isfinite(number):
-                raise BadValue(f"{_shorten(value)} is not a finite number")
+                raise OutsideRange(f"{_shorten(value)} is not a finite number")
             if not self.low <= number <= self.high:
-                raise BadValue(f"{_shorten(value)} is {self.limits}")
+                raise OutsideRange(f"{_shorten(value)} is {self.limits}")
             return number
         raise BadValue(f"{_shorten(value)} is not a number")
 
@@ -127,14 +150,14 @@ class Field:
 
 
 def is_null(value: Any) -> bool:
-    """Say whether a value counts as none: null, or NaN."""
+    """Return True if a value counts as none: null, or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def keep_first_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of JSON as a mapping; the first of a repeated key counts, as in Polars."""
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else dict(reversed(pairs))
+    mapping = dict(pairs)
+    return mapping if len(mapping) == len(pairs) else dict(reversed(pairs))
 
 
 def _write_text(value: Any, kind: Kind) -> str:
@@ -145,9 +168,9 @@ def _write_text(value: Any, kind: Kind) -> str:
         return text
     if isinstance(value, str):
         return value
-    found = "a list" if isinstance(value, list | tuple) else "an object"
+    kind_found = "a list" if isinstance(value, list | tuple) else "an object"
     wanted = kind.value if kind is Kind.TEXTS else "a text"
-    raise BadValue(f"{_shorten(value)} is {found}, not {wanted}")
+    raise BadValue(f"{_shorten(value)} is {kind_found}, not {wanted}")
 
 
 def _write_texts(values: Sequence[Any]) -> str:
@@ -168,7 +191,7 @@ def _read_names(value: Any) -> str:
 
 
 def is_text(value: Any) -> TypeGuard[str]:
-    """Say whether a value of JSON is a text, and not a number as it was written."""
+    """Return True if a value of JSON is a text, and not a number as it was written."""
     return isinstance(value, str) and not isinstance(value, Number)
 
 
@@ -226,29 +249,69 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-_TEXTS = "id model tier category capability input target answer cot finish_reason"
-_AT_LEAST_ZERO = (
-    "prompt_tokens completion_tokens cache_read_tokens cache_write_tokens reasoning_tokens "
-    "cost_usd latency_ms duration_seconds"
-)
-_SCALARS = "run predicted actual start_time end_time"
-_NAMES = "expected_behaviors observed_behaviors violations"
-_NESTED = "tags judgments trace usage messages checks optimal_tools"
+_RUN, _SYSTEM, _VERDICT = Author.HARNESS, Author.SYSTEM, Author.VERDICT
 
 FIELDS: dict[str, Field] = {
     field.name: field
     for field in (
-        *(Field(name, Kind.TEXT) for name in _TEXTS.split()),
-        *(Field(name, Kind.NUMBER, low=0) for name in _AT_LEAST_ZERO.split()),
-        *(Field(name, Kind.NUMBER, low=0, high=1) for name in (PROB_CORRECT, "impl_rate")),
-        *(Field(name, Kind.BOOLEAN) for name in ("correct", "passed")),
-        *(Field(name, Kind.SCALAR) for name in _SCALARS.split()),
-        *(Field(name, Kind.NAMES) for name in _NAMES.split()),
-        *(Field(name, Kind.NESTED) for name in _NESTED.split()),
-        Field("reference", Kind.TEXTS),
-        Field("error", Kind.ANY),
+        Field("id", Kind.TEXT, is_searched=True),
+        Field("model", Kind.TEXT, _RUN),
+        Field("tier", Kind.TEXT, _RUN),
+        Field("variant", Kind.TEXT, _RUN),
+        Field("category", Kind.TEXT),
+        Field("capability", Kind.TEXT),
+        Field("input", Kind.TEXT, role="user", is_long=True, is_searched=True, in_report=True),
+        Field("target", Kind.TEXT, is_searched=True, in_report=True),
+        Field("answer", Kind.TEXT, _SYSTEM, role="assistant", is_searched=True, in_report=True),
+        Field(
+            "cot",
+            Kind.TEXT,
+            _SYSTEM,
+            role="assistant",
+            is_long=True,
+            is_searched=True,
+            in_report=True,
+        ),
+        Field("finish_reason", Kind.TEXT, _SYSTEM),
+        Field("prompt_tokens", Kind.NUMBER, _SYSTEM, low=0, in_report=True),
+        Field("completion_tokens", Kind.NUMBER, _SYSTEM, low=0, in_report=True),
+        Field("cache_read_tokens", Kind.NUMBER, _SYSTEM, low=0),
+        Field("cache_write_tokens", Kind.NUMBER, _SYSTEM, low=0),
+        Field("reasoning_tokens", Kind.NUMBER, _SYSTEM, low=0),
+        Field("cost_usd", Kind.NUMBER, _SYSTEM, low=0, in_report=True),
+        Field("latency_ms", Kind.NUMBER, _RUN, low=0, in_report=True),
+        Field("duration_seconds", Kind.NUMBER, _RUN, low=0),
+        Field(PROB_CORRECT, Kind.NUMBER, _SYSTEM, low=0, high=1, in_report=True),
+        Field("impl_rate", Kind.NUMBER, _VERDICT, low=0, high=1),
+        Field("correct", Kind.BOOLEAN, _VERDICT),
+        Field("passed", Kind.BOOLEAN, _VERDICT),
+        Field("run", Kind.SCALAR, _RUN),
+        Field("predicted", Kind.SCALAR, _SYSTEM),
+        Field("actual", Kind.SCALAR),
+        Field("start_time", Kind.SCALAR, _RUN),
+        Field("end_time", Kind.SCALAR, _RUN),
+        Field("expected_behaviors", Kind.NAMES),
+        Field("observed_behaviors", Kind.NAMES, _VERDICT),
+        Field("violations", Kind.NAMES, _VERDICT, in_report=True),
+        Field("tags", Kind.NESTED),
+        Field("judgments", Kind.NESTED, _VERDICT, is_long=True),
+        Field("trace", Kind.NESTED, _SYSTEM, is_long=True),
+        Field("usage", Kind.NESTED, _SYSTEM, is_long=True),
+        Field("messages", Kind.NESTED, _SYSTEM, is_long=True),
+        Field("checks", Kind.NESTED, _VERDICT, is_long=True),
+        Field("passages", Kind.ITEMS, _SYSTEM, is_long=True),
+        Field("relevant_ids", Kind.ITEMS),
+        Field("optimal_tools", Kind.NESTED),
+        Field("reference", Kind.TEXTS, is_long=True, in_report=True),
+        Field("error", Kind.ANY, _RUN, is_searched=True, in_report=True),
     )
 }
+
+BILLED_TOKENS = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
+"""The counts of tokens that have a price of their own; `reasoning_tokens` are in the second."""
+
+REPORTED = "reported"
+"""The field in which a run keeps what a system reports about itself, which decides nothing."""
 
 
 TRUNCATED_REASONS = ("length", "max_tokens", "max_output_tokens", "model_length")

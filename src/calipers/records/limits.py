@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
 from calipers.support.errors import DataError, UsageError
-from calipers.support.quick_dataclasses import dataclass
 
 BLOCK_BYTES = 16 << 20  # read at a time, whatever the limits are
 FREE_EXPANSION = 256 << 20  # a compressed file may always expand to this many bytes
@@ -60,14 +59,14 @@ class Limits:
         if len(data) <= BLOCK_BYTES:
             return
         if isinstance(data, str):
-            found = sum(data.count(each) for each in _MARKS)
+            marks = sum(data.count(mark) for mark in _MARKS)
         else:
-            found = sum(data.count(each.encode()) for each in _MARKS)
+            marks = sum(data.count(mark.encode()) for mark in _MARKS)
         most = self.record_bytes // _BYTES_PER_VALUE
-        if found > most:
-            needed = ceil(found * _BYTES_PER_VALUE / _MB)
+        if marks > most:
+            needed = ceil(marks * _BYTES_PER_VALUE / _MB)
             raise DataError(
-                f"{where}: about {found:,} values in one record, more than {most:,}",
+                f"{where}: about {marks:,} values in one record, more than {most:,}",
                 fix=f"raise the limit if there is memory for them: --max-record-mb {needed}",
             )
 

@@ -16,6 +16,8 @@ BETTER = "better.json"
 GATE = "gate.json"
 REPORT = "report.html"
 
+TASK_FIELDS = "fields"  # of the manifest's data: those of their own that the tasks have
+
 _STAMP = "%Y-%m-%dT%H%M%SZ"
 _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z", re.ASCII)
 _LARGEST = 16 << 20  # bytes of a file that people or other programs may have changed
@@ -37,10 +39,10 @@ def find_folder(data: Any) -> Path | None:
 def find_newest(folder: Path) -> Path | None:
     """Return the newest of the runs in `results/NAME`, by the time in their names, or None."""
     try:
-        runs = [each for each in folder.iterdir() if _STAMPED.fullmatch(each.name)]
+        runs = [path for path in folder.iterdir() if _STAMPED.fullmatch(path.name)]
     except OSError:
         return None
-    return max((each for each in runs if each.is_dir()), key=lambda each: each.name, default=None)
+    return max((run for run in runs if run.is_dir()), key=lambda path: path.name, default=None)
 
 
 def make_stamp(after: Path | None = None) -> str:
@@ -62,15 +64,15 @@ def read_run_time(folder: Path) -> float | None:
         return None
 
 
-def read_stored(path: Path) -> dict[str, Any] | None:
+def read_json_object(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file of the folder; None if it cannot be read."""
     try:
         if path.stat().st_size > _LARGEST:
             return None
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def get_suite_name(manifest: Mapping[str, Any] | None) -> str | None:
@@ -80,19 +82,35 @@ def get_suite_name(manifest: Mapping[str, Any] | None) -> str | None:
 
 
 def list_suite_parts(manifest: Mapping[str, Any] | None, kind: str) -> list[dict[str, Any]]:
-    """Return the suite's `systems`, `tiers` or `judges`, as far as the manifest can be read."""
-    found = _get_suite(manifest).get(kind)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    """Return the suite's `systems`, `tiers` and so on, as far as the manifest can be read."""
+    parts = _get_suite(manifest).get(kind)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def list_task_fields(manifest: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the fields of their own that the run's tasks have; None if the manifest has none."""
+    data = (manifest or {}).get("data")
+    fields = data.get(TASK_FIELDS) if isinstance(data, dict) else None
+    return [str(name) for name in fields] if isinstance(fields, list) else None
+
+
+def list_trusted(manifest: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the fields that a system may report of itself; None if the manifest has no suite."""
+    if not (suite := _get_suite(manifest)):
+        return None
+    trusted = suite.get("trust")
+    return [str(name) for name in trusted] if isinstance(trusted, list) else []
 
 
 def count_planned(manifest: Mapping[str, Any] | None) -> int | None:
-    """Return systems × tiers × tasks × runs; None if the manifest does not say."""
+    """Return systems × tiers or prompts × tasks × runs; None if the manifest does not say."""
     data = (manifest or {}).get("data")
     tasks = data.get("tasks") if isinstance(data, dict) else None
     runs, systems = _get_suite(manifest).get("runs"), list_suite_parts(manifest, "systems")
     if not (isinstance(tasks, int) and isinstance(runs, int) and systems):
         return None
-    return tasks * runs * len(systems) * max(1, len(list_suite_parts(manifest, "tiers")))
+    conditions = max(len(list_suite_parts(manifest, key)) for key in ("tiers", "prompts"))
+    return tasks * runs * len(systems) * max(1, conditions)
 
 
 def explain_incomplete(manifest: Mapping[str, Any] | None, records: int, errors: int) -> str | None:
@@ -105,5 +123,5 @@ def explain_incomplete(manifest: Mapping[str, Any] | None, records: int, errors:
 
 
 def _get_suite(manifest: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = (manifest or {}).get("suite")
-    return found if isinstance(found, dict) else {}
+    suite = (manifest or {}).get("suite")
+    return suite if isinstance(suite, dict) else {}

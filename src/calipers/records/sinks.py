@@ -1,7 +1,7 @@
-"""Files that are written while an engine runs: per-sample values and bad rows.
+"""Files that are written while an engine runs: per-sample values, tables of tasks, and bad rows.
 
-Both are written beside their destination and moved there when complete, so that a failed run leaves
-no partial file behind.
+Each is written beside its destination and moved there when complete, so that a failed run leaves no
+partial file behind. Polars would write what is infinite as null; here it is a text.
 """
 
 from __future__ import annotations
@@ -11,17 +11,40 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
+import polars.selectors as cs
 
-from calipers.records.sources import BadRow
+from calipers.records.batch import BadRow, refuse_bad
 from calipers.support.errors import UsageError
-from calipers.support.json_lines import write_lines
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.whole_files import stage_file
+from calipers.support.files import stage_file
+from calipers.support.strict_json import to_finite
+
+_LINES = 50_000  # so many at a time
+
+
+def write_lines(table: pl.LazyFrame, path: Path) -> None:
+    """Write the table, which lies in Parquet files; the fast way where all numbers are finite."""
+    infinite = table.select(cs.float().is_infinite().any()).collect()
+    if not any(column.any() for column in infinite):
+        table.sink_ndjson(path)
+        return
+    with path.open("w", encoding="utf-8") as file:
+        start = 0
+        while (some := table.slice(start, _LINES).collect()).height:
+            file.writelines(_format_line(row) for row in some.iter_rows(named=True))
+            start += _LINES
+
+
+def _format_line(row: Mapping[str, Any]) -> str:
+    shown = {
+        name: to_finite(value) if isinstance(value, float) else value for name, value in row.items()
+    }
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
 
 TABLE_SUFFIXES = (".parquet", ".jsonl")
 _TABLE = "table:"
@@ -81,11 +104,11 @@ class FileSinks:
 
     def take_bad_rows(self, rows: Sequence[BadRow]) -> None:
         """Stop at the first bad row, or write them down and continue."""
-        if rows and not self._skip_bad:
-            raise rows[0].make_error()
+        if not self._skip_bad:
+            refuse_bad(rows)
         if self._bad_rows is not None:
             self._bad_rows.writelines(
-                json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows
+                json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows
             )
 
     def report_progress(self, share: float) -> None:
@@ -182,7 +205,7 @@ def check_table_place(path: Path, option: str) -> None:
 
 def check_folder(path: Path, option: str) -> None:
     """Refuse a folder that cannot be written to, or made, before any work is done."""
-    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         why = "cannot be written to" if there.is_dir() else "is not a folder"
         raise UsageError(f"{option} {path}: {there} {why}", fix="name another folder")

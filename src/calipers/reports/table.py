@@ -8,20 +8,62 @@ is added to a table is in all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from calipers.reports.figures import NOTHING, PLAIN, Form, split_figure, strip_controls
-from calipers.support.quick_dataclasses import dataclass
+from calipers.reports.number_format import (
+    NOTHING,
+    PLAIN,
+    Form,
+    show_name,
+    split_figure,
+    strip_controls,
+)
 
-Tone = Literal["", "pass", "fail", "warn", "inconclusive", "incomplete", "gain", "loss", "quiet"]
-Kind = Literal["key", "text", "figure", "tag", "words", "unit", "lane"]
+Verdicts: TypeAlias = Literal["pass", "fail", "warn", "inconclusive", "incomplete"]
+Tone: TypeAlias = Verdicts | Literal["", "gain", "loss", "quiet", "low1", "low2", "low3"]
+Kind = Literal["key", "text", "figure", "tag", "words", "unit", "lane", "bar"]
 """What a column holds: what names the row, words or figures, a verdict, sentences (below the table
-where there is no room for them), the unit of a key, an interval drawn around 0."""
+where there is no room for them), the unit of a key, an interval drawn around 0, an interval drawn
+against its limit."""
 Where = Literal["all", "people", "data", "web"]
 """Who a column or row is for; `data` are CSV and data frames, `web` the pages of the dashboard."""
 
 SIGNS = {"pass": "✅", "fail": "❌", "warn": "⚠️", "inconclusive": "❔", "incomplete": "❔"}
+
+
+_TRACK, _REACH, _AT, _LIMIT = "─", "━", "●", "┊"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarSpan:
+    """A value with its interval and limit on a scale from 0 to 1; open where a bound is missing."""
+
+    value: float
+    low: float
+    high: float
+    limit: float | None = None
+
+    def draw(self, width: int = 20) -> str:
+        """Return it in characters.
+
+        >>> BarSpan(value=0.8, low=0.5, high=0.96, limit=0.9).draw()
+        '──────────━━━━━━●━┊━'
+        """
+        first, last, at = (_place(each, width) for each in (self.low, self.high, self.value))
+        drawn = [_REACH if first <= place <= last else _TRACK for place in range(width)]
+        drawn[at] = _AT
+        if self.limit is not None:
+            mark = _place(self.limit, width)
+            if mark == at:  # beside the value, on the side where it lies
+                mark += 1 if self.limit > self.value else -1
+            if 0 <= mark < width:
+                drawn[mark] = _LIMIT
+        return "".join(drawn)
+
+
+def _place(share: float, width: int) -> int:
+    return min(width - 1, max(0, int(share * width)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +105,13 @@ class Cell:
     strong: bool = False  # in bold: what is significantly best
     note: str = ""  # shown on hover: the rows behind the value, or why there is none
     link: str = ""
+    span: BarSpan | None = None  # drawn in a column of kind `bar`
 
     @property
     def parts(self) -> tuple[str, str]:
         """The value as people read it and, separately, its interval."""
+        if self.span is not None:
+            return self.span.draw(), ""
         if self.text is not None:
             return strip_controls(self.text) + self.mark, ""
         if self.value is None:
@@ -84,8 +129,14 @@ class Cell:
         return " ".join(filter(None, self.parts))
 
 
+_SIGNED = Form(signed=True)
 EMPTY = Cell(text="")
 ABSENT = Cell()
+
+
+def make_name_cell(name: str) -> Cell:
+    """Return the cell of a name from the data."""
+    return Cell(value=name, text=show_name(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,13 +308,12 @@ def list_data_rows(table: Table) -> list[list[Any]]:
     return found
 
 
-def make_difference_cell(found: Any, tone: Tone = "") -> Cell:
+def make_difference_cell(found: Any, tone: Tone = "", form: Form = _SIGNED) -> Cell:
     """Return the cell of anything with a difference and its interval."""
-    signed = Form(signed=True)
-    return Cell(value=found.difference, low=found.low, high=found.high, form=signed, tone=tone)
+    return Cell(value=found.difference, low=found.low, high=found.high, form=form, tone=tone)
 
 
-def estimate_cell(found: Any, form: Form = PLAIN, **further: Any) -> Cell:
+def make_estimate_cell(found: Any, form: Form = PLAIN, **further: Any) -> Cell:
     """Return the cell of anything with a value, an interval, and a reason where it is null."""
     if found is None:
         return ABSENT

@@ -17,13 +17,10 @@ from hashlib import sha256
 from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
-from calipers.runs.suite import Suite
-from calipers.runs.tools import list_files
+from calipers.runs.suite import Suite, list_tool_files
 from calipers.support.errors import UsageError
-from calipers.support.local_imports import LocalImports
-from calipers.support.reloading import find_imported
-from calipers.systems.registered import SYSTEMS
-from calipers.systems.spec import SystemSpec
+from calipers.support.user_code import LocalImports, find_imported
+from calipers.systems.spec import SYSTEMS, SystemSpec
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LARGEST = 64 << 20  # bytes of a file that is hashed at every start
@@ -36,18 +33,49 @@ def hash_code(suite: Suite, folder: Path) -> dict[str, str]:
         UsageError: A pattern among the `files` of a system names no file.
     """
     base = folder.resolve()
-    found = {path for system in suite.systems for path in _list_files(system, base)}
+    files = {path for system in suite.systems for path in _list_files(system, base)}
     if suite.tools is not None:
         tools = (folder / suite.tools).resolve()
-        found.add(tools)
-        for file in list_files(tools):
-            found.update(_with_imports(file, base))
-    return _hash_files(found, folder)
+        files.add(tools)
+        for file in list_tool_files(tools):
+            files.update(_with_imports(file, base))
+    for server in suite.mcp:
+        for path in _find_named(server.command or (), base):
+            files.update(_with_imports(path, base))
+    return _hash_files(files, folder)
+
+
+def note_unwatched(suite: Suite, folder: Path) -> Iterator[str]:
+    """Yield that changes of some commands' code cannot be seen, where that is so."""
+    base = folder.resolve()
+    names = [
+        system.name
+        for system in suite.systems
+        if system.command and not system.files and not _is_code_here(system.command, base)
+    ]
+    listed = any(system.files for system in suite.systems)
+    names += [
+        server.label
+        for server in suite.mcp
+        if server.command and not listed and not _is_code_here(server.command, base)
+    ]
+    if names:
+        it, its = ("it", "its") if len(names) == 1 else ("them", "their")
+        yield (
+            f"the command of {', '.join(names)} leads to no local file, so a change of {its} code "
+            f"is not noticed and old answers are kept: list what {it} runs under `files:`"
+        )
+
+
+def _is_code_here(command: Sequence[str], folder: Path) -> bool:
+    """Return whether a command names a file here; after a `cd` its words are of another folder."""
+    words = {part for word in command for part in _split_words(word)}
+    return not words & {"cd", "pushd"} and any(_find_named(command, folder))
 
 
 def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
     """Return the same of the local modules that this process has imported for the systems."""
-    files = {(folder / _find_python(each)).resolve() for each in suite.systems if each.python}
+    files = {(folder / _find_python(system)).resolve() for system in suite.systems if system.python}
     return _hash_files({path for file in files for path in find_imported(file)}, folder)
 
 
@@ -75,8 +103,8 @@ def _list_files(system: SystemSpec, folder: Path) -> Iterator[Path]:
 
 def _match_files(pattern: str, system: SystemSpec, folder: Path) -> Iterator[Path]:
     """Yield the files that a pattern of the suite names, or raise UsageError if there is none."""
-    found = [folder / each for each in glob(pattern, root_dir=folder, recursive=True)]  # noqa: PTH207 (may be absolute)
-    files = [path.resolve() for path in found if path.is_file()]
+    paths = [folder / name for name in glob(pattern, root_dir=folder, recursive=True)]  # noqa: PTH207 (may be absolute)
+    files = [path.resolve() for path in paths if path.is_file()]
     if not files:
         raise UsageError(
             f"systems.{system.name}.files: {pattern} names no file",
@@ -96,9 +124,9 @@ def _with_imports(path: Path, folder: Path) -> Iterator[Path]:
 def _find_named(command: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the local files that a command names: its words, and `python -m MODULE`."""
     for before, word in zip(("", *command), command, strict=False):
-        for each in _split_words(word):
-            path = (folder / each).resolve()
-            if path.is_file() and not _is_installed(Path(each)):
+        for part in _split_words(word):
+            path = (folder / part).resolve()
+            if path.is_file() and not _is_installed(Path(part)):
                 yield path
         if before == "-m" and _MODULE.fullmatch(word):
             yield from LocalImports((folder,)).find_module(f"{word}.__main__")
@@ -108,7 +136,7 @@ def _split_words(word: str) -> Iterator[str]:
     """Yield an argument, what follows its `=`, and the words of a shell's command line."""
     yield word
     yield from filter(None, (word.partition("=")[2],))
-    if any(each.isspace() for each in word):
+    if any(character.isspace() for character in word):
         try:
             yield from shlex.split(word)
         except ValueError:  # a quotation that does not end
@@ -116,10 +144,10 @@ def _split_words(word: str) -> Iterator[str]:
 
 
 def _is_installed(path: Path) -> bool:
-    """Say whether a file is a program of this machine, as interpreters are, and not local code."""
+    """Return True if a file is a program of this machine, such as an interpreter."""
     if not path.is_absolute():
         return False
-    programs = {Path(each) for each in os.get_exec_path()} | {Path(sys.executable).parent}
+    programs = {Path(folder) for folder in os.get_exec_path()} | {Path(sys.executable).parent}
     return path.parent in programs or (path.parent.parent / "pyvenv.cfg").is_file()
 
 

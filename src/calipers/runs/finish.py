@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calipers.engines.watching import watch_groups
+from calipers.engines.features import watch_groups
 from calipers.gates.decide import GateQuestion, ask_gate, decide
-from calipers.gates.options import GateOptions
+from calipers.gates.gate_options import GateOptions
 from calipers.gates.result import Early, GateResult
+from calipers.records.fields import USUAL_GROUPS
 from calipers.records.result_folder import BETTER, GATE, RECORDS, REPORT, SCORE
 from calipers.runs.folder import Folder
-from calipers.runs.metric_settings import read_options
-from calipers.runs.options import ReportOptions
-from calipers.runs.present import ReportPage
-from calipers.runs.report_data import require_report
-from calipers.runs.samples import FIELDS
-from calipers.runs.state import State
-from calipers.runs.suite import Suite, choose_fields, gate_fields
+from calipers.runs.prepare import read_suite_options
+from calipers.runs.resume import State
+from calipers.runs.run_options import GateRequest, ReportOptions
+from calipers.runs.suite import Suite, list_distinguishing_fields, list_gate_fields
 from calipers.scores.options import Options
 from calipers.scores.read_once import read_once
-from calipers.scores.results import Score
+from calipers.scores.result import Score
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, CalipersError, DataError
-from calipers.support.printing import Printed
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.tabular import Tabular
+from calipers.support.printing import Printed, Tabular
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from calipers.comparisons.better import Better
-
+    from calipers.comparisons.sequential_pair import Better
+    from calipers.reports.data.report_builder import ReportPage
 
 _COUNTS = (
     *("calls", "done", "errors", "missing", "new", "reused", "truncated"),
@@ -66,7 +62,7 @@ class RunResult(Printed, Tabular):
     @property
     def records(self) -> pl.DataFrame:
         """Return the records of the folder, a row per finished call."""
-        from calipers.records.api import read  # noqa: PLC0415 (only where they are asked for)
+        from calipers.records.convert import read  # noqa: PLC0415 (only where they are asked for)
 
         return read(self.folder / RECORDS)
 
@@ -88,7 +84,7 @@ class RunResult(Printed, Tabular):
 
     @property
     def was_decided_early(self) -> bool:
-        """Say whether calls were left out because the verdict was sure without them."""
+        """Return True if calls were left out because the verdict was sure without them."""
         if self.better is not None:
             return self.better.stopped
         early = None if self.gate is None else self.gate.early
@@ -96,7 +92,7 @@ class RunResult(Printed, Tabular):
 
     @property
     def is_incomplete(self) -> bool:
-        """Say whether to run again may bring what is missing."""
+        """Return True if to run again may bring what is missing."""
         if self.gate is not None:
             return bool(self.gate.incomplete)
         if self.better is not None:
@@ -124,21 +120,22 @@ def finish_run(
     early: Early | None = None,
     better: Better | None = None,
     report: bool = True,
+    request: GateRequest | None = None,
 ) -> RunResult:
     """Score and decide on what the journal holds; whoever interrupts does not wait for that."""
     score = gate = None
     if state.tally.done and not interrupted:
         if better is not None:
             folder.write_json(BETTER, better.to_dict())
-        asked = _Asked.of(suite, base, state, early)
+        asked = _Asked.of(suite, base, state, early, request)
         try:
-            score, gate, told = _measure(folder, asked, report=report)
+            score, gate, gate_notices = _measure(folder, asked, report=report)
         except DataError as error:
             if not report:
                 raise
             score, gate, _ = _measure(folder, asked, report=False)  # the run counts, not the page
-            told = [_explain_no_report(error)]
-        notices = (*notices, *told)
+            gate_notices = [_explain_no_report(error)]
+        notices = (*notices, *gate_notices)
     tally = state.tally
     return RunResult(
         folder=folder.path,
@@ -169,19 +166,28 @@ class _Asked:
     gate: GateQuestion | None
 
     @classmethod
-    def of(cls, suite: Suite, base: Path, state: State, early: Early | None) -> _Asked:
+    def of(
+        cls,
+        suite: Suite,
+        base: Path,
+        state: State,
+        early: Early | None,
+        request: GateRequest | None = None,
+    ) -> _Asked:
         """Return what is asked; the policy applies to each system in each tier."""
-        by = choose_fields(suite, least=1)
+        by = list_distinguishing_fields(suite, least=1)
         if suite.policy is None:
-            return cls(options=read_options(suite, base, by=by), gate=None)
+            return cls(options=read_suite_options(suite, base, by=by), gate=None)
         lacking = state.missing and not (early is not None and early.stopped)
         also = (f"{state.missing:,} calls were not made",) if lacking else ()
+        request = request or GateRequest(options=GateOptions(policy=base / suite.policy))
+        fields = tuple(dict.fromkeys((*list_gate_fields(suite), *request.by)))
         question = ask_gate(
-            GateOptions(policy=base / suite.policy, incomplete=also, early=early),
-            read_options(suite, base, by=gate_fields(suite)),
+            replace(request.options, incomplete=also, early=early),
+            read_suite_options(suite, base, by=fields),
         )
         # With the calibrations it shows judged means without the judge's error too.
-        options = read_options(suite, base, by=by, calibrations=question.calibrations)
+        options = read_suite_options(suite, base, by=by, calibrations=question.calibrations)
         return cls(options=options, gate=question)
 
 
@@ -190,17 +196,17 @@ def _measure(
 ) -> tuple[Score, GateResult | None, list[str]]:
     """Read the journal once: write the score, the verdict and the report; say what is missing."""
     question = asked.gate
-    page = ReportPage(ReportOptions(), replace(asked.options, by=())) if report else None
+    page = _open_report_page(asked.options) if report else None
     watches = [] if page is None else [page.watch]
     questions = [asked.options, *(() if page is None else page.questions)]
+    by = asked.options.by
     if question is not None:
         fields = question.options.by
+        by = tuple(dict.fromkeys((*by, *fields)))
         questions.append(question.options)
         watches.append(watch_groups(question.table.watch, fields, None))
     journal = str(folder.journal)
-    with read_once(
-        journal, questions, by=asked.options.by, by_if_few=FIELDS, watches=watches
-    ) as read:
+    with read_once(journal, questions, by=by, by_if_few=USUAL_GROUPS, watches=watches) as read:
         with suppress(Exception):  # what fails here fails again below, and is told there
             gated = () if question is None else (question.options,)
             read.measure([asked.options, *gated, *(() if page is None else (page.options,))])
@@ -212,11 +218,16 @@ def _measure(
         if page is None:
             return score, gate, []
         try:
-            require_report(REPORT)
             folder.write(REPORT, page.make(read, journal, folder.path, gate).to_html())
         except Exception as error:  # noqa: BLE001 (the run counts, not the page)
             return score, gate, [_explain_no_report(error)]
     return score, gate, []
+
+
+def _open_report_page(options: Options) -> ReportPage:
+    from calipers.reports.data.report_builder import ReportPage  # noqa: PLC0415 (shows what a run is)
+
+    return ReportPage(ReportOptions(), replace(options, by=()))
 
 
 def _explain_no_report(error: Exception) -> str:

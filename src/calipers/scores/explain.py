@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from statistics import variance
@@ -12,28 +13,33 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calipers.engines.kept_rows import copy_texts
-from calipers.engines.measuring import number_rows
+from calipers.engines.features import copy_texts, number_rows
 from calipers.engines.plan import FAILED, Plan, name_presence
-from calipers.engines.polars import sum_store
-from calipers.engines.reading import measure_source, pick_engine
+from calipers.engines.polars_engine import sum_store
+from calipers.engines.read_rows import measure_source, pick_engine
 from calipers.engines.store import Store
 from calipers.engines.totals import ERRORS, RECORDS, sum_keys, sum_tables
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import GROUP, TASK, Aggregate, Feature, Need, Totals
-from calipers.metrics.judged.who import IMPL_RATE, PASSED, list_judged_parts
-from calipers.records.judgment_shape import read_list, read_score, read_vote
+from calipers.metrics.declare.settings import Settings
+from calipers.metrics.provenance import IMPL_RATE, PASSED, list_judged_parts
+from calipers.records.batch import refuse_bad
+from calipers.records.fields import VARIANT
+from calipers.records.nested_fields import (
+    read_judgment_list,
+    read_judgment_score,
+    read_judgment_vote,
+)
 from calipers.records.sources import open_sources
-from calipers.scores.keys import sort_keys
+from calipers.scores.groups import sort_keys
 from calipers.scores.options import Options
-from calipers.scores.own import refuse_absent
 from calipers.scores.score import check_fields
+from calipers.scores.score_plan import refuse_absent
+from calipers.statistics.crossed import FEWEST, CrossedVariance, split_crossed
 from calipers.statistics.power import Components, estimate_spread, split_variance
 from calipers.support.errors import EXIT_INCOMPLETE, EXIT_PASS, DataError
-from calipers.support.printing import Printed
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.printing import Printed, Tabular, keep_scalars
 from calipers.support.strict_json import to_finite
-from calipers.support.tabular import Tabular, keep_scalars
 from calipers.support.version import __version__
 
 SCHEMA = "calipers.explain/1"
@@ -56,6 +62,10 @@ class GroupExplanation:
     table_rows: int  # of how many
     weigh_most: pl.DataFrame  # the rows that move the value most
     variance: Components | None = None  # where the width of its interval comes from
+    crossed: CrossedVariance | None = None  # where that of a run comes from: task, variant, run
+
+
+_TEXT = "_text_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +107,22 @@ def _group_dict(group: GroupExplanation) -> dict[str, Any]:
         "work": group.work,
         "table": [] if group.table is None else group.table.to_dicts(),
         "most_influential": group.weigh_most.to_dicts(),
+        **({} if group.crossed is None else {"variance": _show_shares(group.crossed)}),
     }
+
+
+def _show_shares(found: CrossedVariance) -> dict[str, Any]:
+    """Return the parts of the variance of one run, as shares that add up to 1."""
+    parts = {
+        "task": found.task,
+        "variant": found.variant,
+        "task_by_variant": found.together,
+        "run": found.run,
+        "rest": found.rest,
+    }
+    shares = {name: part / found.total for name, part in parts.items() if part is not None}
+    counts = {"tasks": found.tasks, "variants": found.variants, "runs": found.runs}
+    return {**shares, **counts}
 
 
 def explain_data(data: Any, options: Options) -> Explanation:
@@ -112,19 +137,21 @@ def explain_data(data: Any, options: Options) -> Explanation:
     is_judged = not {PASSED, IMPL_RATE}.isdisjoint(list_judged_parts(metric))
     judged = (_JUDGMENTS,) if is_judged else ()
     quotes = metric.quotes
-    quoted = {quotes.name: quotes.dtype} if quotes else {}
-    quote = [quotes.expression(plan.settings).alias(quotes.name)] if quotes else []
     texts = quotes.fields if quotes else ()
+    quoted = dict.fromkeys(map(_name_text, texts), pl.String())
     engine = pick_engine(options.engine, sources)
-    with Store({**plan.schema, "id": pl.String(), **quoted}) as store:
+    has_variants = any(VARIANT in source.columns() or VARIANT in options.map for source in sources)
+    told = (VARIANT,) if has_variants else ()
+    schema = {**plan.schema, "id": pl.String(), **dict.fromkeys(told, pl.String()), **quoted}
+    with Store(schema) as store:
         for source in sources:
-            wanted = plan.list_wanted(options.map, *judged)
-            columns = [*plan.schema, "id", *judged, *texts]
+            wanted = plan.list_wanted(options.map, *judged, *told)
+            columns = [*plan.schema, "id", *told, *judged, *texts]
             for batch in measure_source(source, wanted, plan, columns=columns, engine=engine):
-                if batch.bad and options.on_bad == "stop":
-                    raise batch.bad[0].make_error()
+                if options.on_bad != "skip":
+                    refuse_bad(batch.bad)
                 read += batch.rows.height
-                own = batch.rows.with_columns(quote).drop(*judged, *texts)
+                own = batch.rows.rename({each: _name_text(each) for each in texts}).drop(*judged)
                 store.add(number_rows(own, read))
                 if is_judged:
                     noise += _list_noise(metric, batch.rows[_JUDGMENTS])
@@ -149,14 +176,14 @@ def _list_noise(metric: Metric, judgments: pl.Series) -> list[float]:
 
     The variance among a record's judges, divided by their number.
     """
-    value_of = read_vote if PASSED in list_judged_parts(metric) else read_score
-    found = []
+    value_of = read_judgment_vote if PASSED in list_judged_parts(metric) else read_judgment_score
+    variances = []
     for row in judgments.is_not_null().arg_true():
-        values = [value_of(each) for each in read_list(judgments[row])]
-        known = [float(each) for each in values if each is not None]
+        values = [value_of(judgment) for judgment in read_judgment_list(judgments[row])]
+        known = [float(value) for value in values if value is not None]
         if len(known) > 1:
-            found.append(variance(known) / len(known))
-    return found
+            variances.append(variance(known) / len(known))
+    return variances
 
 
 def _split_by_source(
@@ -198,6 +225,7 @@ def _explain_group(
     n = int(group.get(metric.used or metric.rows, 0))
     refused = metric.refused(group) if metric.refused else None
     counted = None if table is None else table.filter(pl.col(GROUP) == text).drop(GROUP)
+    mine = pl.concat([part.filter(own) for part in store.parts()])
     return GroupExplanation(
         by=by,
         value=float(metric.value(group)) if n and not refused else None,
@@ -208,11 +236,22 @@ def _explain_group(
         work=refused or (_fill_formula(metric.work, group) if n else metric.empty),
         table=None if counted is None else _take_largest(counted, metric),
         table_rows=0 if counted is None else counted.height,
-        weigh_most=_find_influential(own, group, metric, counted, store, rows),
-        variance=_split_by_source(
-            metric, pl.concat([part.filter(own) for part in store.parts()]), noise
-        ),
+        weigh_most=_find_influential(own, group, metric, counted, store, rows, plan.settings),
+        variance=_split_by_source(metric, mine, noise),
+        crossed=_split_by_variant(metric, mine),
     )
+
+
+def _split_by_variant(metric: Metric, rows: pl.DataFrame) -> CrossedVariance | None:
+    """Return the parts of the variance of a run; None without several variants of common tasks."""
+    if VARIANT not in rows.columns or not isinstance(metric.averaged, Feature):
+        return None
+    value = pl.col(metric.averaged.name).cast(pl.Float64).alias("_value")
+    known = rows.select("id", VARIANT, value).drop_nulls()
+    if known[VARIANT].n_unique() < FEWEST:
+        return None
+    labels = (known[name].rank("dense").to_numpy() for name in ("id", VARIANT))
+    return split_crossed(known["_value"].to_numpy(), *labels)
 
 
 def _fill_formula(work: str, group: Totals) -> str:
@@ -234,10 +273,10 @@ def _count_left_out(
         so_far = so_far & _has_needs(need)
     counts: dict[str, int] = dict.fromkeys(lacking, 0)
     for part in store.parts() if lacking else ():
-        found = part.filter(own & unused).select(
+        left_out = part.filter(own & unused).select(
             check.sum().alias(reason) for reason, check in lacking.items()
         )
-        for reason, count in found.row(0, named=True).items():
+        for reason, count in left_out.row(0, named=True).items():
             counts[reason] += count
     missing = int(group[RECORDS]) - n - int(group[ERRORS])
     if missing < sum(counts.values()):  # parts that each need something else of a row
@@ -268,25 +307,49 @@ def _find_influential(
     counted: pl.DataFrame | None,
     store: Store,
     rows: int,
+    settings: Settings,
 ) -> pl.DataFrame:
     """Return the most influential rows, with their ids and per-row values."""
     if metric.weight is None or not group.get(metric.rows):
         return pl.DataFrame()
-    stored = (each for each in metric.features if each.stored)
-    shown = [each.name for each in stored if each.listed or counted is not None]
-    quoted = (metric.quotes,) if metric.quotes else ()
-    labels = {each.name: each.label for each in (*metric.features, *quoted)}
-    shown += [each.name for each in quoted]
+    stored = (feature for feature in metric.features if feature.stored)
+    shown = [feature.name for feature in stored if feature.listed or counted is not None]
+    quotes = metric.quotes
+    texts = tuple(map(_name_text, quotes.fields)) if quotes else ()
+    labels = {feature.name: feature.label for feature in metric.features}
     names = [name for name in dict.fromkeys(shown) if not name.startswith("_")]
-    found = []
+    tables = []
     for part in store.parts():
         mine = part.filter(own)
         if counted is not None and isinstance(metric.aggregate, Aggregate):
             mine = mine.join(counted, on=list(metric.aggregate.keys))
         weighed = mine.with_columns(metric.weight(group).alias("_weight"))
-        first = weighed.filter(pl.col("_weight").is_not_null()).top_k(rows, by="_weight")
-        found.append(copy_texts(first.select("id", "_weight", *names)))
-    best = (
-        pl.concat(found).top_k(rows, by="_weight").sort("_weight", "id", descending=[True, False])
+        weighed = weighed.filter(pl.col("_weight").is_not_null())
+        least = weighed["_weight"].top_k(rows).min()
+        first = weighed.filter(pl.col("_weight") >= least).select("id", "_weight", *names, *texts)
+        tables.append(_sort_by_weight(copy_texts(first), rows))
+    best = _sort_by_weight(pl.concat(tables), rows)
+    found_rows = best.select("id", *names).rename({name: labels[name] for name in names})
+    if quotes is None:
+        return found_rows
+    own_names = best.select(pl.col(texts).name.map(_name_field))
+    return found_rows.with_columns(
+        own_names.select(quotes.expression(settings).alias(quotes.label)).to_series()
     )
-    return best.select("id", *names).rename({name: labels[name] for name in names})
+
+
+def _name_text(field: str) -> str:
+    """Return the column that keeps a field of the record, to be quoted."""
+    return f"{_TEXT}{field}"
+
+
+def _name_field(column: str) -> str:
+    return column.removeprefix(_TEXT)
+
+
+def _sort_by_weight(rows_found: pl.DataFrame, rows: int) -> pl.DataFrame:
+    """Return the rows of most weight; those that weigh the same by what they hold, not by place."""
+    others = [name for name in rows_found.columns if name != "_weight"]
+    ties = [pl.col(name).cast(pl.String) for name in others]
+    descending = [True, *(False for _ in ties)]
+    return rows_found.sort("_weight", *ties, descending=descending).head(rows)

@@ -1,28 +1,30 @@
-"""A group's totals turned into its measured values."""
+"""From a group's totals to its measured values, and the order in which groups are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calipers.engines.outcome import Outcome
+import polars as pl
+
+from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.per_task import TASKS
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
-from calipers.metrics.calibration.confidence import list_bins
-from calipers.metrics.cost.tiers import MEDIANS, composite_score
-from calipers.metrics.declare.declaration import Rank, Totals, is_met
-from calipers.metrics.declare.description import describe
-from calipers.metrics.declare.histogram import EDGES, read_bins, read_wide_bins
-from calipers.metrics.declare.intervals import is_of_one_cluster
-from calipers.metrics.judged.judgments import count_flagged
-from calipers.metrics.judged.who import JUDGED_BY
-from calipers.metrics.own.statistics import settle
-from calipers.scores.keys import sort_keys
+from calipers.metrics.declare.declaration import GROUP, Rank, Totals, is_met
+from calipers.metrics.declare.distributions import EDGES, describe, read_bins, read_wide_bins
+from calipers.metrics.declare.interval_methods import is_of_one_cluster
+from calipers.metrics.families.calibration import list_bins
+from calipers.metrics.families.cost import MEDIANS, T_GRADES, composite_score
+from calipers.metrics.families.judged import count_flagged
+from calipers.metrics.provenance import JUDGED_BY, WORDS, read_words
+from calipers.metrics.user_defined import resolve_share
 from calipers.scores.options import Options
-from calipers.scores.results import (
+from calipers.scores.result import (
     ALL_FAILED,
     BoundedValue,
     Group,
@@ -30,8 +32,42 @@ from calipers.scores.results import (
     Measured,
     ReliabilityBin,
 )
-from calipers.scores.tiering import grade
 from calipers.statistics.intervals import NO_BOUND, Interval, wilson
+
+_DIGITS = re.compile(r"([0-9]{1,18})")
+
+
+def sort_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return each group's fields by the text that stands for it, in display order."""
+    keys: dict[str, dict[str, Any]] = {text: json.loads(text) for text in groups}
+    whole = [name for name in by if _is_whole(key[name] for key in keys.values())]
+    for key in keys.values():
+        key |= {name: int(key[name]) for name in whole if isinstance(key[name], float)}
+    return dict(sorted(keys.items(), key=lambda item: [_sort_key(item[1][name]) for name in by]))
+
+
+def _is_whole(values: Iterable[Any]) -> bool:
+    """Return True if all of a field's numbers are whole, so that 1.0 may be shown as 1."""
+    numbers = [value for value in values if isinstance(value, float)]
+    return bool(numbers) and all(value.is_integer() for value in numbers)
+
+
+def split_natural(text: str) -> tuple[Any, ...]:
+    """Return the sort key of a text in which numbers count as such: T2 before T10.
+
+    >>> sorted(["T10", "T2", "T1", "T"], key=split_natural)
+    ['T', 'T1', 'T2', 'T10']
+    """
+    parts = _DIGITS.split(text)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), text
+
+
+def _sort_key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
+    """Return the sort key of a value: numbers by size, then texts, nulls last."""
+    if value is None:
+        return 2, 0.0, ()
+    return (1, 0.0, split_natural(value)) if isinstance(value, str) else (0, value, ())
+
 
 _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 
@@ -39,7 +75,7 @@ _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
     """Return the groups with their values, by their texts, in the order to show them."""
     metrics = [  # some are shares of these values, or are not
-        settle(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
+        resolve_share(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
         for metric in plan.restrict(outcome.present).metrics
     ]
     present = (outcome.present | plan.also_present).__contains__
@@ -51,20 +87,23 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
     is_judged, is_fixed = JUDGED_BY in outcome.tallies, options.tasks == "fixed"
     if is_judged:
         # Only for judged records.
-        from calipers.scores.correction import correct_group, list_judges  # noqa: PLC0415
+        from calipers.scores.calibration import correct_group, list_judges  # noqa: PLC0415
 
         judges = list_judges(outcome.tallies[JUDGED_BY])
+    words = _list_words(outcome.tallies[WORDS.name]) if WORDS.name in outcome.tallies else {}
     if is_fixed:
-        from calipers.scores.fixed_tasks import add_fixed_intervals  # noqa: PLC0415
+        from calipers.scores.evidence import add_fixed_intervals  # noqa: PLC0415
     groups = {}
     for text, key in sort_keys(outcome.groups, plan.by).items():
         totals = outcome.groups[text]
-        group = _group(key, totals, metrics, plan, outcome.intervals.get(text, {}))
+        group = _make_group(key, totals, metrics, plan, outcome.intervals.get(text, {}))
         if unknown:
             group = _drop_unknown(group, unknown)
         if is_judged:
             group = replace(group, judges=judges.get(text, ()))
             group = correct_group(group, totals, options.calibrations, plan.confidence)
+        if text in words:
+            group = replace(group, words=words[text])
         if is_fixed:
             group = add_fixed_intervals(group, totals, metrics, plan.confidence)
         groups[text] = group
@@ -72,24 +111,31 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
     return dict(zip(groups, map(_with_warning, shown), strict=True))
 
 
+def _list_words(tally: pl.DataFrame) -> dict[str, dict[str, frozenset[str]]]:
+    """Return what decided the rows of each group, by the text that stands for the group."""
+    return {
+        group: read_words(texts) for group, texts in tally.group_by(GROUP).agg(TEXT).iter_rows()
+    }
+
+
 def _with_warning(group: Group) -> Group:
     """Return the group with the warning about failed calls beside its cost of pass."""
     cost = group.metrics.get("cost_of_pass")
     if group.warning is None or cost is None:
         return group
-    told = replace(cost, extras={**cost.extras, "warning": group.warning})
-    return replace(group, metrics={**group.metrics, "cost_of_pass": told})
+    warned = replace(cost, extras={**cost.extras, "warning": group.warning})
+    return replace(group, metrics={**group.metrics, "cost_of_pass": warned})
 
 
 def _drop_unknown(group: Group, unknown: Mapping[str, str]) -> Group:
     """Return the group with null for metrics that only failed calls have a value of."""
     nulls = {
-        name: Measured(value=None, n=0, missing=each.n + each.missing, reason=unknown[name])
-        for name, each in group.metrics.items()
+        name: Measured(value=None, n=0, missing=metric.n + metric.missing, reason=unknown[name])
+        for name, metric in group.metrics.items()
         if name in unknown
     }
     statistics = group.statistics and {
-        name: None if name in unknown else found for name, found in group.statistics.items()
+        name: None if name in unknown else statistic for name, statistic in group.statistics.items()
     }
     known = replace(group, metrics={**group.metrics, **nulls}, statistics=statistics)
     if "composite_score" not in unknown:
@@ -111,13 +157,15 @@ def _drop_empty(
     return [
         replace(
             group,
-            metrics={name: each for name, each in group.metrics.items() if name not in hidden},
+            metrics={
+                name: measured for name, measured in group.metrics.items() if name not in hidden
+            },
         )
         for group in groups
     ]
 
 
-def _group(
+def _make_group(
     by: Mapping[str, Any],
     totals: Totals,
     metrics: Sequence[Metric],
@@ -127,7 +175,9 @@ def _group(
     records, errors = int(totals[RECORDS]), int(totals[ERRORS])
     statistics = {feature.name: describe(feature.name, totals) for feature in plan.described}
     median = _measure_median_composite(totals) if plan.medians else None
-    low, high = (None, None) if median is None else (grade(median.low), grade(median.high))
+    scale = plan.settings.grade_scale or T_GRADES
+    ends = () if median is None else (median.low, median.high)
+    low, high = (None if each is None else scale.grade(each) for each in ends or (None, None))
     return Group(
         by=by,
         records=records,
@@ -135,13 +185,13 @@ def _group(
         truncated=int(totals[TRUNCATED_REPLIES]),
         failures=int(totals.get(FAILURES, 0)),
         metrics={
-            metric.name: _measure(
+            metric.name: _measure_metric(
                 metric, totals, records - errors, plan, resampled.get(metric.name)
             )
             for metric in metrics
         },
         statistics=statistics if plan.described else None,
-        grade=None if median is None else grade(median.value),
+        grade=None if median is None or median.value is None else scale.grade(median.value),
         grade_interval=None if low is None or high is None else (low, high),
         median_composite=median,
         histograms=_read_histograms(totals, plan),
@@ -150,7 +200,7 @@ def _group(
     )
 
 
-def _measure(
+def _measure_metric(
     metric: Metric, totals: Totals, called: int, plan: Plan, resampled: Interval | None
 ) -> Measured:
     n = int(totals.get(metric.rows, 0))
@@ -168,7 +218,6 @@ def _measure(
     method = metric.interval.name if resampled is None else "BCa bootstrap"
     known = around.low is not None or around.high is not None
     whole = around.low is not None and around.high is not None
-    alone = resampled is None and metric.influence is not None and known
     return Measured(
         value=value,
         n=n,
@@ -178,7 +227,7 @@ def _measure(
         stderr=around.stderr,
         interval=method if known else None,
         interval_reason=None if whole else around.reason or NO_BOUND,
-        scope=_find_scope(metric, totals, plan) if alone else None,
+        scope=_find_scope(metric, totals, plan) if known else None,
         worth=around.worth,
         extras=extras,
     )
@@ -186,8 +235,7 @@ def _measure(
 
 def _find_scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
     """Return what alone the interval holds for; None if it holds for further tasks too."""
-    assert metric.influence is not None
-    if not is_of_one_cluster(metric.influence.name, totals):
+    if metric.influence is None or not is_of_one_cluster(metric.influence.name, totals):
         return None
     return "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
 
@@ -201,38 +249,40 @@ def clip(metric: Metric, bound: float | None) -> float | None:
 def bound_median(rank: Rank, totals: Totals) -> tuple[float, float] | None:
     """Return the order statistics around a median; None with too few values."""
     low, high = totals.get(rank.low_name), totals.get(rank.high_name)
-    found = describe(rank.feature.name, totals)
-    if low is None or high is None or found is None:
+    statistics = describe(rank.feature.name, totals)
+    if low is None or high is None or statistics is None:
         return None
-    median = found["median"]
+    median = statistics["median"]
     assert median is not None
     return min(low, median), max(high, median)
 
 
 def _measure_median_composite(totals: Totals) -> BoundedValue | None:
-    found = describe(composite_score.name, totals)
-    if found is None:
+    statistics = describe(composite_score.name, totals)
+    if statistics is None:
         return None
     bounds = bound_median(_COMPOSITE, totals)
     if bounds is None:
-        few = f"{found['count']} runs are too few for an interval of the median"
-        return BoundedValue(value=found["median"], reason=few)
-    one = " over the runs of one task" if totals.get(TASKS) == 1 and found["count"] != 1 else ""
+        few = f"{statistics['count']} runs are too few for an interval of the median"
+        return BoundedValue(value=statistics["median"], reason=few)
+    one = (
+        " over the runs of one task" if totals.get(TASKS) == 1 and statistics["count"] != 1 else ""
+    )
     return BoundedValue(
-        value=found["median"], low=bounds[0], high=bounds[1], interval=f"order statistics{one}"
+        value=statistics["median"], low=bounds[0], high=bounds[1], interval=f"order statistics{one}"
     )
 
 
 def _read_histograms(totals: Totals, plan: Plan) -> dict[str, Histogram | None]:
     """Return the histograms that the plan asks for; unbounded ones only if they hold a value."""
-    found: dict[str, Histogram | None] = {}
+    histograms: dict[str, Histogram | None] = {}
     for feature in plan.binned:
         counts = read_bins(feature.name, totals)
-        found[feature.name] = None if counts is None else Histogram(edges=EDGES, counts=counts)
+        histograms[feature.name] = None if counts is None else Histogram(edges=EDGES, counts=counts)
     for feature in plan.widely_binned:
         if wide := read_wide_bins(feature.name, totals):
-            found[feature.name] = Histogram(edges=wide[0], counts=wide[1])
-    return found
+            histograms[feature.name] = Histogram(edges=wide[0], counts=wide[1])
+    return histograms
 
 
 def _read_reliability(totals: Totals, plan: Plan) -> Iterator[ReliabilityBin]:

@@ -1,37 +1,44 @@
 """The options of `score` that are not those of metrics; each is declared here, and only here.
 
-A field's type, default, help and bounds make it an option of the commands it names and a keyword
-in Python (`support/options.py`). How records are read is in `records/options.py`, how metrics are
-computed in `metrics/declare/settings.py`, what one other command has alone in its own room.
+A field's type, default, help and bounds make it an option of the commands it names and a keyword in
+Python (`support/options.py`). How records are read is in `records/reading_options.py`, how metrics
+are computed in `metrics/declare/settings.py`, what one other command has alone in its own room.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers.metrics import PROFILES
 from calipers.metrics.declare.settings import Settings, list_metric_options
-from calipers.records.options import MEASURING, ReadingOptions
+from calipers.records.reading_options import MEASURING, ReadingOptions
 from calipers.support.errors import UsageError, nearest
-from calipers.support.options import Option, flag, list_own_options, option, read_options
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.options import (
+    Option,
+    flag,
+    list_own_options,
+    option,
+    read_options,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from calipers.engines.plan import Plan
-    from calipers.records.sources import Source
+    from calipers.records.batch import Source
     from calipers.scores.calibration import Calibration
 
+MOST_CROSSED = 3
 _EVIDENCE = ("score", "gate", "compare", "rank", "report", "audit")
 _RESAMPLED = ("score", "gate", "compare", "rank", "report")
 _statistics, _output = partial(option, group="statistics"), partial(option, group="output")
 
 
 def _read_calibrations(paths: tuple[Path, ...]) -> "tuple[Calibration, ...]":
-    from calipers.scores.calibration import read_all  # noqa: PLC0415 (loads Polars)
+    from calipers.scores.calibration import read_calibration_files  # noqa: PLC0415 (loads Polars)
 
-    return read_all(paths)
+    return read_calibration_files(paths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +57,8 @@ class Options(ReadingOptions):
     )
     profile: str | None = option(
         None,
-        "Compute only the metrics of one family.",
-        kind="choice",
-        choices=PROFILES,
-        python="str | None",
+        f"Compute only the metrics of one family: {', '.join(PROFILES)}, or one of a plug-in.",
+        metavar="NAME",
         commands=("score", "compare"),
     )
     policy: Any = option(
@@ -72,6 +77,7 @@ class Options(ReadingOptions):
         "T0",
         "The tier that the others are compared with.",
         metavar="TIER",
+        may_be_empty=True,
         commands=("score", "report"),
     )
     confidence: float = _statistics(
@@ -85,9 +91,22 @@ class Options(ReadingOptions):
     )
     cluster: str | None = _statistics(
         None,
-        "Treat rows that share FIELD as dependent; by default a task's runs.",
-        metavar="FIELD",
-        commands=_EVIDENCE,
+        "Treat rows that share FIELD as dependent; by default a task's runs. Nested fields: the "
+        "outermost first, as in repo,file.",
+        metavar="FIELD,…",
+        commands=(*_EVIDENCE, "power"),
+    )
+    guarantee: bool = flag(
+        "Intervals of bounded means and differences that hold for any shape and number of values.",
+        group="statistics",
+        commands=("score", "compare"),
+    )
+    random: tuple[str, ...] = _statistics(
+        (),
+        "Crossed fields, such as task,variant: the interval is for further values of each of them.",
+        parse=split_names,
+        metavar="FIELD,…",
+        commands=("score", "compare"),
     )
     resamples: int = _statistics(
         0,
@@ -111,7 +130,7 @@ class Options(ReadingOptions):
         None,  # as the command does by itself
         "What counts the same in a mean: every task, or every row.",
         defaults={"score": "row", "compare": "task"},
-        commands=("score", "compare"),
+        commands=("score", "compare", "gate"),
     )
     calibrations: "tuple[Calibration, ...]" = _statistics(
         (),
@@ -146,19 +165,36 @@ class Options(ReadingOptions):
     settings: Settings = field(default_factory=Settings)
     notices: tuple[str, ...] = ()  # what to say of how the settings came about
     for_report: bool = False  # with all that figures and lists of tasks need
-    licences: "tuple[Calibration, ...]" = ()  # as calibrations, of a gate that does not correct
+    licences: "tuple[Calibration, ...]" = ()  # of judges whose means stay as they are
     must_measure: bool = False  # whether records of which nothing can be measured are an error
     who_judged: bool = False  # whether each group says who made its judged values
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for each in read_options(Options, "selection").values():
-            if each.kind in ("whole", "number", "choice"):
-                each.check(getattr(self, each.name))
+        for declared in read_options(Options, "selection").values():
+            if declared.kind in ("whole", "number", "choice"):
+                declared.check(getattr(self, declared.name))
         if self.tasks == "fixed" and (self.cluster is not None or self.resamples):
             raise UsageError(
                 "--tasks fixed: only the runs of a task vary, no clusters and no resamples",
                 fix="leave --cluster and --resamples out",
+            )
+        if self.random:  # in Python also "task,variant"
+            object.__setattr__(self, "random", split_names(self.random))
+        if self.guarantee and (self.random or self.resamples or self.tasks == "fixed"):
+            raise UsageError(
+                "--guarantee: nothing is guaranteed for crossed fields, resamples or fixed tasks",
+                fix="leave --random, --resamples and --tasks fixed out",
+            )
+        if self.random and (self.cluster is not None or self.resamples or self.tasks == "fixed"):
+            raise UsageError(
+                "--random: crossed fields take the place of --cluster, and are not resampled",
+                fix="leave --cluster, --resamples and --tasks fixed out",
+            )
+        if len(self.random) == 1 or len(self.random) > MOST_CROSSED:
+            raise UsageError(
+                f"--random {','.join(self.random)}: two or three fields can be crossed",
+                fix="for example --random task,variant; of one field: --cluster FIELD",
             )
         if self.weight == "task" and self.calibrations:
             raise UsageError(
@@ -172,9 +208,9 @@ class Options(ReadingOptions):
 
         With these go the scores that the sources bring.
         """
-        from calipers.scores.plans import plan_of  # noqa: PLC0415 (loads Polars)
+        from calipers.scores.score_plan import make_score_plan  # noqa: PLC0415 (loads Polars)
 
-        return plan_of(self, sources)
+        return make_score_plan(self, sources)
 
 
 def check_map(given: Mapping[str, str]) -> None:
@@ -195,4 +231,6 @@ def list_options(command: str, own: type | None = None) -> dict[str, Option]:
     """
     first = {} if own is None else list_own_options(command, own)
     shared = (*read_options(Options, "selection").values(), *list_metric_options().values())
-    return first | {each.keyword: each for each in shared if command in each.commands}
+    return first | {
+        declared.keyword: declared for declared in shared if command in declared.commands
+    }

@@ -8,28 +8,35 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from calipers.engines.codes import hash_in_all
+from calipers.engines.features import watch_together
+from calipers.engines.group_codes import hash_in_all
 from calipers.engines.plan import CLUSTER_TEXT, IDENTITY, SAME_ID, TRUNCATED, Plan
-from calipers.engines.watching import watch_together
 from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK
+from calipers.records.batch import Source
 from calipers.records.sinks import Watch, open_sinks
-from calipers.records.sources import Source, open_sources
+from calipers.records.sources import open_sources
 from calipers.scores.options import Options
-from calipers.scores.results import Input, Score
-from calipers.scores.score import Progress, assemble_score, list_inputs, list_seen, make_plan
-from calipers.support.quick_dataclasses import dataclass
+from calipers.scores.result import Input, Score
+from calipers.scores.score import (
+    Progress,
+    assemble_score,
+    describe_inputs,
+    list_seen,
+    make_plan,
+    make_weighed_plan,
+)
 
 if TYPE_CHECKING:
     from calipers.engines.outcome import Outcome
-    from calipers.engines.reading import ReadRows
-    from calipers.scores.tasks import TaskRows
+    from calipers.engines.read_rows import ReadRows
+    from calipers.scores.task_values import TaskRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +53,7 @@ class ReadRecords:
 
         They differ in their groups and metrics alone.
         """
-        plans = [self._widen(make_plan(self.sources, options)) for options in asked]
+        plans = [self._widen(make_weighed_plan(self.sources, options)) for options in asked]
         for by in dict.fromkeys(plan.by for plan in plans):
             together = [self._restrict(plan) for plan in plans if plan.by == by]
             tasks = any(plan.per_task for plan in together)
@@ -57,7 +64,7 @@ class ReadRecords:
 
         Metrics that were measured for other options are not measured again.
         """
-        plan = make_plan(self.sources, options)
+        plan = make_weighed_plan(self.sources, options)
         wide = self._widen(plan)
         outcome = self._measure(self._restrict(wide))
         if wide.by != plan.by:
@@ -82,7 +89,7 @@ class ReadRecords:
 
     def _measure(self, plan: Plan) -> Outcome:
         """Return what was measured by a plan that covers this one, or else measure now."""
-        from calipers.engines.polars import measure  # noqa: PLC0415 (only when it is used)
+        from calipers.engines.polars_engine import measure  # noqa: PLC0415 (only when it is used)
 
         for known, outcome in self._outcomes:
             if known.covers(plan):
@@ -93,12 +100,12 @@ class ReadRecords:
 
     def _reduce(self, outcome: Outcome, plan: Plan) -> Outcome:
         """Return what a plan asks for beside totals: texts that are counted, and single tasks."""
-        missing = [each for each in plan.tallied if each.name not in outcome.tallies]
+        missing = [feature for feature in plan.tallied if feature.name not in outcome.tallies]
         tallies = dict(outcome.tallies)
         if missing:
             rows = self.rows.group(plan.by)
-            tallies |= {each.name: self.rows.tally(rows, each) for each in missing}
-        own = {each.name: tallies[each.name] for each in plan.tallied}
+            tallies |= {feature.name: self.rows.tally(rows, feature) for feature in missing}
+        own = {feature.name: tallies[feature.name] for feature in plan.tallied}
         outcome = replace(outcome, tallies=own)
         if plan.per_task:
             return outcome
@@ -113,7 +120,7 @@ class ReadRecords:
 
         A task has one number in all groups. None where not every record has an id.
         """
-        from calipers.scores.tasks import TaskRows  # noqa: PLC0415 (only when it is used)
+        from calipers.scores.task_values import TaskRows  # noqa: PLC0415 (only when it is used)
 
         if sum(reading.with_id for reading in self.rows.readings) < self.rows.store.rows:
             return None
@@ -136,7 +143,7 @@ class ReadRecords:
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:
-        return tuple(list_inputs(self.sources, self.rows.readings, hash_all=self.hash_inputs))
+        return tuple(describe_inputs(self.sources, self.rows.readings, hash_all=self.hash_inputs))
 
 
 def _count_tasks(part: pl.DataFrame) -> int:
@@ -147,7 +154,7 @@ def _count_tasks(part: pl.DataFrame) -> int:
     sizes = part[GROUP].rle().struct.field("len")
     starts = sizes.cum_sum() - sizes
     of_groups = [ids[start : start + size] for start, size in zip(starts, sizes, strict=True)]
-    if all(each.equals(of_groups[0]) for each in of_groups):
+    if all(ids.equals(of_groups[0]) for ids in of_groups):
         ids = of_groups[0] if of_groups else ids
     return ids.n_unique()
 
@@ -181,18 +188,18 @@ def read_once(
     no more than 1,000 values; soonest by all fields of `by` that they have, in whose groups they
     are kept. `watches` see every row.
     """
-    from calipers.engines.reading import list_possible, read_rows  # noqa: PLC0415 (if used)
+    from calipers.engines.read_rows import list_possible, read_rows  # noqa: PLC0415 (if used)
 
     sources = open_sources(data)
     together = watch_together(watches)
     first = asked[0]
     seen = list_seen(sources, first)
-    plans = [make_plan(sources, options) for options in asked]
+    plans = [make_weighed_plan(sources, options) for options in asked]
     plan = replace(
         _join(plans),
         by=tuple(name for name in by if name in seen),
         regrouped_by=tuple(
-            dict.fromkeys((*(name for each in plans for name in each.by), *by_if_few))
+            dict.fromkeys((*(name for member in plans for name in member.by), *by_if_few))
         ),
         regrouped_if_few=tuple(name for name in by_if_few if name not in plans[0].by),
         kept=together.kept,
@@ -200,9 +207,9 @@ def read_once(
     )
     watched = plan.watched
     if (there := list_possible(sources, plan.list_wanted(first.map), plan)) is not None:
-        told = {*plan.sample_columns.values()}  # what is watched is measured in any case
-        also = (feature for feature in plan.features if feature.name in told)
-        possible = _join([each.restrict(there) for each in plans])
+        watched_names = {*plan.sample_columns.values()}  # what is watched is measured in any case
+        also = (feature for feature in plan.features if feature.name in watched_names)
+        possible = _join([member.restrict(there) for member in plans])
         plan = replace(plan, metrics=possible.metrics, of_tasks=(*plan.of_tasks, *also))
     wanted = replace(plan.list_wanted(first.map), keys=plan.regrouped_by)
     with (
@@ -213,9 +220,9 @@ def read_once(
             progress=progress,
             watch=together,
         ) as sinks,
-        read_rows(sources, wanted, plan, sinks, first.engine) as found,
+        read_rows(sources, wanted, plan, sinks, first.engine) as measured,
     ):
-        rows = replace(found, having={**dict.fromkeys(watched, 0), **found.having})
+        rows = replace(measured, having={**dict.fromkeys(watched, 0), **measured.having})
         yield ReadRecords(sources=sources, rows=rows, hash_inputs=first.hash_inputs)
 
 
@@ -225,11 +232,17 @@ def _join(plans: Sequence[Plan]) -> Plan:
     assert all(plan.settings == first.settings for plan in plans), "one reading, one way to measure"
     assert all(plan.cluster == first.cluster for plan in plans)
     joined: dict[str, Any] = {
-        part: tuple(dict.fromkeys(each for plan in plans for each in getattr(plan, part)))
+        part: tuple(
+            dict.fromkeys(part_of_plan for plan in plans for part_of_plan in getattr(plan, part))
+        )
         for part in ("metrics", "whole", "medians")
     }
     for part in ("described", "binned", "widely_binned", "tallied"):
         # Each by its name: the text of who judged is made for each plan.
-        by_name = {each.name: each for plan in plans for each in getattr(plan, part)}
+        by_name = {
+            part_of_plan.name: part_of_plan
+            for plan in plans
+            for part_of_plan in getattr(plan, part)
+        }
         joined[part] = tuple(by_name.values())
     return replace(first, **joined)

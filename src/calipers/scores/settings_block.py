@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from calipers.metrics.declare.settings import list_metric_options
-from calipers.scores.choices import SettingError, read_metric_settings
-from calipers.support.config.models import refuse
+from calipers.scores.resolve_options import SettingError, read_metric_settings
 from calipers.support.options import Option
+from calipers.support.strict_model import refuse
 
 _TYPES = {"whole": "integer", "number": "number", "flag": "boolean"}
 _BOUNDS = {

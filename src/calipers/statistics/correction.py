@@ -11,16 +11,14 @@ Two ways, each with an interval that is wider by what the correction itself is u
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Whole
-from calipers.statistics.estimates import Corrected
-from calipers.statistics.influence import spread
+from calipers.statistics.clusters import Floats, Whole
+from calipers.statistics.estimates import Corrected, spread
 from calipers.statistics.intervals import count_worth, normal_quantile
-from calipers.support.late import np
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.lazy_numpy import np
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
 _NOTHING = 1e-12  # an error that is only rounding
@@ -67,7 +65,7 @@ def compute_moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
     both, _ = spread(apart[0] + apart[1], clusters)
     return Moments(
         n=n,
-        clusters=counted,
+        clusters=counted.count,
         judge=float(judge.mean()),
         people=float(people.mean()),
         judge_spread=own,

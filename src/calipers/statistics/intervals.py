@@ -7,14 +7,16 @@ Clusters are given as `Clusters`, or as a bare number where all are of one size.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, floor, hypot, inf, isfinite, sqrt
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
-from calipers.support.quick_dataclasses import dataclass
 
 _ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
+_OF_CHANCE = 1.5**2 * 6.0  # over n: the square of 1.5 standard errors of normal values' skewness
+_FLAT = -3.0  # skewness × t, where Hall's transformation has no slope
 _TWO = 2  # clusters, the fewest that tell how far they lie apart
 _STEEPEST = 700.0  # the largest exponent of e that is a number
 _ALIKE = 1e-9  # sums that differ by less, relatively, are the same
@@ -72,12 +74,57 @@ def t_interval(
     return Interval(low=value - reach, high=value + reach, stderr=stderr)
 
 
+def skewed_reach(skewness: float, worth: float, t: float) -> tuple[float, float] | None:
+    """Return how many standard errors an interval extends below and above a skewed mean.
+
+    Hall's (1992, J. R. Stat. Soc. B 54, 221) cubic transformation of Student's t, inverted: where
+    values have a long tail, samples without its largest ones show too small a mean and too small a
+    spread at once. It reaches no further than where the transformation is flat, 3 / skewness: its
+    inverse runs away beyond, and holds no more often. None where the skewness is no more than
+    chance shows in values without any, or of two clusters, which show none.
+
+    Args:
+        skewness: of the mean's error, Σ T³ / (Σ T²)^1.5 of the clusters' influences.
+        worth: how many equal clusters would tell as much.
+        t: the quantile without skewness.
+
+    >>> below, above = skewed_reach(0.2, 20, 2.093)
+    >>> round(below, 2), round(above, 2)
+    (1.83, 2.53)
+    """
+    if worth <= _TWO or abs(skewness) * worth <= sqrt(_OF_CHANCE):
+        return None
+
+    def invert(quantile: float) -> float:
+        inner = max(0.0, 1 + skewness * (quantile - skewness / 6))
+        return float(3 / skewness * (inner ** (1 / 3) - 1))
+
+    return invert(t), -invert(-t)
+
+
+def transform_skewed(statistic: float, skewness: float) -> float:
+    """Return Hall's transformation of Student's t of a skewed mean: `skewed_reach` inverts it.
+
+    Where the inverse does not reach, it is the statistic itself.
+    """
+    if skewness * statistic <= _FLAT:
+        return statistic
+    cubic = skewness**2 * statistic**3 / 27
+    return statistic + skewness * statistic**2 / 3 + cubic + skewness / 6
+
+
 def positive_interval(
-    value: float, spread: float, clusters: int | Clusters, confidence: float
+    value: float,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    skewness: float = 0.0,
 ) -> Interval:
     """Return the interval of a mean or ratio that is never negative and has no upper bound.
 
     ± t standard errors on the scale of the logarithm: such values mostly have a long upper tail.
+    Where it is longer than that, the upper bound goes by the values' skewness (`skewed_reach`).
     Values without any spread do not tell how far others lie: then both bounds are null.
     """
     stderr = standard_error(spread, clusters)
@@ -88,15 +135,25 @@ def positive_interval(
         return Interval(low=None, high=None, stderr=stderr, reason=ONE_HOLDS_MOST)
     if value <= 0 or stderr <= _ROUNDING * value:
         return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
-    factor = exp(min(t_quantile(clusters, confidence) * stderr / value, _STEEPEST))
-    return Interval(low=value / factor, high=value * factor, stderr=stderr)
+    t = t_quantile(clusters, confidence)
+    factor = exp(min(t * stderr / value, _STEEPEST))
+    high = value * factor
+    if skewness > 0 and (reach := skewed_reach(skewness, clusters.worth, t)) is not None:
+        high = max(high, value + reach[1] * stderr)
+    return Interval(low=value / factor, high=high, stderr=stderr)
 
 
 def unbounded_interval(
-    value: float, spread: float, clusters: int | Clusters, confidence: float
+    value: float,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    skewness: float = 0.0,
 ) -> Interval:
     """Return the interval of a mean of unbounded values: ± t standard errors.
 
+    On the side of a long tail it reaches as far as the values' skewness asks (`skewed_reach`).
     Values without any spread do not tell how far others lie: then both bounds are null.
     """
     around = t_interval(value, spread, clusters, confidence)
@@ -107,7 +164,12 @@ def unbounded_interval(
         return Interval(low=None, high=None, stderr=around.stderr, reason=ONE_HOLDS_MOST)
     if around.stderr <= _ROUNDING * abs(value):
         return Interval(low=None, high=None, stderr=around.stderr, reason=NO_SPREAD)
-    return around
+    reach = skewed_reach(skewness, clusters.worth, t_quantile(clusters, confidence))
+    if reach is None or around.low is None or around.high is None:
+        return around
+    low = min(around.low, value - reach[0] * around.stderr)
+    high = max(around.high, value + reach[1] * around.stderr)
+    return Interval(low=low, high=high, stderr=around.stderr)
 
 
 def bounded_interval(
@@ -166,12 +228,13 @@ def interval_of_mean(
     *,
     ends: tuple[float, float],
     tight: float = TIGHT,
+    skewness: float = 0.0,
 ) -> Interval:
     """Return the interval of a mean of values between two ends, either of which may be infinite."""
     if all(map(isfinite, ends)):
         return bounded_interval(value, spread, clusters, confidence, ends=ends, tight=tight)
     of_values = positive_interval if ends[0] == 0 else unbounded_interval
-    return of_values(value, spread, clusters, confidence)
+    return of_values(value, spread, clusters, confidence, skewness=skewness)
 
 
 def _is_share(mean: float, spread: float, clusters: Clusters) -> bool:
@@ -192,7 +255,7 @@ def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
 
 
 def _weigh_unseen(variance: float, tight: float) -> float:
-    """Return the weight of the unseen: 1 without spread, ½ at `_TIGHT` of the way to the end."""
+    """Return the weight of the unseen: 1 without spread, ½ at `tight` of the way to the end."""
     square = tight**2  # 0 for the smallest numbers
     return square / (square + variance) if square else 0.0
 
@@ -211,8 +274,8 @@ def wilson(
     if clusters.count < n:
         if clusters.too_few:
             return UNKNOWN
-        z = t_quantile(clusters, confidence)
-        size = effective_size(share, n, spread, clusters)
+        normal, z = z, t_quantile(clusters, confidence)
+        size = effective_size(share, n, spread, clusters, least=(normal / z) ** 2)
     return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
 
 
@@ -285,7 +348,7 @@ def partial_wilson(
     worst = seen = 1 / clusters.worth
     if possible > _NO_INFLUENCE:
         seen = spread * clusters.inflation * (n - 1) / n / possible
-    unlike = n * min(share, 1 - share) * clusters.worth / clusters.count
+    unlike = n * min(share, 1 - share) * clusters.telling
     size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
     z = t_quantile(clusters, confidence)
     return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
@@ -297,19 +360,33 @@ def count_worth(share: float, n: int, spread: float, clusters: int | Clusters) -
     return float(n) if clusters.count == n else effective_size(share, n, spread, clusters)
 
 
-def effective_size(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
-    """Return the number of independent rows that are worth n rows in clusters, for a share."""
+def effective_size(
+    share: float, n: int, spread: float, clusters: int | Clusters, *, least: float = 1.0
+) -> float:
+    """Return the number of independent rows that are worth n rows in clusters, for a share.
+
+    `least` is the least that the design effect can be.
+    """
     clusters = Clusters.of(clusters)
     if clusters.too_few:
         return 0.0
     rarer = n * min(share, 1 - share)
-    return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer)
+    return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer, least=least)
 
 
 def design_effect(
-    spread: float, squares: float, n: int, clusters: int | Clusters, unlike: float = inf
+    spread: float,
+    squares: float,
+    n: int,
+    clusters: int | Clusters,
+    unlike: float = inf,
+    *,
+    least: float = 1.0,
 ) -> float:
     """Return the variance relative to that of as many independent rows; at least 1.
+
+    Where the interval goes by t, `least` may be so much less that it is as wide as by the normal
+    quantile and independent rows.
 
     `squares` is the sum over the rows of their squared influence, each times n. Few rows unlike the
     others tell little of how far those of a cluster depend on each other: as if one more had told
@@ -321,8 +398,8 @@ def design_effect(
     seen = worst
     if squares > _NO_INFLUENCE * n:
         of_clusters = spread * n**2 * clusters.inflation
-        seen = max(1.0, of_clusters / (squares * n / (n - 1)))
-    unlike *= clusters.worth / clusters.count
+        seen = max(least, of_clusters / (squares * n / (n - 1)))
+    unlike *= clusters.telling
     return seen + max(0.0, worst - seen) / (unlike + 1)
 
 

@@ -11,15 +11,15 @@ the variance of the tasks' expected differences and σ² that of a system's runs
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels, as_finite
+from calipers.statistics.clusters import Floats, Labels, as_finite
 from calipers.statistics.intervals import normal_quantile
 from calipers.support.errors import DataError
-from calipers.support.late import np
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

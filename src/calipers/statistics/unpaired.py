@@ -1,25 +1,112 @@
-"""Samples with no task in common: differences of means, of proportions and of ranks."""
+"""Independent samples, with no task in common: differences of means, of proportions and of ranks.
+
+The exact tests and rank tests behind them are here too: Fisher, Mann–Whitney, Kruskal–Wallis, and
+Spearman's rank correlation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from math import asin, hypot, sqrt
+from math import asin, comb, hypot, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.statistics import special
-from calipers.statistics.arrays import Floats, Labels, Whole, as_finite
+from calipers.statistics.clusters import Floats, Labels, Whole, as_finite
 from calipers.statistics.intervals import normal_quantile, score_bounds
-from calipers.statistics.paired import Difference, estimate_mean, require_binary, student
-from calipers.statistics.rank_tests import (
-    fisher_p,
-    kruskal,
-    mann_whitney_exact,
-    mann_whitney_normal,
+from calipers.statistics.paired import (
+    ROUNDING,
+    Difference,
+    Tail,
+    estimate_mean,
+    require_binary,
+    student,
 )
-from calipers.support.quick_dataclasses import dataclass
+
+_SAME = 1e-11  # relative: probabilities this close are one, but for rounding
+
+
+def fisher_p(hits: int, n: int, other_hits: int, other_n: int) -> float:
+    """Return the two-sided p of Fisher's (1934) exact test of two shares.
+
+    It adds up the tables with the same margins that are no more probable than the one at hand.
+
+    >>> round(fisher_p(3, 4, 1, 4), 4)
+    0.4857
+    """
+    found = hits + other_hits
+    low, high = max(0, found - other_n), min(found, n)
+    mode = min(high, max(low, (found + 1) * (n + 1) // (n + other_n + 2)))
+    up = np.arange(mode + 1, high + 1, dtype=np.float64)
+    down = np.arange(mode, low, -1, dtype=np.float64)
+    # Each probability over that of the most probable table, from the ratio to its neighbor.
+    rising = np.cumprod((n - up + 1) / up * ((found - up + 1) / (other_n - found + up)))
+    falling = np.cumprod(down / (n - down + 1) * ((other_n - found + down) / (found - down + 1)))
+    chances = np.concatenate([falling[::-1], [1.0], rising])
+    counted = chances <= chances[hits - low] * (1 + _SAME)
+    return min(1.0, float(np.sort(chances[counted]).sum() / np.sort(chances).sum()))
+
+
+def mann_whitney_exact(u: int, n: int, m: int) -> float:
+    """Return the two-sided p of U among all orders of n and m values without ties.
+
+    >>> mann_whitney_exact(17, 5, 4) == 1 / 9
+    True
+    """
+    most = min(u, n * m - u)
+    ways = [1] + [0] * most  # of each U: the coefficients of a Gaussian binomial
+    for size in range(m + 1, m + n + 1):
+        for at in range(most, size - 1, -1):
+            ways[at] -= ways[at - size]
+    for size in range(1, n + 1):
+        for at in range(size, most + 1):
+            ways[at] += ways[at - size]
+    return min(1.0, 2 * sum(ways) / comb(n + m, n))
+
+
+def mann_whitney_normal(u: float, n: int, m: int, ties: Floats) -> float:
+    """Return the two-sided p of U by the normal distribution, corrected for ties and continuity."""
+    total = n + m
+    tied = float((ties**3 - ties).sum()) / (total * (total - 1))
+    spread = sqrt(n * m / 12 * (total + 1 - tied))
+    beyond = abs(u - n * m / 2) - 0.5
+    return min(1.0, 2 * special.ndtr(-beyond / spread))
+
+
+def kruskal(samples: Sequence[Floats]) -> tuple[float, float]:
+    """Return H of Kruskal & Wallis (1952), corrected for ties, and its χ² p."""
+    ranks, ties = rank_average(np.concatenate(samples))
+    n = ranks.size
+    ends = np.cumsum([sample.size for sample in samples])[:-1]
+    squares = sum(float(part.sum()) ** 2 / part.size for part in np.split(ranks, ends))
+    h = 12 / (n * (n + 1)) * squares - 3 * (n + 1)
+    h /= 1 - float((ties**3 - ties).sum()) / (n**3 - n)
+    return h, special.chdtrc(len(samples) - 1, max(0.0, h))
+
+
+def spearman(first: Floats, second: Floats) -> tuple[float, float]:
+    """Return the rank correlation (Spearman 1904) and its two-sided p by Student's t.
+
+    >>> round(spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4]))[0], 9)
+    0.8
+    """
+    r = float(np.corrcoef(rank_average(first)[0], rank_average(second)[0])[0, 1])
+    r = max(-1.0, min(1.0, r))
+    freedom = first.size - 2
+    if abs(r) == 1:
+        return r, 0.0
+    return r, 2 * special.stdtr(freedom, -abs(r) * sqrt(freedom / ((1 + r) * (1 - r))))
+
+
+def rank_average(values: Floats) -> tuple[Floats, Floats]:
+    """Return each value's rank, the mean of their ranks where several are equal, and the ties."""
+    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return ranks[at], counts.astype(np.float64)
+
 
 _EXACT = 20  # values in each sample, up to which Mann–Whitney is enumerated
 
@@ -44,13 +131,16 @@ def compare_unpaired(
     confidence: float = 0.95,
     base_clusters: ArrayLike | None = None,
     candidate_clusters: ArrayLike | None = None,
+    endless: bool = False,
 ) -> Contrast:
     """Return the comparison of two independent samples.
 
-    Of 0 and 1: Fisher's exact test, Newcombe's interval, Cohen's h. Else Welch's t and, beside it,
-    the Mann–Whitney test and Cliff's delta. With clusters (repeated runs of a task) Welch's t is
-    cluster-robust for either kind, and the rank test and Cliff's delta are of cluster means.
-    A cluster belongs to one sample: tasks in both are for `paired`.
+    Of 0 and 1: Fisher's exact test, Newcombe's interval, Cohen's h. Else Welch's t, for p and
+    interval of the means, and Cliff's delta with the Mann–Whitney test: these are of the order of
+    the values, which may differ where means do not. With clusters (repeated runs of a task) Welch's
+    t is cluster-robust for either kind, and the rank test and Cliff's delta are of cluster means.
+    A cluster belongs to one sample: tasks in both are for `paired`. Of `endless` values, such as
+    costs, the interval goes by their skewness as well.
 
     >>> compare_unpaired([1, 0, 0, 0], [1, 1, 1, 0], binary=True).difference
     0.5
@@ -86,10 +176,16 @@ def compare_unpaired(
         )
     difference, stderr, freedom = _compare_means(first, groups[0], second, groups[1])
     largest = float(max(np.abs(first).max(), np.abs(second).max()))
+    difference = difference if abs(difference) > ROUNDING * largest else 0.0
     low_t, high_t, p_value, reason = student(
-        difference, stderr, freedom, largest=largest, confidence=confidence
+        difference,
+        stderr,
+        freedom,
+        largest=largest,
+        confidence=confidence,
+        tail=_join_tails(first, groups[0], second, groups[1]) if endless and stderr else Tail(),
     )
-    units = _average_clusters(first, groups[0]), _average_clusters(second, groups[1])
+    units = merge_rounded(_average_clusters(first, groups[0]), _average_clusters(second, groups[1]))
     rank_p, rank_test = mann_whitney(*units)
     effect, effect_low, effect_high = cliff_delta(*units, confidence=confidence)
     return found(
@@ -123,6 +219,20 @@ def _compare_means(
     return after - before, stderr, freedom
 
 
+def _join_tails(
+    base: Floats, base_groups: Labels | None, candidate: Floats, candidate_groups: Labels | None
+) -> Tail:
+    """Return the tail of a difference of means: third moments subtract, as second ones add up."""
+    _, before, _ = estimate_mean(base, base_groups)
+    _, after, _ = estimate_mean(candidate, candidate_groups)
+    first, second = Tail.of(base, base_groups), Tail.of(candidate, candidate_groups)
+    if not before and not after:
+        return Tail()
+    before, after = before or 0.0, after or 0.0
+    third = second.skewness * after**3 - first.skewness * before**3
+    return Tail(skewness=third / hypot(before, after) ** 3, worth=min(first.worth, second.worth))
+
+
 def newcombe(
     before: float, n_before: int, after: float, n_after: int, *, confidence: float
 ) -> tuple[float, float]:
@@ -139,6 +249,27 @@ def fisher(base: Floats, candidate: Floats) -> float:
     """Return the two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
     hits = int(candidate.sum()), int(base.sum())
     return fisher_p(hits[0], candidate.size, hits[1], base.size)
+
+
+def merge_rounded(*samples: Floats) -> list[Floats]:
+    """Return the samples, values that only rounding tells apart made equal, so that they tie.
+
+    The mean of a task's runs depends on their order, in its last digits; its rank must not.
+
+    >>> means = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
+    >>> means[0] == means[1], merge_rounded(np.array([means[0]]), np.array([means[1]]))
+    (False, [array([0.2]), array([0.2])])
+    """
+    if not sum(sample.size for sample in samples):
+        return list(samples)
+    values = np.concatenate(samples)
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    reach = ROUNDING * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
+    starts = np.concatenate([[True], np.diff(ordered) > reach])
+    merged = np.empty_like(values)
+    merged[order] = ordered[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
+    return np.split(merged, np.cumsum([sample.size for sample in samples])[:-1])
 
 
 def mann_whitney(base: Floats, candidate: Floats) -> tuple[float, str]:
@@ -210,7 +341,7 @@ def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
 
     The effect size is that of Tomczak & Tomczak (2014), Trends in Sport Sciences 21, 19.
     """
-    filled = [sample for sample in map(as_finite, samples) if sample.size]
+    filled = merge_rounded(*(sample for sample in map(as_finite, samples) if sample.size))
     n = sum(sample.size for sample in filled)
     if len(filled) <= 1:
         return KruskalWallis(n=n, reason="fewer than two samples hold values")

@@ -14,6 +14,8 @@ EXIT_FAILED = 1
 EXIT_ERROR = 2
 EXIT_INCOMPLETE = 3
 
+_LONG_NAME, _SHOWN = 200, 40  # characters of a name in a message
+
 
 class CalipersError(Exception):
     """An error shown to the user as `message` and, below it, the fix."""
@@ -81,12 +83,29 @@ def _rebuild(kind: type[CalipersError], message: str, fix: str) -> CalipersError
     return error
 
 
+def quote_name(name: str) -> str:
+    """Return a name for a message: cut where it is long, in quotes where its ends are not seen.
+
+    >>> print(quote_name("llama 3"), quote_name(" a"), quote_name(""), quote_name("x" * 3000))
+    llama 3 " a" "" xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (3,000 characters)
+    """
+    if len(name) > _LONG_NAME:
+        name = f"{name[:_SHOWN]}… ({len(name):,} characters)"
+    is_seen = name == name.strip() and name
+    name = "".join(character if character.isprintable() else "\ufffd" for character in name)
+    return name if is_seen else f'"{name}"'
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at the known name the user may have meant, to end a message with."""
-    choices = sorted(set(known))
+    choices = sorted(set(known) - {name})  # one that is there and empty was meant
     from difflib import get_close_matches  # noqa: PLC0415 (only for mistakes)
 
     close = get_close_matches(name, choices, n=1, cutoff=0.5)
     if close:
-        return f"did you mean {close[0]}?"
-    return f"known: {', '.join(choices)}" if choices else "there are none to choose from"
+        return f"did you mean {quote_name(close[0])}?"
+    return (
+        f"known: {', '.join(map(quote_name, choices))}"
+        if choices
+        else "there are none to choose from"
+    )

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, Literal, Required, TypedDict
 
 from calipers.metrics.checks.checks import Checks
-from calipers.metrics.scenarios.case_weights import CaseWeights
-from calipers.scores.choices import PolicyLike
+from calipers.metrics.families.scenario_scores import CaseWeights
+from calipers.scores.resolve_options import PolicyLike
 
 class MetricKeywords(TypedDict, total=False):
     normalize: Literal["numeric", "text"]
@@ -16,19 +16,22 @@ class MetricKeywords(TypedDict, total=False):
     tokenizer: str
     step_pattern: str | None
     correction_phrases: str | Sequence[str]
+    rag_text: Literal["answer", "cot"]
     pass_weight: float
     impl_weight: float
-    prices: str | Path | None
+    consensus: Literal["median", "confidence"]
+    grade_scale: Mapping[str, Any] | str | Path | None
+    prices: Mapping[str, Any] | str | Path | None
     judge_cost: Literal["apart", "included"]
     errors: Literal["exclude", "fail"]
     pass_score: float
     positive: str | None
     latency_budget_ms: float
     case_weights: CaseWeights | Mapping[str, Any] | str | Path | None
-    optimal_tools: str | Path | None
+    optimal_tools: Mapping[str, Any] | str | Path | None
     start: str | None
     goal: str | None
-    weights: str | Path | None
+    weights: Mapping[str, Any] | str | Path | None
     semantic_model: str
     semantic_cache: str | Path | None
     missing: Literal["zero", "renormalize"]
@@ -40,7 +43,8 @@ class ScoreKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     bad_rows: str | Path | None
     engine: str | None
     spark_master: str | None
@@ -52,6 +56,8 @@ class ScoreKeywords(MetricKeywords, total=False):
     baseline: str
     confidence: float
     cluster: str | None
+    guarantee: bool
+    random: str | Sequence[str]
     resamples: int
     seed: int
     tasks: Literal["sampled", "fixed"]
@@ -72,16 +78,19 @@ class RunKeywords(TypedDict, total=False):
     report: bool
     description: Any
     name: Any
+    map: Any
     sample: Any
     prompt: Any
     system: Any
     messages: Any
     user: Any
     tools: Any
+    mcp: Any
     max_turns: Any
     answer: Any
     confidence: Any
     split_thinking: Any
+    prompts: Any
     tiers: Any
     runs: Any
     concurrency: Any
@@ -93,6 +102,7 @@ class RunKeywords(TypedDict, total=False):
     judges: Any
     metric_settings: Any
     metrics: Any
+    trust: Any
 
 class GateKeywords(MetricKeywords, total=False):
     policy: Required[PolicyLike]
@@ -100,11 +110,13 @@ class GateKeywords(MetricKeywords, total=False):
     against: str | Path | None
     save_baseline: str | Path | None
     ratchet: bool
+    sabotage: bool
     map: Mapping[str, str] | None
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     engine: str | None
     spark_master: str | None
     by: str | Sequence[str]
@@ -112,10 +124,12 @@ class GateKeywords(MetricKeywords, total=False):
     cluster: str | None
     resamples: int
     seed: int
+    weight: Literal["task", "row"] | None
 
 class CompareKeywords(MetricKeywords, total=False):
     unpaired: bool
     between: str | None
+    base: str | None
     attribute: bool
     base_normalize: Literal["numeric", "text"] | None
     flips: str | Path | None
@@ -124,7 +138,8 @@ class CompareKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     engine: str | None
     spark_master: str | None
     by: str | Sequence[str]
@@ -133,6 +148,8 @@ class CompareKeywords(MetricKeywords, total=False):
     policy: PolicyLike | None
     confidence: float
     cluster: str | None
+    guarantee: bool
+    random: str | Sequence[str]
     resamples: int
     seed: int
     tasks: Literal["sampled", "fixed"]
@@ -147,7 +164,8 @@ class RankKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     engine: str | None
     spark_master: str | None
     by: str | Sequence[str]
@@ -161,6 +179,7 @@ class RankKeywords(MetricKeywords, total=False):
 
 class ReportKeywords(MetricKeywords, total=False):
     policy: PolicyLike | None
+    sabotage: bool
     title: str | None
     bundle: str | Path | None
     samples: int
@@ -168,7 +187,8 @@ class ReportKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     engine: str | None
     spark_master: str | None
     by: str | Sequence[str]
@@ -184,7 +204,8 @@ class ExplainKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     engine: str | None
     spark_master: str | None
     by: str | Sequence[str]
@@ -202,10 +223,12 @@ class PowerKeywords(MetricKeywords, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     by: str | Sequence[str]
     metrics: str | Sequence[str]
     policy: PolicyLike | None
+    cluster: str | None
 
 class AgreeKeywords(TypedDict, total=False):
     raters: str | Sequence[str]
@@ -226,7 +249,7 @@ class AuditKeywords(TypedDict, total=False):
     worst: int
     before: Any | None
     map: Mapping[str, str] | None
-    on_bad: Literal["stop", "skip"]
+    on_bad: Literal["stop", "skip", "null"]
     by: str | Sequence[str]
     confidence: float
     cluster: str | None
@@ -256,7 +279,7 @@ class JudgeKeywords(TypedDict, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    on_bad: Literal["stop", "skip", "null"]
 
 class CalibrateKeywords(TypedDict, total=False):
     confidence: float
@@ -267,6 +290,7 @@ class DoctorKeywords(TypedDict, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
+    answers: str | Sequence[str]
 
 class ReadKeywords(TypedDict, total=False):
     map: Mapping[str, str] | None
@@ -279,7 +303,9 @@ class ConvertKeywords(TypedDict, total=False):
     source: str | None
     join: str | Path | None
     on: str | None
-    on_bad: Literal["stop", "skip"]
+    answers: str | Sequence[str]
+    on_bad: Literal["stop", "skip", "null"]
     bad_rows: str | Path | None
     engine: str | None
     spark_master: str | None
+    tasks: Literal["failing", "flaky", "flagged"] | None

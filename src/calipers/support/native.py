@@ -11,10 +11,11 @@ import os
 from functools import cache
 from pathlib import Path
 
-_VERSION = 5  # of the library's rules and functions: native/src/lib.rs
+_VERSION = 6  # of the library's rules and functions: native/src/lib.rs
 _TEXTS = (ctypes.c_void_p, ctypes.c_size_t) * 2  # views and buffers of a column
 _FUNCTIONS = {
     **dict.fromkeys(("count_equations", "count_words", "count_steps"), (*_TEXTS, ctypes.c_void_p)),
+    "judge_statements": (*_TEXTS, *_TEXTS, ctypes.c_void_p),
     "count_lines": (ctypes.c_char_p, ctypes.c_size_t),
     "read_lines": (
         *(ctypes.c_char_p, ctypes.c_size_t),

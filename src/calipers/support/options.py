@@ -2,22 +2,22 @@
 
 `bins: int = option(10, "Number of bins of the ECE.", at_least=1)` is the whole declaration. The
 command line, the Python keyword, its checks, `metric_settings:` in files, the output's `settings`
-and docs/options.md are made from it. Nothing heavy is imported here: `--help` reads it.
+and docs/options.md are made from it; what callers of the public functions pass is checked here as
+well. Nothing heavy is imported here: `--help` reads it.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest
-from calipers.support.quick_dataclasses import dataclass
 
 Group = Literal["input", "selection", "metrics", "statistics", "judging", "calls", "output"]
 Several = Literal["texts", "paths", "wholes"]
@@ -54,6 +54,7 @@ _KINDS: Mapping[Any, Kind] = {
     Mapping: "map",
 }
 _SEVERAL: Mapping[str, Kind] = {"texts": "text", "paths": "path", "wholes": "whole"}
+_FROM_TEXT: Mapping[str, Callable[[str], Any]] = {"whole": int, "number": float}
 _OPTION = "option"
 _FEW = 3  # choices that are all named where one is mistaken
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
@@ -91,10 +92,12 @@ class Option:
     read: Callable[[Any], Any] | None = None  # from what a user gives to the field's value
     defaults: Mapping[str, Any] | None = None  # of commands that have another one
     metrics: tuple[str, ...] = ()  # the metrics that it belongs to; none named: all
+    may_be_empty: bool = False  # a name that is in the data, which may be an empty text
+    is_setting: bool = False  # given by `--set NAME=VALUE`; its flag is an older way to write that
 
     @property
     def required(self) -> bool:
-        """Whether a user must give it."""
+        """Return True if a user must give it."""
         return self.default is MISSING
 
     @property
@@ -106,6 +109,12 @@ class Option:
     def key(self) -> str:
         """The name in `metric_settings:`, as on the command line but with `_`."""
         return self.flag.removeprefix("--").replace("-", "_")
+
+    def spell(self, value: Any = None) -> str:
+        """Return the option, with a value if there is one, as it is written on the command line."""
+        between = "=" if self.is_setting else " "
+        name = f"--set {self.key}" if self.is_setting else self.flag
+        return name if value is None else f"{name}{between}{_format_value(value)}"
 
     def get_default(self, command: str) -> Any:
         """Return the default of a command."""
@@ -121,31 +130,43 @@ class Option:
         if value is None and self.default is None:
             return None
         try:
-            found = _convert_value(self.kind, value)
+            converted = _convert_value(self.kind, value)
         except TypeError:
             raise ArgumentTypeError(
                 f"{self.keyword}={value!r}: expected {EXPECTED[self.kind]}, "
                 f"not {type(value).__name__}",
-                fix=f"{self.flag}: {self.help}",
+                fix=f"{self.spell()}: {self.help}",
             ) from None
-        if (problem := self.find_problem(found)) is not None:
+        if (problem := self.find_problem(converted)) is not None:
+            raise UsageError(f"{self.spell(value)}: {problem}", fix=self._suggest_fix(value))
+        return converted
+
+    def read_text(self, text: str) -> Any:
+        """Return the value that a text names, in the type of the option's kind.
+
+        Raises:
+            UsageError: It names none.
+        """
+        try:
+            return _FROM_TEXT[self.kind](text) if self.kind in _FROM_TEXT else text
+        except ValueError:
             raise UsageError(
-                f"{self.flag} {_format_value(value)}: {problem}", fix=self._suggest_fix(value)
-            )
-        return found
+                f"{self.spell(text)}: expected {EXPECTED[self.kind]}",
+                fix=f"{self.spell()}: {self.help}",
+            ) from None
 
     def _suggest_fix(self, value: Any) -> str:
         if self.choices:
             few = len(self.choices) <= _FEW
             return " or ".join(self.choices) if few else nearest(str(value), self.choices)
-        return self.fix or f"{self.flag}: {self.help}"
+        return self.fix or f"{self.spell()}: {self.help}"
 
     def find_problem(self, value: Any) -> str | None:
         """Return what is wrong with a value of the right type, or None."""
         if self.choices:
             return None if value in self.choices else "no such choice"
         if self.kind not in ("whole", "number"):
-            return "an empty text" if value == "" else None
+            return "an empty text" if value == "" and not self.may_be_empty else None
         bounds = self.list_bounds()
         if isfinite(value) and all(_HOLDS[text](value, bound) for text, bound in bounds.items()):
             return None
@@ -179,14 +200,14 @@ def flag(text: str, **more: Any) -> Any:
 @cache
 def read_options(holder: type, group: Group, commands: tuple[str, ...] = ()) -> dict[str, Option]:
     """Return the options that a dataclass declares, by the names of their fields."""
-    of = (each for each in fields(holder) if _OPTION in each.metadata)
-    return {each.name: _read_option(each, group, commands) for each in of}
+    of = (declared for declared in fields(holder) if _OPTION in declared.metadata)
+    return {declared.name: _read_option(declared, group, commands) for declared in of}
 
 
 def list_own_options(command: str, own: type) -> dict[str, Option]:
     """Return those options of a command that a dataclass declares, by their Python keywords."""
     every = read_options(own, "statistics", (command,)).values()
-    return {each.keyword: each for each in every if command in each.commands}
+    return {declared.keyword: declared for declared in every if command in declared.commands}
 
 
 def _read_option(declared: Field[Any], group: Group, commands: tuple[str, ...]) -> Option:
@@ -199,6 +220,7 @@ def _read_option(declared: Field[Any], group: Group, commands: tuple[str, ...]) 
         "kind": "path",  # an annotation in quotes: what is read from a file
         "group": group,
         "commands": commands,
+        "is_setting": group == "metrics",
         **_read_annotation(declared.type),
         **declared.metadata[_OPTION],
     }
@@ -212,7 +234,7 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, str):
         return {}
     if get_origin(annotation) in (Union, UnionType):
-        [one, *others] = [each for each in get_args(annotation) if each is not NoneType]
+        [one, *others] = [arg for arg in get_args(annotation) if arg is not NoneType]
         if others:
             return {"kind": "any", "python": str(annotation)}
         annotation = one
@@ -231,7 +253,9 @@ def split_names(texts: tuple[str, ...]) -> tuple[str, ...]:
 def find_option(name: Any, known: Iterable[Option]) -> Option | None:
     """Return the option of a name as a file or a keyword writes it, with `_` or `-`."""
     written = str(name).replace("-", "_")
-    return next((each for each in known if written in (each.key, each.keyword)), None)
+    return next(
+        (declared for declared in known if written in (declared.key, declared.keyword)), None
+    )
 
 
 def _convert_value(kind: Kind, value: Any) -> Any:
@@ -247,7 +271,7 @@ def _convert_value(kind: Kind, value: Any) -> Any:
         given = [value] if isinstance(value, str | PathLike) else value
         if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
             raise TypeError
-        return tuple(_convert_value(_SEVERAL[kind], each) for each in given)
+        return tuple(_convert_value(_SEVERAL[kind], item) for item in given)
     accepted, convert = _ACCEPTED[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "flag"):
         raise TypeError
@@ -266,3 +290,106 @@ _ACCEPTED: Mapping[str, tuple[Any, Callable[[Any], Any] | None]] = {
     "choice": (str, None),
     "path": ((str, PathLike), Path),
 }
+
+
+T = TypeVar("T")
+
+RENAMED = {"rename": "map", "renames": "map"}  # keywords of earlier versions
+
+
+def read_keywords(command: str, own: type[T], given: Mapping[str, Any]) -> T:
+    """Return the options of a command that a dataclass declares, from what a user gave.
+
+    Raises:
+        ArgumentTypeError: A keyword is not known or is missing, or a value is of another type.
+        UsageError: A value is refused, a file cannot be read, or values do not go together.
+    """
+    known = list_own_options(command, own)
+    refuse_unknown(command, given, known)
+    return own(**read_files(check_keywords(command, given, known), known))
+
+
+def read_files(checked: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
+    """Return values by the names of fields, with what their files hold in place of paths."""
+    reads = {option.name: option.read for option in known.values() if option.read is not None}
+    return {name: reads[name](v) if name in reads else v for name, v in checked.items()}
+
+
+def refuse_unknown(command: str, given: Mapping[str, Any], known: Mapping[str, Option]) -> None:
+    """Raise ArgumentTypeError for a keyword that no option has."""
+    for keyword in given:
+        if keyword not in known:
+            now = RENAMED.get(keyword)
+            fix = f"use {now} instead" if now in known else nearest(keyword, known)
+            raise ArgumentTypeError(f"{command}() has no option {keyword}", fix=fix)
+
+
+def check_keywords(
+    command: str, given: Mapping[str, Any], known: Mapping[str, Option]
+) -> dict[str, Any]:
+    """Return what was given, checked and by the names of fields, with the command's own defaults.
+
+    Raises:
+        ArgumentTypeError: A value is of another type, or is missing.
+        UsageError: A value is refused.
+    """
+    for option in known.values():
+        if option.required and option.keyword not in given:
+            raise ArgumentTypeError(
+                f"{command}(): {option.keyword} is missing", fix=f"{option.spell()}: {option.help}"
+            )
+    checked = {known[keyword].name: known[keyword].check(value) for keyword, value in given.items()}
+    preset = {
+        option.name: option.get_default(command) for option in known.values() if option.defaults
+    }
+    return {**preset, **checked}
+
+
+def require_type(
+    what: str, given: object, kinds: type | UnionType, *, expected: str, fix: str
+) -> None:
+    """Raise ArgumentTypeError if an argument is of another type than the function takes.
+
+    >>> require_type("run(suite)", 3, str, expected="a suite file", fix="calipers init writes one")
+    Traceback (most recent call last):
+    calipers.support.errors.ArgumentTypeError: run(suite): expected a suite file, not int
+      calipers init writes one
+    """
+    if not isinstance(given, kinds):
+        raise ArgumentTypeError(f"{what}: expected {expected}, not {type(given).__name__}", fix=fix)
+
+
+def require_callable(what: str, given: object, *, fix: str) -> None:
+    """Raise ArgumentTypeError if an argument cannot be called."""
+    if not callable(given):
+        raise ArgumentTypeError(f"{what}: expected a function, not {type(given).__name__}", fix=fix)
+
+
+def as_names(what: str, given: str | Sequence[str], *, example: str) -> tuple[str, ...]:
+    """Return one name, or several, as a tuple; raise ArgumentTypeError if it is neither."""
+    names = [given] if isinstance(given, str) else given
+    expected, fix = "a name or a list of names", f"for example {example}"
+    require_type(what, names, list | tuple, expected=expected, fix=fix)
+    for name in names:
+        require_type(what, name, str, expected=expected, fix=fix)
+    return tuple(names)
+
+
+def as_path(what: str, path: str | PathLike[str]) -> Path:
+    """Return a path given as text or as a `Path`; raise ArgumentTypeError for anything else."""
+    require_type(what, path, str | PathLike, expected="a path", fix='for example "records.jsonl"')
+    return Path(path)
+
+
+def as_files(what: str, given: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    """Return one path or address, or several, as a list; raise ArgumentTypeError for others."""
+    files: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    for file in files:
+        expected, fix = "a path or a list of paths", f'for example "{what}.jsonl"'
+        require_type(what, file, str | Path, expected=expected, fix=fix)
+    return files
+
+
+def ignore_progress(share: float) -> None:
+    """Ignore the share of work done, where no progress is shown."""
+    del share

@@ -19,7 +19,7 @@ _OF_NOBODY = range(0xE000, 0xF900)  # code points that Unicode leaves to private
 
 
 class PatternMatch(NamedTuple):
-    """Where the last match is, and what its first group holds."""
+    """The place of the last match, and the text of its first group."""
 
     start: int
     end: int
@@ -29,10 +29,10 @@ class PatternMatch(NamedTuple):
 def find_last(pattern: str, text: str) -> PatternMatch | None:
     """Return the last match or None; `$` also matches before a final line break, as in Python."""
     text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
-    found = _search_last(pattern, text)
-    if found is None and text.endswith("\n"):
-        found = _search_last(pattern, text[:-1])
-    return found
+    match = _search_last(pattern, text)
+    if match is None and text.endswith("\n"):
+        match = _search_last(pattern, text[:-1])
+    return match
 
 
 def find_first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dict[str, str]:
@@ -43,13 +43,13 @@ def find_first_matches(patterns: Mapping[str, str], texts: Sequence[str]) -> dic
     """
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
-    given = pl.Series([each.encode("utf-8", "replace").decode() for each in texts], dtype=pl.String)
+    given = pl.Series([text.encode("utf-8", "replace").decode() for text in texts], dtype=pl.String)
     # Only `contains` keeps what it compiled; to compile a long pattern takes 5 ms.
-    rows = {name: given.filter(given.str.contains(each)) for name, each in patterns.items()}
+    rows = {name: given.filter(given.str.contains(pattern)) for name, pattern in patterns.items()}
     return {
-        name: found[:1].str.extract(patterns[name], 0).item()
-        for name, found in rows.items()
-        if len(found)
+        name: first[:1].str.extract(patterns[name], 0).item()
+        for name, first in rows.items()
+        if len(first)
     }
 
 
@@ -78,8 +78,8 @@ def _choose_mark(text: str) -> str:
 def check_pattern(flag: str, pattern: str, used_as: str | None = None) -> None:
     """Raise UsageError for an option's pattern that cannot be used, by itself or as it is used."""
     try:
-        for each in filter(None, (pattern, used_as)):
-            count_groups(each)
+        for expression in filter(None, (pattern, used_as)):
+            count_groups(expression)
     except ValueError as error:
         raise UsageError(
             f"{flag} {pattern}: {error}",
@@ -92,8 +92,8 @@ def count_groups(pattern: str) -> int:
     import polars as pl  # noqa: PLC0415 (takes a while to load)
 
     try:
-        found = pl.Series([""]).str.extract_groups(pattern)
+        groups = pl.Series([""]).str.extract_groups(pattern)
     except pl.exceptions.ComputeError as error:
         lines = str(error).strip().splitlines()
         raise ValueError(lines[-1].removeprefix("error: ").removeprefix("regex error: ")) from None
-    return len(found.struct.fields)
+    return len(groups.struct.fields)

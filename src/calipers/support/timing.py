@@ -14,15 +14,14 @@ As a decorator, also of an async function; or around a block:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
-from calipers.support.arguments import require_callable
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.options import require_callable
 
 P = ParamSpec("P")
 T = TypeVar("T")

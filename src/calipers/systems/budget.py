@@ -1,18 +1,102 @@
-"""A budget of dollars and calls: no call begins that might exceed it.
+"""What calls cost: the price of a system, estimates, and a budget of dollars and calls.
 
-Before a call, the most that it may cost is reserved; afterwards, its cost is recorded. With
-`max_tokens` in the settings there is a bound. Without it, 1.25 times the most expensive call so far
-is reserved, and the first call goes alone. So it is for judges, whose cost has no bound.
+No call begins that might exceed the budget. Before a call, the most that it may cost is reserved;
+afterwards, its cost is recorded. With `max_tokens` in the settings there is a bound. Without it,
+1.25 times the most expensive call so far is reserved, and the first call goes alone. The same holds
+for judges, whose cost has no bound.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from calipers.support.quick_dataclasses import dataclass
-from calipers.systems.pricing import Pricing
+from calipers.metrics.token_prices import (
+    KEYS,
+    Price,
+    Tariff,
+    open_price_list,
+    price_call,
+    price_tokens,
+)
+from calipers.systems.spec import NamedModel
+
+_BATCH_SHARE = 0.5  # what OpenAI and Anthropic take of their prices
+GIVE_PRICE = (
+    "give it: price: {input: 0.15, output: 0.60}, USD per million tokens; "
+    "the price list comes with pip install 'calipers[prices]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """A system's prices, and where they are from."""
+
+    steps: Tariff
+    source: str
+    share: float = 1.0  # of these prices that is paid
+
+    def compute_cost(self, fields: Mapping[str, Any]) -> float | None:
+        """Return the cost of a call in USD; None if its tokens are not known."""
+        cost = price_call(fields, self.steps)
+        return None if cost is None else cost * self.share
+
+    def price_tokens(self, **tokens: float) -> float:
+        """Return the price of so many tokens, by the names of their prices."""
+        return price_tokens({**dict.fromkeys(KEYS, 0.0), **tokens}, self.steps) * self.share
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the price of an ordinary call and its source, as in the manifest."""
+        return {"usd_per_million": asdict(self.steps[0][1]), "source": self.source}
+
+
+def find_pricing(system: NamedModel) -> Pricing | None:
+    """Return the prices of a system or a judge; None if none is known."""
+    if system.price is not None:
+        return Pricing(((-1.0, Price(**system.price.model_dump())),), "suite")
+    listed = open_price_list() if system.model is not None else None
+    tariff = listed.find_tariff(system.model) if listed and system.model else None
+    if not tariff:
+        return None
+    if getattr(system, "mode", None) == "batch":
+        return Pricing(tariff, f"{listed}, half for batches", _BATCH_SHARE)
+    return Pricing(tariff, str(listed))
+
+
+_BYTES_PER_TOKEN = 4  # of plain English; other texts have fewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemEstimate:
+    """An estimate of the calls of one system: how many, their tokens and their cost."""
+
+    name: str
+    calls: int
+    input_tokens: int | None = None  # about
+    output_tokens: int | None = None  # at most
+    input_usd: float | None = None
+    most_usd: float | None = None
+    price: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteEstimate:
+    """An estimate of all calls of a suite, from an empty folder."""
+
+    systems: tuple[SystemEstimate, ...]
+
+    @property
+    def calls(self) -> int:
+        """The number of calls of all systems."""
+        return sum(system.calls for system in self.systems)
+
+
+def estimate_tokens(prompt: str) -> int:
+    """Return roughly how many tokens a prompt has."""
+    return len(prompt.encode()) // _BYTES_PER_TOKEN + 1
+
 
 _OVERHEAD = 32  # tokens that a chat's format adds to a prompt
 _MARGIN = 1.25
@@ -154,5 +238,5 @@ class Budget:
 
 def limit_output(settings: Mapping[str, Any]) -> int | None:
     """Return the most tokens that a reply may have, or None."""
-    found = next((settings[name] for name in _LIMITS if name in settings), None)
-    return found if isinstance(found, int) else None
+    limit = next((settings[name] for name in _LIMITS if name in settings), None)
+    return limit if isinstance(limit, int) else None

@@ -34,7 +34,12 @@ class CommandGuard:
     @property
     def environment(self) -> Mapping[str, str]:
         """What a command is started with."""
-        return {**os.environ, _MARK: self._mark}
+        return {**os.environ, **self.mark}
+
+    @property
+    def mark(self) -> Mapping[str, str]:
+        """The variable by which it is found."""
+        return {_MARK: self._mark}
 
     @contextmanager
     def watch(self, pid: int) -> Iterator[None]:
@@ -70,7 +75,7 @@ def guard_commands() -> Iterator[CommandGuard]:
             guard.tell(_END)
 
 
-def end_what_is_left(lines: Iterable[str], mark: str) -> None:
+def end_remaining(lines: Iterable[str], mark: str) -> None:
     """Note who begins (+) and who is done (-), until the lines end."""
     at_work: set[int] = set()
     for line in lines:
@@ -104,4 +109,4 @@ def find_marked(mark: str) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    end_what_is_left(sys.stdin, sys.argv[1])
+    end_remaining(sys.stdin, sys.argv[1])

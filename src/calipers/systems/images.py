@@ -10,14 +10,14 @@ import asyncio
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from calipers.support.config.files import shown
+from calipers.support.config import shown
 from calipers.support.errors import UsageError
-from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.calls import Call, Fault
 
 MOST_BYTES = 20 << 20  # of an image
@@ -41,17 +41,17 @@ class ImageFile:
     @classmethod
     def at(cls, path: Path) -> ImageFile:
         """Return the image at a path; NotAnImage says why it cannot be sent."""
-        return cls(path, sha256(_read(path)).hexdigest())
+        return cls(path, sha256(_read_image(path)).hexdigest())
 
     def to_url(self) -> str:
         """Return the image as a data URL; NotAnImage where it has changed or cannot be read."""
-        content = _read(self.path)
+        content = _read_image(self.path)
         if sha256(content).hexdigest() != self.sha256:
             raise NotAnImage("it has changed during the run")
         return f"data:{detect_type(content)};base64,{b64encode(content).decode()}"
 
 
-def _read(path: Path) -> bytes:
+def _read_image(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -91,14 +91,14 @@ def list_images(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, 
 
 def get_url(part: Mapping[str, Any]) -> Any:
     """Return the URL or path of an image's part: `image_url: {url: …}`, or a text alone."""
-    found = part.get(_IMAGE)
-    return found.get("url") if isinstance(found, Mapping) else found
+    image = part.get(_IMAGE)
+    return image.get("url") if isinstance(image, Mapping) else image
 
 
-def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
+def replace_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
     """Return the part with another URL, as OpenAI has it."""
-    found = part.get(_IMAGE)
-    also = found if isinstance(found, Mapping) else {}
+    image = part.get(_IMAGE)
+    also = image if isinstance(image, Mapping) else {}
     return {**part, _IMAGE: {**also, "url": url}}
 
 
@@ -117,7 +117,7 @@ class ImageFiles:
     """
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        self._folders = [each.resolve() for each in folders]
+        self._folders = [folder.resolve() for folder in folders]
         self._found: dict[str, ImageFile] = {}
 
     def of(self, messages: Sequence[Mapping[str, Any]], task: str) -> dict[str, ImageFile]:
@@ -126,7 +126,7 @@ class ImageFiles:
         Raises:
             UsageError: A part names no image, or one that cannot be sent.
         """
-        found = {}
+        files = {}
         for part in list_images(messages):
             url = get_url(part)
             if not isinstance(url, str) or not url:
@@ -134,12 +134,12 @@ class ImageFiles:
             if _get_scheme(url) in _REMOTE:  # sent as it is
                 _check_url(url, task)
             else:
-                found[url] = self._find_file(url, task)
-        return found
+                files[url] = self._find_file(url, task)
+        return files
 
     def hashes(self, base: Path) -> dict[str, str]:
         """Return the SHA-256 of each file that was found, by its path from a folder."""
-        paths = {each.path: each.sha256 for each in self._found.values()}
+        paths = {file.path: file.sha256 for file in self._found.values()}
         return {
             Path(os.path.relpath(path, base.resolve())).as_posix(): digest
             for path, digest in paths.items()
@@ -207,14 +207,17 @@ def _embed_images(call: Call) -> list[dict[str, Any]]:
             urls[url] = image.to_url()
         except NotAnImage as problem:
             raise Fault("bad_request", f"{url}: {problem}") from problem
-    return [{**each, "content": _replace_urls(each.get("content"), urls)} for each in call.messages]
+    return [
+        {**message, "content": _replace_urls(message.get("content"), urls)}
+        for message in call.messages
+    ]
 
 
 def _replace_urls(content: Any, urls: Mapping[str, str]) -> Any:
     if not isinstance(content, list):
         return content
     return [
-        with_url(part, urls.get(get_url(part), get_url(part)))
+        replace_url(part, urls.get(get_url(part), get_url(part)))
         if isinstance(part, Mapping) and part.get("type") == _IMAGE
         else part
         for part in content

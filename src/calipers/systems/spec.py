@@ -1,16 +1,54 @@
-"""The systems of a suite: models, functions, commands and servers."""
+"""The systems of a suite: models, functions, commands and servers, and systems of plug-ins."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from calipers.support.config.files import shown
-from calipers.support.config.models import StrictModel, refuse
-from calipers.systems.registered import SYSTEMS
+from calipers.support.config import shown
+from calipers.support.options import require_callable, require_type
+from calipers.support.plugins import Registry, add_registry
+from calipers.support.strict_model import StrictModel, refuse
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionSystem:
+    """A function that answers, `def answer(record: dict) -> str | dict`, under a name."""
+
+    name: str
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        fix = 'for example FunctionSystem("desk", answer)'
+        require_type("FunctionSystem: name", self.name, str, expected="a text", fix=fix)
+        require_callable("FunctionSystem: function", self.function, fix=fix)
+
+    @property
+    def definition(self) -> Hashable:
+        """The name and the code, to tell whether two are the same."""
+        code = getattr(self.function, "__code__", None)
+        return self.name, self.function if code is None else (code.co_code, str(code.co_consts))
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the function stands in, where there is one."""
+        try:
+            source = inspect.getsourcefile(inspect.unwrap(self.function))
+        except TypeError:
+            return None
+        return None if source is None else Path(source)
+
+
+SYSTEMS: Registry[FunctionSystem] = Registry("system")
+add_registry(FunctionSystem, SYSTEMS)
+
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BATCH_PROVIDERS = ("openai", "anthropic")
@@ -57,25 +95,40 @@ def _check_url(url: str, *at: str) -> None:
         )
 
 
+def _check_variable(name: str | None) -> str | None:
+    """Refuse what is not a variable's name, without repeating it, since it may be a key."""
+    if name is not None and not _VARIABLE.fullmatch(name):
+        refuse(
+            "what stands here is not the name of an environment variable",
+            fix="write the variable's name, for example OPENAI_API_KEY, and never the key",
+        )
+    return name
+
+
+Variable = Annotated[Text, AfterValidator(_check_variable)]
+
+
 def list_urls(given: str | list[str] | None) -> list[str]:
     """Return the URLs, whether there are none, one or several."""
     return [given] if isinstance(given, str) else list(given or ())
 
 
 class Served(StrictModel):
-    """How to reach a model, and what it costs."""
+    """A model by name: where it is reached, its key and its price."""
 
     base_url: Text | Annotated[list[Text], Field(min_length=1)] | None = allow(
         "URL of a server with an OpenAI-compatible API, or a list of several."
     )
-    api_key_env: Text | None = allow("The environment variable that holds the key; never the key.")
+    api_key_env: Variable | None = allow(
+        "The environment variable that holds the key; never the key."
+    )
     price: PriceSpec | None = allow("Price of the model; by default that of the price list.")
 
     @field_validator("base_url", mode="before")
     @classmethod
     def _check_urls(cls, given: Any) -> Any:
         urls = given if isinstance(given, list) else [given]
-        if given is not None and not (urls and all(isinstance(each, str) for each in urls)):
+        if given is not None and not (urls and all(isinstance(address, str) for address in urls)):
             refuse("neither a URL nor a list of URLs", fix="for example http://127.0.0.1:8000/v1")
         for url in list_urls(given):
             _check_url(url)
@@ -86,16 +139,10 @@ class Served(StrictModel):
         """The servers that it names."""
         return list_urls(self.base_url)
 
-    @field_validator("api_key_env")
-    @classmethod
-    def _check_variable(cls, name: str | None) -> str | None:
-        """Refuse what is not a variable's name, without repeating it, since it may be a key."""
-        if name is not None and not _VARIABLE.fullmatch(name):
-            refuse(
-                "what stands here is not the name of an environment variable",
-                fix="write the variable's name, for example OPENAI_API_KEY, and never the key",
-            )
-        return name
+    @property
+    def key_variables(self) -> set[str]:
+        """The environment variables whose values are kept out of the results."""
+        return set() if self.api_key_env is None else {self.api_key_env}
 
 
 def _hold_no_secrets(settings: dict[str, Any], at: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -119,7 +166,7 @@ Settings = Annotated[dict[str, Any], AfterValidator(_hold_no_secrets)]
 class SystemSpec(Served):
     """One system under test: a model, a Python function, a command or a server."""
 
-    name: Text = Field(description="Becomes `model` in the records.")
+    name: str = Field(description="Becomes `model` in the records.")
     mode: Literal["batch"] | None = allow(
         "batch: answers within a day, at half the listed price (openai, anthropic)."
     )
@@ -149,8 +196,8 @@ class SystemSpec(Served):
             refuse(f"{self.name}: otel is for python", fix="leave otel out", at=("otel",))
         provider = (self.model or "").partition(":")[0]
         if self.mode == "batch" and provider not in _BATCH_PROVIDERS:
-            said = f"{self.name}: mode: batch is for models of {' and '.join(_BATCH_PROVIDERS)}"
-            refuse(said, fix="leave mode out", at=("mode",))
+            problem = f"{self.name}: mode: batch is for models of {' and '.join(_BATCH_PROVIDERS)}"
+            refuse(problem, fix="leave mode out", at=("mode",))
         return self
 
     @model_validator(mode="after")
@@ -161,12 +208,12 @@ class SystemSpec(Served):
             refuse(f"{self.name} {what}", fix=f"one of {', '.join(_KINDS)}")
         if self.python is not None:
             file, colon, function = self.python.rpartition(":")
-            said, fix = f"{self.python} is not FILE.py:FUNCTION", "for example solver.py:answer"
+            problem, fix = f"{self.python} is not FILE.py:FUNCTION", "for example solver.py:answer"
             if colon and not (file and function.isidentifier()):
-                refuse(said, fix=fix, at=("python",))
+                refuse(problem, fix=fix, at=("python",))
             if not colon and self.python not in SYSTEMS.read_all():
                 fix = f"{fix}; a plug-in is named with --plugin FILE.py"
-                refuse(f"{said}, nor a registered system", fix=fix, at=("python",))
+                refuse(f"{problem}, nor a registered system", fix=fix, at=("python",))
         if self.model is None:
             for key in ("base_url", "settings", *(() if self.http else ("api_key_env",))):
                 if getattr(self, key):
@@ -174,9 +221,65 @@ class SystemSpec(Served):
         if self.http is not None:
             _check_url(self.http, "http")
         if self.model is not None and ":" not in self.model:
-            said = f"{self.model} does not name a provider"
-            refuse(said, fix=f"for example openai:{self.model}", at=("model",))
+            problem = f"{self.model} does not name a provider"
+            refuse(problem, fix=f"for example openai:{self.model}", at=("model",))
         return self
+
+
+class McpServerSpec(StrictModel):
+    """A server of the Model Context Protocol, whose tools are offered to models."""
+
+    command: list[Text] | None = allow(
+        "A program that speaks the protocol on stdin and stdout; started in the suite's folder.",
+        min_length=1,
+    )
+    url: Text | None = allow("A server that speaks the protocol by streamable HTTP.")
+    name: Text | None = allow("What it is called in messages and traces.")
+    tools: list[Text] | None = allow("The tools that models are offered; by default all.")
+    env: list[Variable] = Field(
+        default_factory=list,
+        description="Environment variables that a command is given, beside PATH and HOME.",
+    )
+    api_key_env: Variable | None = allow(
+        "The environment variable whose value is sent to a URL as Authorization: Bearer."
+    )
+    timeout_seconds: float = Field(
+        default=30.0, gt=0, allow_inf_nan=False, description="Limit of its start, and of each call."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            refuse("either command or url", fix="for example command: [python, server.py]")
+        if self.url is not None:
+            _check_url(self.url, "url")
+        for key, has, other in (
+            ("env", self.env, "command"),
+            ("api_key_env", self.api_key_env, "url"),
+        ):
+            if has and getattr(self, other) is None:
+                refuse(f"{key} is for a {other}", fix=f"leave {key} out", at=(key,))
+        return self
+
+    @property
+    def label(self) -> str:
+        """Its name: that given, else the program's last file, or the host."""
+        if self.name is not None:
+            return self.name
+        if self.url is not None:
+            return urlsplit(self.url).netloc
+        words = [word for word in self.command or () if not word.startswith("-")]
+        return Path(words[-1] if words else "server").name
+
+    @property
+    def urls(self) -> list[str]:
+        """The servers that it names."""
+        return list_urls(self.url)
+
+    @property
+    def key_variables(self) -> set[str]:
+        """The environment variables whose values are kept out of the results."""
+        return {*self.env, *filter(None, (self.api_key_env,))}
 
 
 def _check_provider(model: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import calipers as cal
-from calipers.judges.audit import AuditGroup, JudgeAudit
+from calipers.judges.audit_result import AuditGroup, JudgeAudit
 from tests import commands
 from tests.shared_data import FOLDER
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import calipers as cal
 from calipers.cli.judge import JudgeGroup
-from calipers.reports.documents import show
+from calipers.reports.dispatch import show
 from tests.files import write_lines
 from tests.judges.audit.judged_at_hand import (
     PANEL,

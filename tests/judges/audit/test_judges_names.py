@@ -29,8 +29,17 @@ def test_a_judge_who_judges_a_record_twice_is_two() -> None:
 
 
 def test_names_that_only_look_alike_are_different() -> None:
-    rows = [record("q1", judgment("a", 0.1), judgment("a\0", 0.3), judgment("A", 0.5))]
-    assert [judge.judge for judge in only(cal.audit_judges(rows)).judges] == ["A", "a", "a\0"]
+    rows = [
+        record(
+            "q1", judgment("a", 0.1), judgment("a\0", 0.3), judgment("A", 0.5), judgment("a ", 0.7)
+        )
+    ]
+    assert [judge.judge for judge in only(cal.audit_judges(rows)).judges] == [
+        "A",
+        "a",
+        "a\0",
+        "a ",
+    ]
 
 
 def test_many_judges() -> None:

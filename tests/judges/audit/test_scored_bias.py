@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.judges.scored_bias import name_family
-from calipers.statistics.within import slope_within
+from calipers.judges.bias import name_family
+from calipers.statistics.agreement import slope_within
 
 SYSTEMS = ("openai:gpt-4o", "claude-sonnet-4", "qwen2.5-7b")
 

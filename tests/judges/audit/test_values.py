@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import calipers as cal
+from tests.conformance import interval_errors
 from tests.examples import examples
 from tests.judges.audit.judged_at_hand import PANEL, judge_named, judgment, only, record
 
@@ -41,14 +42,11 @@ def test_bias_is_from_the_mean_of_the_others_on_the_same_records() -> None:
 
 
 def clustered_t(values: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
-    """The interval as Miller (2024) writes it: Σ of each cluster's residuals, squared."""
-    mean, names = fmean(values), sorted(set(clusters))
-    residuals = [
-        sum(v - mean for v, c in zip(values, clusters, strict=True) if c == name) for name in names
-    ]
-    size = len(names)
-    stderr = sqrt(size / (size - 1) * sum(r * r for r in residuals)) / len(values)
-    reach = float(stats.t.ppf(0.975, size - 1)) * stderr
+    """CR2 with Bell and McCaffrey's degrees of freedom, in plain Python."""
+    mean, rows = fmean(values), list(zip(values, clusters, strict=True))
+    effects = [value - mean for value in values]
+    stderr = sqrt(interval_errors._variance(effects, rows))
+    reach = float(stats.t.ppf(0.975, interval_errors._degrees(effects, rows))) * stderr
     return mean - reach, mean + reach
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calipers
-from calipers.gates.api import gate
+from calipers.gates.decide import gate
 from tests.engines_at_hand import needs_spark
 
 EXPECT = {"expect": "says yes", "contains": "yes"}
@@ -39,7 +39,9 @@ def measured(records: Any, checks: list[Any] | None, *metrics: str) -> dict[str,
         ({"answer": "?", "expected_behaviors": ["a"], "observed_behaviors": ["a"]}, [FORBID], 1),
         ({"answer": "yes", "expected_behaviors": ["a"], "observed_behaviors": []}, [EXPECT], 0),
         ({"answer": "yes", "expected_behaviors": ["a"]}, [EXPECT], None),  # it does not say
-        ({"answer": "?", "observed_behaviors": ["says yes"]}, [EXPECT], 1),
+        ({"answer": "?", "observed_behaviors": ["says yes"]}, [EXPECT], 0),  # not by its word
+        ({"answer": "?", "passed": True}, [EXPECT], 0),
+        ({"answer": "yes", "passed": False}, [EXPECT], 0),
         ({"answer": "yes", "violations": ["a"]}, [EXPECT], 0),
         # Forbidding something takes nothing from the judges.
         ({"answer": "?", "judgments": [{"judge": "j", "passed": False}]}, [FORBID], 0),

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 import calipers as cal
 from calipers.cli import app
-from calipers.metrics.text.semantic.finding import find_model
-from calipers.metrics.text.semantic.scores import _open_cache, _open_embeddings
+from calipers.metrics.similarity.bert_score import _open_cache, _open_embeddings, find_model
 from tests.files import write_lines
 from tests.metrics.semantic.weights import MODEL, skip_without_model
 
@@ -61,14 +60,12 @@ def test_a_package_and_its_folder_give_the_same() -> None:
 
 def test_the_output_names_the_model_and_counts_what_is_too_long(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", ROWS)
-    result = CliRunner().invoke(
-        app,
-        ["score", str(path), "--profile", "agents", "--semantic-model", MODEL, "--format", "json"],
-    )
+    asked = ("--profile", "agents", "--set", f"semantic_model={MODEL}", "--format", "json")
+    result = CliRunner().invoke(app, ["score", str(path), *asked])
     assert result.exit_code == 0, result.output
     score = json.loads(result.stdout)
     assert score["settings"]["semantic_model"] == MODEL
-    assert score["notices"] == [
+    assert [notice for notice in score["notices"] if MODEL in notice] == [
         f"semantic_similarity by {MODEL}",
         f"1 record with a text longer than {MODEL} reads: semantic_similarity is by its beginning",
     ]
@@ -135,7 +132,7 @@ def test_a_second_run_takes_its_scores_from_the_cache(
     fresh = semantic(MODEL, semantic_cache=cache)
     _open_cache.cache_clear()
     _open_embeddings.cache_clear()
-    monkeypatch.setattr("calipers.metrics.text.semantic.scores._open_embeddings", None)
+    monkeypatch.setattr("calipers.metrics.similarity.bert_score._open_embeddings", None)
     kept = semantic(MODEL, semantic_cache=cache)
     assert kept == fresh
     assert "wine" not in "".join(
@@ -167,7 +164,7 @@ def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
 def test_roberta_reads_two_tokens_less_than_it_has_positions() -> None:
     import transformers  # noqa: PLC0415
 
-    from calipers.metrics.text.semantic.model import _limit  # noqa: PLC0415
+    from calipers.metrics.similarity.embeddings import _limit  # noqa: PLC0415
 
     small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 9}
     unlimited = SimpleNamespace(model_max_length=int(1e30))

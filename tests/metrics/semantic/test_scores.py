@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from calipers.metrics.text.semantic import Match, score_pairs
-from calipers.metrics.text.semantic.scores import _open_embeddings, _split_blocks
+from calipers.metrics.similarity.bert_score import (
+    Match,
+    _open_embeddings,
+    _split_blocks,
+    score_pairs,
+)
 from tests.metrics.semantic.weights import MODEL, skip_without_model
 from tests.shared_data import FOLDER
 
@@ -73,7 +77,7 @@ def peer() -> Callable[[Pair], tuple[float, ...]]:
         import transformers  # noqa: PLC0415
         from torchmetrics.functional.text.bert import bert_score  # noqa: PLC0415
 
-        from calipers.metrics.text.semantic.finding import find_model  # noqa: PLC0415
+        from calipers.metrics.similarity.bert_score import find_model  # noqa: PLC0415
 
         folder = find_model(MODEL)
         network = transformers.AutoModel.from_pretrained(folder)
@@ -218,7 +222,7 @@ def test_vectors_are_dropped_when_room_runs_out(monkeypatch: pytest.MonkeyPatch)
     pairs = random_pairs(30, longest=60, seed=4)
     _open_embeddings.cache_clear()
     expected = [match.f1 for match in scores(pairs)]
-    monkeypatch.setattr("calipers.metrics.text.semantic.embeddings._ROOM", {"cpu": 300 * 4 * 384})
+    monkeypatch.setattr("calipers.metrics.similarity.embeddings._ROOM", {"cpu": 300 * 4 * 384})
     _open_embeddings.cache_clear()
     assert [match.f1 for match in scores(pairs)] == pytest.approx(expected, abs=1e-6)
     kept = _open_embeddings(MODEL, "cpu")

@@ -13,9 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.metrics.text.semantic.batching import batch_by_size
-from calipers.metrics.text.semantic.cache import _ROW, Match, ScoreCache, _name_file
-from calipers.metrics.text.semantic.finding import find_model, hash_model
+from calipers.metrics.similarity.bert_score import (
+    _ROW,
+    Match,
+    ScoreCache,
+    _name_file,
+    batch_by_size,
+    find_model,
+    hash_model,
+)
 from calipers.support.errors import UsageError
 
 SCORES = {("a", "b"): Match(0.25, 0.5, cut=True), ("b", "a"): Match(0.5, 0.25)}
@@ -60,7 +66,7 @@ def test_an_extra_that_cannot_be_loaded_is_told_as_that(
     def fail(*_: object, **__: object) -> None:
         raise error or ModuleNotFoundError("No module named 'transformers'")
 
-    monkeypatch.setattr("calipers.metrics.text.semantic.score_pairs", fail)
+    monkeypatch.setattr("calipers.metrics.similarity.bert_score.score_pairs", fail)
     rows = [{"answer": "a", "reference": "b"}]
     found = cal.score(rows, metrics=["semantic_similarity"]).groups[0].metrics
     reason = found["semantic_similarity"].reason
@@ -196,7 +202,7 @@ def test_a_row_takes_a_few_bytes() -> None:
 def test_a_cache_that_cannot_be_written_is_a_usage_error(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match="--semantic-cache"):
+    with pytest.raises(UsageError, match="--set semantic_cache"):
         cal.score([{"answer": "a"}], semantic_cache=path if kind == "file" else path / "folder")
 
 

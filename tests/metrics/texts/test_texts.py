@@ -12,10 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction import text as sklearn_text
 
-from calipers.metrics.text.words import cosine, jaccard, match_words
-from calipers.metrics.text.words import pairs as slicing
-from calipers.metrics.text.words.pieces import Pieces, split_tokens, split_words
-from calipers.metrics.text.words.stop_words import ENGLISH_STOP_WORDS
+from calipers.metrics.similarity import words as slicing
+from calipers.metrics.similarity.words import (
+    ENGLISH_STOP_WORDS,
+    Pieces,
+    cosine,
+    jaccard,
+    match_words,
+    split_tokens,
+    split_words,
+)
 from tests.examples import examples, first_of
 from tests.metrics.texts import peer
 from tests.shared_data import FOLDER, needs_shared_data

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.trace import DECODED, decode_traces
+from calipers.metrics.families.traces import DECODED, decode_traces
+from calipers.records.batch import Wanted
 from calipers.records.fields import BadValue
-from calipers.records.jsonl import JsonLines
-from calipers.records.sources import Wanted
-from calipers.records.trace_shape import AS_READ, read_trace
+from calipers.records.nested_fields import TRACE_TYPE, read_trace
+from calipers.records.readers.lines import JsonLines
 from tests.conformance.traces_reference import task_distribution_balance
 from tests.examples import examples
 from tests.files import write_lines
@@ -35,7 +35,9 @@ _anything = st.recursive(
     max_leaves=4,
 )
 _names = st.sampled_from(["a", "b", "[b", "{c", "é\u2028", 'quo"te', "back\\slash", "line\nbreak"])
-_calls = st.fixed_dictionaries({"tool_name": _names}, optional={"context": _anything})
+_calls = st.fixed_dictionaries(
+    {"tool_name": _names}, optional={"context": _anything, "agent_id": _anything}
+)
 _messages = st.fixed_dictionaries({}, optional={"from": _names, "to": _names, "type": _names})
 _good = st.fixed_dictionaries(
     {},
@@ -64,13 +66,12 @@ def one_by_one(traces: list[Any]) -> list[Any]:
         calls, messages, tasks = trace.tool_calls, trace.agent_interactions, trace.agent_tasks
         rows.append(
             {
-                "tool_calls": None
-                if calls is None
-                else [{"tool_name": call.tool_name, "context": call.context} for call in calls],
+                "tool_calls": None if calls is None else [call._asdict() for call in calls],
                 "agent_interactions": None
                 if messages is None
                 else [{"from": m.sender, "to": m.receiver, "type": m.type} for m in messages],
                 "balance": task_distribution_balance({"agent_tasks": tasks}),
+                "agents": len(trace.agents),
             }
         )
     return rows
@@ -121,7 +122,7 @@ def _problem(text: str) -> str | None:
 def test_columns_as_polars_reads_them(traces: list[Any]) -> None:
     """What could be something else is handed back, to be read as text."""
     lines = "\n".join(json.dumps({"trace": trace}) for trace in traces)
-    read = pl.read_ndjson(lines.encode(), schema={"trace": AS_READ})["trace"]
+    read = pl.read_ndjson(lines.encode(), schema={"trace": TRACE_TYPE})["trace"]
     try:
         found = decode_traces(read)
     except BadValue:
@@ -133,7 +134,7 @@ def test_columns_as_polars_reads_them(traces: list[Any]) -> None:
 def test_json_lines_are_read_straight_into_columns(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "rows.jsonl", [{"trace": {"tool_calls": [{"tool_name": "a"}]}}])
     (chunk,) = JsonLines(path).chunks(Wanted(("id", "trace")))
-    assert chunk.lazy().collect()["trace"].dtype == AS_READ
+    assert chunk.lazy().collect()["trace"].dtype == TRACE_TYPE
     assert chunk.exact().frame["trace"].dtype == pl.String
 
 

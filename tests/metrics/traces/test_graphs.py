@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.graphs.graphs import Graphs
+from calipers.metrics.families.traces import measure_agents
+from calipers.metrics.trace_graphs import Graphs
 from tests.examples import examples
 
 Edges = list[tuple[int, int]]
@@ -114,3 +117,19 @@ def test_no_graph_at_all() -> None:
     empty = Graphs.of(none, 0, none, none)
     assert empty.betweenness().size == empty.closeness().size == empty.degree().size == 0
     assert empty.measure_paths(none, none).size == 0
+
+
+AGENTS = ["lead", "Größe", "01", "1", ""]
+talks = st.lists(st.tuples(st.sampled_from(AGENTS), st.sampled_from(AGENTS)), max_size=12)
+
+
+@given(talk=talks)
+@examples(60, deadline=None)
+def test_every_agent_has_a_centrality(talk: list[tuple[str, str]]) -> None:
+    messages = [{"from": sender, "to": receiver, "type": "handoff"} for sender, receiver in talk]
+    theirs: nx.DiGraph[str] = nx.DiGraph(talk)
+    measures = (nx.betweenness_centrality, nx.closeness_centrality, nx.degree_centrality)
+    found = [measure(theirs) for measure in measures] if talk else []
+    expected = {agent: sum(each[agent] for each in found) / 3 for agent in theirs}
+    ours = measure_agents(json.dumps({"agent_interactions": messages}))
+    assert ours == pytest.approx(expected, rel=1e-12, abs=1e-12)

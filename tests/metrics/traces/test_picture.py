@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.reports.traces.picture import MOST_NODES, find_shortest
+from calipers.reports.trace_picture import MOST_NODES, find_shortest
 from tests.examples import examples
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calipers.records.fields import BadValue, Number
-from calipers.records.trace_shape import TracedCall, TracedMessage, read_trace
+from calipers.records.nested_fields import TracedCall, TracedMessage, read_trace
 
 WRONG: list[tuple[Any, str]] = [
     ([], "a list, not an object"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.metrics.traces.graphs.tools import check_tools, measure_selection, read_optimal_tools
+from calipers.metrics.families.traces import check_tools, measure_selection, read_optimal_tools
 from calipers.support.errors import UsageError
 from tests.conformance.traces_reference import optimal_tool
 from tests.examples import examples

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.scores.results import Group
+from calipers.scores.result import Group
 from tests.runs.suites_at_hand import ROOT
 
 HERE = Path(__file__).parent
@@ -276,3 +276,32 @@ def test_pydantic_ai(tmp_path: Path) -> None:
     assert {(row["input"], row["answer"]) for row in rows} == {("20 + 22", "42")}
     calls = [json.loads(row["trace"])["tool_calls"] for row in rows]
     assert [[call["tool_name"] for call in each] for each in calls] == [["add"]] * 3
+
+
+def test_pydantic_evals(tmp_path: Path, write: Write) -> None:
+    theirs = write("pydantic_evals", "coding")
+    for name, report in theirs["reports"].items():
+        path = tmp_path / name
+        found = score(path, "pydantic-evals")
+        assert value(found, "score_near") == pytest.approx(report["near"])
+        assert value(found, "completion_tokens_mean") == report["tokens"]
+        assert (found.records, found.errors) == (
+            report["cases"] + report["failures"],
+            report["failures"],
+        )
+        first = cal.read(path).to_dicts()[0]
+        assert (first["id"], first["model"], first["passed"]) == ("a", theirs["model"], True)
+
+
+def test_harbor(tmp_path: Path, write: Write) -> None:
+    if not any((ROOT / ".venv-logs-coding").glob("lib/*/site-packages/harbor")):
+        pytest.skip("not installed: Harbor needs Python 3.12 (make test-logs)")
+    theirs = write("harbor", "coding")
+    for agent, figures in theirs["jobs"].items():
+        found = score(tmp_path / "jobs" / agent, "Harbor", errors="fail")
+        assert value(found, "pass_rate") == pytest.approx(figures["mean"])
+        assert value(found, "pass_at_2") == pytest.approx(figures["pass_at_2"])
+    ranking = cal.rank(tmp_path / "jobs", metrics=["pass_rate"], cluster="repository")
+    assert len(ranking.metrics[0].systems) == len(theirs["jobs"])
+    found = score(next(tmp_path.rglob("trajectory.json")), "ATIF")
+    assert value(found, "prompt_tokens_mean") == 400

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.support.config.files import MAX_BYTES, ConfigFile, read_config, shown
-from calipers.support.config.limited_yaml import load_yaml
+from calipers.support.config import MAX_BYTES, ConfigFile, read_config, shown
 from calipers.support.errors import UsageError
+from calipers.support.limited_yaml import load_yaml
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from calipers.gates.rules.baseline import Baseline
-from calipers.gates.rules.composite import Composite
-from calipers.gates.rules.kind import RuleKind
-from calipers.gates.rules.pass_criteria import PassCriteria
-from calipers.gates.rules.scenarios import OptionalScenarios, RequiredScenarios
-from calipers.gates.rules.thresholds import Progressive, Thresholds
+from calipers.gates.rule_kind import RuleKind
+from calipers.gates.rules.baseline_rule import Baseline
+from calipers.gates.rules.composite_rule import Composite
+from calipers.gates.rules.scenario_rules import OptionalScenarios, RequiredScenarios
+from calipers.gates.rules.threshold_rules import PassCriteria, Progressive, Thresholds
 
 KINDS: tuple[type[RuleKind], ...] = (
     Thresholds,
@@ -20,7 +19,7 @@ KINDS: tuple[type[RuleKind], ...] = (
 )
 
 
-def label_of(source: str) -> str:
+def get_label(source: str) -> str:
     """Return the label that a table shows after the level of a check with this source."""
     key = source.partition(".")[0]
     return next((kind.label for kind in KINDS if kind.key == key), "")

@@ -1,23 +1,111 @@
-"""One check: what is expected or forbidden, the test, and the reply that is tested."""
+"""One check: what is expected or forbidden, the test, and the reply that is tested.
+
+Plug-ins add kinds of check (`CheckKind`) beside those of the library.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each
-from calipers.metrics.checks.registered import check_kinds
+from calipers.metrics.checks.kind import Replies, ReplyTest, ask_each, ask_user
+from calipers.metrics.checks.kinds import load_kinds
 from calipers.metrics.declare.settings import Settings
 from calipers.records.fields import BadValue
-from calipers.support.config.files import shown
-from calipers.support.config.models import refuse
-from calipers.support.errors import nearest
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.config import shown
+from calipers.support.errors import UsageError, nearest
+from calipers.support.options import require_callable, require_type
+from calipers.support.plugins import Registry, add_registry
+from calipers.support.strict_model import refuse
+
+Holds = Callable[[str, Any], bool | None]
+
+
+@dataclass(frozen=True)
+class CheckKind:
+    """A user-defined kind of check: `{expect: is loud, shouts: true}` for the name `shouts`.
+
+    Args:
+        name: The key of such checks.
+        holds: A function of a reply and of the value of the key, which returns true, false, or None
+            if undecided.
+        says: What has to be true of a reply, in a sentence.
+
+    >>> kind = CheckKind("shouts", lambda reply, value: reply.isupper() == value)
+    >>> kind.name
+    'shouts'
+    """
+
+    name: str
+    holds: Holds
+    says: str = "A user-defined check."
+
+    def __post_init__(self) -> None:
+        fix = 'for example CheckKind("shouts", lambda reply, value: reply.isupper() == value)'
+        require_type("CheckKind: name", self.name, str, expected="a text", fix=fix)
+        require_callable("CheckKind: holds", self.holds, fix=fix)
+
+
+class _CheckKinds(Registry[CheckKind]):
+    """The kinds that users add; none may take a key of the library's own."""
+
+    def add(self, name: str, thing: CheckKind, origin: str, *, replace: bool = False) -> None:
+        """Add a kind, or raise UsageError where its name is taken or is no key."""
+        taken = name in load_kinds() or name in ("expect", "forbid", "turn", "on", "description")
+        if taken or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            invalid = "is not a valid key: use small letters, digits and _"
+            why = "is one of the library's own" if taken else invalid
+            raise UsageError(f"the kind of check {name} {why}", fix="give it another name")
+        super().add(name, thing, origin, replace=replace)
+
+
+CHECK_KINDS = _CheckKinds("kind of check")
+add_registry(CheckKind, CHECK_KINDS)
+
+
+def list_check_kinds() -> dict[str, type[ReplyTest]]:
+    """Return every kind of check by its key, those of plug-ins too."""
+    own = {name: _make_class(each) for name, each in CHECK_KINDS.read_all().items()}
+    return {**load_kinds(), **own}
+
+
+@cache
+def _make_class(own: CheckKind) -> type[ReplyTest]:
+    @dataclass(frozen=True)
+    class Own(ReplyTest):
+        key = own.name
+        says = own.says
+        example = True
+        schema = {}  # noqa: RUF012 (the base class's type)
+
+        written: str  # the value, as JSON
+
+        @classmethod
+        def read(cls, value: Any, _: Path) -> Self:
+            return cls(json.dumps(value, sort_keys=True, default=str))
+
+        def hold(self, replies: Replies) -> pl.Series:
+            value = json.loads(self.written)
+            texts = enumerate(replies.text)
+            return pl.Series(
+                [ask_user(replies, at, partial(_ask, own, text, value)) for at, text in texts],
+                dtype=pl.Boolean,
+            )
+
+    return Own
+
+
+def _ask(own: CheckKind, text: str | None, value: Any) -> bool | None:
+    found = None if text is None else own.holds(text, value)
+    return None if found is None else bool(found)
+
 
 Rule = Literal["expect", "forbid"]
 RULES: tuple[Rule, ...] = ("expect", "forbid")
@@ -114,7 +202,7 @@ def read_check(value: Any, base: Path, at: tuple[int, ...] = ()) -> NamedCheck:
     """Return a check as a file writes it; `refuse` says what is wrong, and where from `at` on."""
     if not isinstance(value, Mapping):
         refuse(f"{shown(value)} is not a check", fix=EXAMPLE, at=at)
-    kinds = check_kinds()
+    kinds = list_check_kinds()
     known = (*RULES, *kinds, *_BESIDE)
     for key in value:
         if key not in known:
@@ -148,7 +236,7 @@ def _read_turn(value: Mapping[str, Any], key: str, at: tuple[int, ...]) -> tuple
         refuse("on: a field's name is needed", fix="for example on: cot", at=(*at, "on"))
     if turn is not None and on is not None:
         refuse("turn and on: a reply, or a field", fix="leave one of them out", at=(*at, "on"))
-    if (turn or on) and not check_kinds()[key].of_reply:
+    if (turn or on) and not list_check_kinds()[key].of_reply:
         where = "turn" if turn else "on"
         refuse(f"{key} looks at the whole record", fix=f"leave {where} out", at=(*at, where))
     return turn, on
@@ -158,7 +246,7 @@ def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> ReplyTe
     from pydantic_core import PydanticCustomError  # noqa: PLC0415 (only where a check is read)
 
     try:
-        return check_kinds()[key].read(value, base)
+        return list_check_kinds()[key].read(value, base)
     except PydanticCustomError as error:
         said = error.context or {}
         refuse(f"{key}: {said['message']}", fix=said["fix"], at=(*at, key, *said["at"]))
@@ -166,7 +254,9 @@ def _read_test(key: str, value: Any, base: Path, at: tuple[int, ...]) -> ReplyTe
 
 def make_check_schema() -> dict[str, Any]:
     """Return the JSON Schema of a check, from the kinds there are."""
-    kinds = {key: {**kind.schema, "description": kind.says} for key, kind in check_kinds().items()}
+    kinds = {
+        key: {**kind.schema, "description": kind.says} for key, kind in list_check_kinds().items()
+    }
     name = {"type": "string", "minLength": 1}
     return {
         "type": "object",

@@ -1,26 +1,92 @@
-"""A kind of check: its key, how its value is read, and for which replies it holds.
+"""A kind of check: its key, how its value is read, its schema, and for which replies it holds.
 
 A kind is one class. It works on columns of replies: on a million records as on one.
 """
 
 from __future__ import annotations
 
+import json
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 
-from calipers.metrics.checks.values import TEXT, Schema, read_text
-from calipers.support.config.models import refuse
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.templates import Template
+from calipers.records.fields import FIELDS, Author
+from calipers.support.config import shown
+from calipers.support.field_paths import Template
+from calipers.support.strict_model import refuse
 
 if TYPE_CHECKING:
     from calipers.metrics.declare.settings import Settings
+
+Schema = Mapping[str, Any]
+TEXT: Schema = {"type": "string", "minLength": 1}
+_WRITTEN = frozenset(
+    name
+    for name, field in FIELDS.items()
+    if field.author is not Author.TASK and name not in ("model", "tier", "variant", "run")
+)
+NOT_NEGATIVE: Schema = {"type": "number", "minimum": 0}
+
+
+def make_object_schema(properties: Mapping[str, Schema], *needed: str) -> Schema:
+    """Return the schema of a mapping that has these keys and no others."""
+    required = {"required": list(needed)} if needed else {}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+
+def read_template(value: Any, *, at: tuple[str, ...] = (), is_pattern: bool = False) -> Template:
+    """Return a text with fields; a number stands for its digits."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = json.dumps(value)
+    if not isinstance(value, str) or not value:
+        refuse("a text is needed", fix="put it in quotes", at=at)
+    return make_template(value, at=at, is_pattern=is_pattern)
+
+
+def make_template(text: str, *, at: tuple[str, ...] = (), is_pattern: bool = False) -> Template:
+    """Return a text with fields of the task; refuse those that a run writes.
+
+    A reply that is compared with itself passes whatever it says.
+    """
+    template = Template(text, is_pattern=is_pattern)
+    for name in template.fields:
+        if name in _WRITTEN:
+            refuse(
+                f"{{{name}}} is what the run writes: a check compares it with the task",
+                fix=f"{{target}}, or {{task.{name}}} for the column {name} of the data",
+                at=at,
+            )
+    return template
+
+
+def read_limit(value: Any, *, fix: str, at: tuple[str, ...] = (), whole: bool = False) -> float:
+    """Return a number from 0 on."""
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < float("inf"):
+        what = "a whole number from 0 on" if whole else "a number from 0 on"
+        refuse(f"{shown(value)} is not {what}", fix=fix, at=at)
+    return value
+
+
+def read_keys(value: Any, known: Sequence[str], needed: Sequence[str], fix: str) -> dict[str, Any]:
+    """Return a mapping that has all that is needed and nothing that is unknown."""
+    if not isinstance(value, Mapping):
+        refuse(f"{shown(value)} is not a mapping of keys to values", fix=fix)
+    from calipers.support.errors import nearest  # noqa: PLC0415 (only where something is wrong)
+
+    for key in value:
+        if key not in known:
+            refuse(f"{shown(key)} is not a known key", fix=nearest(str(key), known), at=(key,))
+    for key in needed:
+        if key not in value:
+            refuse(f"{key} is missing", fix=fix)
+    return dict(value)
+
 
 _PACKAGE = Path(__file__).parents[2]
 _REGEX_SPECIAL = r"([\\.+*?()|\[\]{}^$#&\-~])"
@@ -164,7 +230,7 @@ class TextKind(ReplyTest):
     @classmethod
     def read(cls, value: Any, _: Path) -> Self:
         """Return the test for a text."""
-        return cls(read_text(value))
+        return cls(read_template(value))
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
   features. On a cluster the same expression runs inside the workers.
 - An **aggregate** gives additive totals per group, so that the parts of a large table, or of a
   cluster, can be added up.
-- An **influence** says how far each row moves a value; error bars are computed from it.
+- An **influence** is how far each row moves a value; error bars are computed from it.
 - A **metric** names its aggregate, turns a group's totals into its value, and names its interval.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, Protocol
@@ -20,15 +20,60 @@ from typing import Any, Literal, Protocol
 import polars as pl
 
 from calipers.metrics import PROFILES
-from calipers.metrics.declare.influence import Influence, centre
 from calipers.metrics.declare.settings import Settings
 from calipers.statistics.intervals import Interval
-from calipers.support.quick_dataclasses import dataclass
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Influence:
+    """How far each row moves a value, times the number of rows: x − mean for a mean.
+
+    An error bar is computed from its squares, summed within each cluster first (the infinitesimal
+    jackknife). Over rows that are clusters of their own the squares follow from the totals; for
+    the others the engines compute the effect row by row.
+    """
+
+    name: str
+    rows: str  # the total that holds the number of rows
+    centre: Callable[[Totals], float]  # the group's own number in the effect
+    effect: pl.Expr  # over features, `centre(name)`, and totals of the row's key
+    squares: Callable[[Totals], float]  # Σ effect² over all rows
+    # Further numbers of the group's in the effect, each read as its `centre(name)`.
+    numbers: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
+    per: str | None = None  # the total that divides the effects, if not the number of rows
+    powers: tuple[str, str, str] | None = None  # of a weight: totals of its squares, cubes, fourths
+    feature: Feature | None = None  # for a mean: `{feature}__squares` is wanted among the totals
+    keyed: Aggregate | None = None  # the aggregate whose totals per key are in the effect
+    keyed_step: Step | None = None  # what is made of these first
+    keyed_reads: tuple[str, ...] = ()
+
+
+def centre(name: str) -> pl.Expr:
+    """Return the group's own number of that name, in the effect of an influence."""
+    return pl.col(centre_column(name))
+
+
+def centre_column(name: str) -> str:
+    """Return the name of the column that holds it."""
+    return f"_centre_{name}"
+
+
+def total(name: str) -> pl.Expr:
+    """Return a total of the row's key, in the effect of an influence."""
+    return pl.col(total_column(name))
+
+
+def total_column(name: str) -> str:
+    """Return the name of the column that holds that total."""
+    return f"_total_{name}"
+
 
 # Columns of our own; the underscore keeps them apart from the data's fields.
-GROUP = "_group"  # one text per group: its fields as JSON
-TASK = "_task"  # a hash of group and id: rows that share it are runs of one task
-CLUSTER = "_cluster"  # rows that share it depend on each other: those of a task, or as asked
+GROUP = "_calipers_group"  # one text per group: its fields as JSON
+TASK = "_calipers_task"  # a hash of group and id: rows that share it are runs of one task
+CLUSTER = (
+    "_calipers_cluster"  # rows that share it depend on each other: those of a task, or as asked
+)
 RUNS = "runs"  # in a table with a row per task: how many rows stand behind it
 
 Frame = pl.LazyFrame

@@ -1,7 +1,13 @@
-"""Metrics that are the mean of a feature, which most of them are, or a percentile of it."""
+"""Declare metrics that are the mean or a percentile of a feature, and simple features.
+
+Most metrics are means. The functions at the top are for all metrics: those of a total, or of the
+totals of many resamples at once (only the latter load NumPy), and features made of columns.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from math import inf
@@ -10,19 +16,76 @@ from typing import Any
 import polars as pl
 
 from calipers.metrics.declare.declaration import (
+    GROUP,
     RUNS,
     TASK,
     Aggregate,
     Feature,
     Frame,
+    Influence,
     Metric,
     Need,
     Rank,
     TaskValues,
     Totals,
+    centre,
 )
-from calipers.metrics.declare.influence import Influence, centre
-from calipers.metrics.declare.intervals import OfMean, OrderStatistics, Wilson
+from calipers.metrics.declare.interval_methods import OfMean, OrderStatistics, Wilson
+from calipers.support.lazy_numpy import np
+
+
+def log(value: Any) -> Any:
+    """Return the natural logarithm."""
+    return math.log(value) if _is_one(value) else np.log(value)
+
+
+def at_least(least: float, value: Any) -> Any:
+    """Return the value, or the least where it is below."""
+    return max(least, value) if _is_one(value) else np.maximum(least, value)
+
+
+def at_most(most: float, value: Any) -> Any:
+    """Return the value, or the most where it is above."""
+    return min(most, value) if _is_one(value) else np.minimum(most, value)
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, float | int)
+
+
+def sum_by_group(frame: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> pl.LazyFrame:
+    """Return the sum of each of the columns, a row per group."""
+    return frame.with_columns(**columns).group_by(GROUP).agg(pl.col(*columns).sum())
+
+
+def declare_recorded(name: str) -> Feature:
+    """Return the feature that is the record's own number."""
+    return Feature(name, (name,), lambda _: pl.col(name))
+
+
+def declare_part(name: str, of: Feature, part: str, *, dtype: pl.DataType | None = None) -> Feature:
+    """Return the feature that is one part of another, whose values are structs."""
+    assert isinstance(of.dtype, pl.Struct)
+    own = of.dtype.to_schema()[part]
+    assert isinstance(own, pl.DataType)
+    return Feature(name, (of,), lambda _: pl.col(of.name).struct.field(part), dtype or own)
+
+
+def map_known(
+    column: pl.Expr, work: Callable[[pl.Series], pl.Series], dtype: pl.DataType
+) -> pl.Expr:
+    """Return `work` on the column, which gives null for null; not called where all is null.
+
+    Most files lack most fields: what the function would load and compile is not needed then.
+    """
+
+    def apply(values: pl.Series) -> Any:
+        if values.null_count() == len(values):
+            return pl.repeat(None, len(values), dtype=dtype, eager=True).alias(values.name)
+        return work(values)
+
+    return column.map_batches(apply, return_dtype=dtype)
+
 
 COUNT = pl.len().cast(pl.Int64)
 
@@ -85,7 +148,7 @@ def declare_influence(feature: Feature) -> Influence:
     )
 
 
-def mean(
+def declare_mean(
     feature: Feature,
     *,
     needs: tuple[Need, ...],
@@ -128,7 +191,7 @@ def mean(
     )
 
 
-def quantile(feature: Feature, percent: int, text: str, **facts: Any) -> Metric:
+def declare_quantile(feature: Feature, percent: int, text: str, **facts: Any) -> Metric:
     """Return the metric that is a percentile of a feature, which people know by this text."""
     rank = Rank(feature=feature, percent=percent)
     share, count = f"{percent / 100:g}", f"{{{rank.count_name}}}"
@@ -145,6 +208,7 @@ def quantile(feature: Feature, percent: int, text: str, **facts: Any) -> Metric:
     )
 
 
+@cache
 def weigh_tasks(metric: Metric) -> Metric | None:
     """Return the metric as the mean of the tasks' means, or None if it is not a mean over rows.
 

@@ -1,26 +1,27 @@
 """The options of metrics: how they are computed. Each is declared here, and only here.
 
-A field's type, default, help and bounds make it an option of every command that measures, a
-keyword in Python, and a key of `metric_settings:` in suites and policies (`support/options.py`).
+A field's type, default, help and bounds make it a NAME of `--set NAME=VALUE` in every command that
+measures, a keyword in Python, and a key of `metric_settings:` in suites and policies
+(`support/options.py`). The few with `is_setting=False` are options in their own right.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from calipers.records.options import MEASURING
+from calipers.records.reading_options import MEASURING
 from calipers.support.errors import UsageError
 from calipers.support.options import Option, option, read_options
-from calipers.support.quick_dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from calipers.metrics.agents.weights import AgentWeights
     from calipers.metrics.checks.checks import Checks
-    from calipers.metrics.cost.prices import Prices
-    from calipers.metrics.scenarios.case_weights import CaseWeights
-    from calipers.metrics.traces.graphs.tools import OptimalTools
+    from calipers.metrics.families.agents import AgentWeights
+    from calipers.metrics.families.cost import GradeScale
+    from calipers.metrics.families.scenario_scores import CaseWeights
+    from calipers.metrics.families.traces import OptimalTools
+    from calipers.metrics.token_prices import Prices
 
 _ANSWERS = ("accuracy", "mode_accuracy", "answer_entropy", "stability")
 _COMPOSITE = ("composite_score",)
@@ -37,10 +38,19 @@ def _read_with(module: str, function: str) -> Callable[[Any], Any]:
     return read
 
 
+_TABLE = {  # of an option that takes a file, or a mapping in its place
+    "kind": "any",
+    "metavar": "FILE",
+    "relative": "always",
+    "python": "Mapping[str, Any] | str | Path | None",
+    "schema": {"type": ["object", "string"]},
+}
+
+
 def _read_cache_folder(path: Path) -> str:
     from calipers.records.sinks import check_folder  # noqa: PLC0415 (loads Polars)
 
-    check_folder(path, "--semantic-cache")
+    check_folder(path, "--set semantic_cache")
     return str(path)
 
 
@@ -99,16 +109,36 @@ class Settings:
         schema={"type": ["array", "string"], "items": {"type": "string"}},
         metrics=("self_correction_rate",),
     )
+    rag_text: Literal["answer", "cot"] = option(
+        "answer",
+        "Look for support of the answer's statements, or of those of the chain of thought.",
+        metrics=("rag_usr",),
+    )
     pass_weight: float = option(
         0.5, "Weight of passing in composite_score.", at_least=0, metrics=_COMPOSITE
     )
     impl_weight: float = option(
         0.5, "Weight of impl_rate in composite_score.", at_least=0, metrics=_COMPOSITE
     )
+    consensus: Literal["median", "confidence"] = option(
+        "median",
+        "Several judges' weighted scores: their median, or their mean weighted by confidence.",
+        metrics=("impl_rate", *_COMPOSITE),
+    )
+    grade_scale: "GradeScale | None" = option(
+        None,
+        "Letters of grades and the lowest score of each, YAML or JSON: {S: 1.0, A: 0.8, …}; by "
+        "default A 0.95, B 0.85, C 0.75, D 0.65. Below the last, the grade is F.",
+        **_TABLE,
+        read=_read_with("metrics.families.cost", "read_grade_scale"),
+        metrics=_COMPOSITE,
+    )
     prices: "Prices | None" = option(
         None,
         "Prices, YAML or JSON: {MODEL: {input: 3, output: 15}}, USD per million tokens.",
-        read=_read_with("metrics.cost.prices", "read_prices"),
+        **_TABLE,
+        is_setting=False,
+        read=_read_with("metrics.token_prices", "read_prices"),
         metrics=("cost_usd", "cost_of_pass"),
     )
     judge_cost: Literal["apart", "included"] = option(
@@ -117,7 +147,9 @@ class Settings:
         metrics=("cost_usd", "cost_of_pass"),
     )
     errors: Literal["exclude", "fail"] = option(
-        "exclude", "Failed calls: exclude them from every metric, or count them as failures."
+        "exclude",
+        "Failed calls: exclude them from every metric, or count them as failures.",
+        is_setting=False,
     )
     pass_score: float = option(
         1.0,
@@ -132,6 +164,7 @@ class Settings:
         None,
         "The positive label, for precision and recall.",
         metavar="LABEL",
+        may_be_empty=True,
         metrics=("precision", "recall"),
     )
     latency_budget_ms: float = option(
@@ -146,36 +179,36 @@ class Settings:
     case_weights: "CaseWeights | None" = option(
         None,
         "Weights of scenarios, YAML or JSON: {by_category: {adversarial: 2}, by_capability: {}}.",
-        kind="any",
-        metavar="FILE",
-        relative="always",
-        python="CaseWeights | Mapping[str, Any] | str | Path | None",
-        schema={"type": ["object", "string"]},
-        read=_read_with("metrics.scenarios.case_weights", "read_case_weights"),
+        **{**_TABLE, "python": "CaseWeights | Mapping[str, Any] | str | Path | None"},
+        read=_read_with("metrics.families.scenario_scores", "read_case_weights"),
         metrics=("weighted_pass_rate",),
     )
     optimal_tools: "OptimalTools | None" = option(
         None,
         "The best tool for each context, YAML or JSON: {CONTEXT: TOOL, '*': TOOL}.",
-        read=_read_with("metrics.traces.graphs.tools", "read_optimal_tools"),
+        **_TABLE,
+        read=_read_with("metrics.families.traces", "read_optimal_tools"),
         metrics=("tool_selection_accuracy",),
     )
     start: str | None = option(
         None,
         "Tool at which the path starts; by default that of the first call.",
         metavar="TOOL",
+        may_be_empty=True,
         metrics=("path_convergence",),
     )
     goal: str | None = option(
         None,
         "Tool at which the path ends; by default that of the last call.",
         metavar="TOOL",
+        may_be_empty=True,
         metrics=("path_convergence",),
     )
     weights: "AgentWeights | None" = option(
         None,
         "Weights of the parts of agent_composite, YAML or JSON: {task_success: 0.5, …}.",
-        read=_read_with("metrics.agents.weights", "read_weights"),
+        **_TABLE,
+        read=_read_with("metrics.families.agents", "read_weights"),
         metrics=("agent_composite",),
     )
     semantic_model: str = option(
@@ -217,6 +250,7 @@ class Settings:
         relative="always",
         python="Checks | Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | Path | None",
         schema={"type": ["array", "object", "string"]},
+        is_setting=False,
         read=_read_with("metrics.checks.checks", "read_checks"),
         metrics=("behavior_coverage", "pass_rate"),
     )
@@ -228,18 +262,20 @@ class Settings:
                 each.check(getattr(self, each.name))
         if not 0 <= self.success_threshold <= 1:
             raise UsageError(
-                f"--success-threshold {self.success_threshold:g}: outside [0, 1]",
+                f"--set success_threshold={self.success_threshold:g}: outside [0, 1]",
                 fix="0.8 is the default; FILE:0.5 is the median similarity of the pairs in FILE",
             )
         if not self.pass_weight + self.impl_weight:
             raise UsageError(
-                "--pass-weight and --impl-weight must not both be 0",
+                "--set pass_weight and --set impl_weight must not both be 0",
                 fix="0.5 and 0.5 count both alike",
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as the output names them: files by their paths, tables whole."""
-        return {each.name: _show(getattr(self, each.name)) for each in fields(self)}
+        shown = {each.name: _show(getattr(self, each.name)) for each in fields(self)}
+        scale = self.grade_scale or _read_with("metrics.families.cost", "read_grade_scale")(None)
+        return {**shown, "grade_scale": scale.to_dict()}
 
 
 def _show(value: Any) -> Any:
@@ -249,7 +285,7 @@ def _show(value: Any) -> Any:
         return value.to_list()
     if hasattr(value, "to_dict"):
         return value.to_dict()
-    return getattr(value, "source", value)
+    return value.to_table() if hasattr(value, "to_table") else value
 
 
 def list_metric_options() -> Mapping[str, Option]:

@@ -13,14 +13,23 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from calipers.records.bytestream import UNREADABLE
 from calipers.records.fields import FIELDS
-from calipers.records.heads import Head, read_head
-from calipers.records.json_places import read_outline
-from calipers.records.logs.log import READERS, Log, LogReader, log_notices, log_reader
+from calipers.records.logs.log import (
+    READERS,
+    Figure,
+    Log,
+    LogReader,
+    log_notices,
+    log_reader,
+    read_figures,
+)
+from calipers.records.readers.bytestream import UNREADABLE
+from calipers.records.readers.json_documents import read_outline
+from calipers.records.readers.sniff import Head, read_head
 from calipers.support.errors import DataError, UsageError, nearest
 
 __all__ = [
+    "Figure",
     "Log",
     "LogReader",
     "find_reader",
@@ -30,6 +39,7 @@ __all__ = [
     "log_reader",
     "open_own_log",
     "open_table_log",
+    "read_figures",
 ]
 
 _DOCUMENT = ".json"

@@ -10,23 +10,24 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
+from math import fsum
 from pathlib import Path
 from typing import Any
 
-from calipers.records.json_places import parse_places, stream_places
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import Figure, LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
     as_list,
     as_mapping,
     as_number,
     find_last_text,
+    format_text,
     keep_extra,
     list_objects,
     read_text,
-    spell,
     spread_scores,
 )
-from calipers.support.registry import register
+from calipers.records.readers.json_documents import parse_places, stream_places
+from calipers.support.plugins import register
 
 _CASES = ("test_cases", "conversational_test_cases", "test_results")
 _RUN = {"test_passed", "test_failed", "metrics_scores", "confident_link", "test_run_id"}
@@ -54,7 +55,7 @@ def _respell(found: Mapping[str, Any]) -> dict[str, Any]:
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): found[name] for name in found}
 
 
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     run, names = _look_through(path)
     runs: Counter[bytes] = Counter()
     shared = {
@@ -120,32 +121,34 @@ def _make_record(case: Mapping[str, Any]) -> Record:
         "tags": [each for each in as_list(case.get("tags")) if isinstance(each, str)] or None,
         "input": _read_input(case),
         "messages": turns or None,
-        "answer": find_last_text(turns, "assistant") if turns else spell(case.get("actual_output")),
-        "reference": spell(case.get("expected_output") or case.get("expected_outcome")),
-        "retrieval_context": spell(case.get("retrieval_context")),
+        "answer": find_last_text(turns, "assistant")
+        if turns
+        else format_text(case.get("actual_output")),
+        "reference": format_text(case.get("expected_output") or case.get("expected_outcome")),
+        "passages": case.get("retrieval_context") or None,
         "passed": _decide(case, measured),
         "reason": "; ".join(each for each in reasons if each) or None,
         "cost_usd": as_number(case.get("token_cost")),
         "duration_seconds": as_number(case.get("completion_time")),
         "trace": _make_trace(case),
         **spread_scores(
-            {_name_field(each["name"]): as_number(each.get("score")) for each in measured}
+            {_name_field(each.get("name")): as_number(each.get("score")) for each in measured}
         ),
     }
 
 
 def _read_input(case: Mapping[str, Any]) -> str | None:
     if case.get("input") is not None or "turns" not in case:
-        return spell(case.get("input"))
+        return format_text(case.get("input"))
     asked = (each for each in list_objects(case.get("turns")) if each.get("role") == "user")
     return read_text(case.get("scenario")) or read_text(
         as_mapping(next(asked, None)).get("content")
     )
 
 
-def _name_field(name: str) -> str:
+def _name_field(metric: object) -> str:
     """Return a metric's name as a field: `Correctness [GEval]` is `correctness_geval`."""
-    return re.sub(r"\W+", "_", name.lower()).strip("_")
+    return re.sub(r"\W+", "_", (read_text(metric) or "").lower()).strip("_")
 
 
 def _has_failed(metric: Mapping[str, Any]) -> bool:
@@ -176,4 +179,30 @@ def _make_trace(case: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-register(LogReader(name="DeepEval", fits=_fits, records=_read_records))
+def _list_stated(path: Path) -> Iterator[Figure]:
+    """Yield the share of cases that passed, and the mean of each metric's scores."""
+    run = {key: value for key, value, _ in _stream(path) if key is not None}
+    passed, failed = as_number(run.get("test_passed")), as_number(run.get("test_failed"))
+    if passed is not None and failed is not None and passed + failed:
+        yield Figure(
+            name="test_passed (share)",
+            value=passed / (passed + failed),
+            n=int(passed + failed),
+            ours=("pass_rate",),
+            reason="cases in which only broken metrics failed are left open here",
+        )
+    for metric in map(_respell, list_objects(run.get("metrics_scores"))):
+        scores = [
+            each for each in map(as_number, as_list(metric.get("scores"))) if each is not None
+        ]
+        name = read_text(metric.get("metric"))
+        if scores and name:
+            yield Figure(
+                name=f"{name} (mean)",
+                value=fsum(scores) / len(scores),
+                n=len(scores),
+                ours=(f"score_{_name_field(name)}",),
+            )
+
+
+register(LogReader(name="DeepEval", fits=_fits, records=_read_records, stated=_list_stated))

@@ -7,10 +7,11 @@ did are its `violations`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import Figure, LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
     as_list,
     as_mapping,
@@ -19,7 +20,7 @@ from calipers.records.logs.parts import (
     read_json_lines,
     read_text,
 )
-from calipers.support.registry import register
+from calipers.support.plugins import register
 
 _EVALUATED = 2  # the status of an attempt that the detectors have seen
 _THRESHOLD = 0.5
@@ -30,7 +31,7 @@ def _fits(line: Any) -> bool:
     return as_mapping(line).get("entry_type") in _TYPES
 
 
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     model: str | None = None
     threshold = _THRESHOLD
     for line, done in read_json_lines(path):
@@ -75,4 +76,20 @@ def _attempt(line: Mapping[str, Any], threshold: float) -> Iterator[Record]:
         }
 
 
-register(LogReader(name="garak", fits=_fits, records=_read_records))
+def _list_stated(path: Path) -> Iterator[Figure]:
+    """Yield the share of outputs that passed, of each probe and detector.
+
+    Ours needs all detectors to pass, so it is the same figure only where there is one.
+    """
+    found: list[Figure] = []
+    for line, _done in read_json_lines(path):
+        total = as_number(line.get("total_evaluated", line.get("total")))
+        passed = as_number(line.get("passed"))
+        if line.get("entry_type") == "eval" and total and passed is not None:
+            detector = str(line.get("detector")).removeprefix("detector.")
+            name = f"{line.get('probe')}/{detector}/passed (share)"
+            found.append(Figure(name=name, value=passed / total, n=int(total)))
+    yield from found if len(found) != 1 else [replace(found[0], ours=("pass_rate",))]
+
+
+register(LogReader(name="garak", fits=_fits, records=_read_records, stated=_list_stated))

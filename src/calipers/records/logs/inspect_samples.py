@@ -1,13 +1,18 @@
-"""A sample of an Inspect log as a record, or as much of one as is wanted."""
+"""A sample of an Inspect log as a record, or as much of one as is wanted.
+
+One score decides `correct`: the first that says right or wrong about every sample that has it. A
+score with fractions is a mean of its own, `score_NAME`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.conversations import list_calls
-from calipers.records.logs.log import Record
+from calipers.records.logs.log import Figure, Record
 from calipers.records.logs.parts import (
     OURS,
     as_list,
@@ -15,12 +20,15 @@ from calipers.records.logs.parts import (
     as_number,
     as_truth,
     keep_extra,
+    list_calls,
     list_objects,
+    parse_number,
     place_target,
     read_text,
     spread_scores,
     sum_usage,
 )
+from calipers.support.errors import DataError
 
 Sample = Mapping[str, Any]
 
@@ -36,26 +44,148 @@ _COUNTS = {
 }
 _SCORE = "score_"
 _SCORERS = ("scorer", "scorers")
+# What Inspect counts a grade as.
+_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_MEANS = (None, "mean")  # reducers of epochs that leave the mean what it is
+_MEAN_METRICS = ("accuracy", "mean")
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def list_scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the scores that the log's results are about, each with the scorer that gave it."""
+    scores = list_objects(as_mapping(log.get("results")).get("scores"))
+    return list(dict.fromkeys((str(each.get("name")), str(each.get("scorer"))) for each in scores))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreUse:
+    """How the scores of one log are used: which one decides, and which are no numbers."""
+
+    decisive: str | None  # the key in a sample's scores
+    texts: frozenset[str]  # fields of scores that hold other texts than grades
+    keys: tuple[str, ...]  # of all scores, in the order of the log's results
+    parted: frozenset[str]  # of those that have several parts
+
+
+def choose_scores(samples: Iterable[Sample], log: Mapping[str, Any]) -> ScoreUse:
+    """Return how scores are used, given all samples or their summaries, and the log around them."""
+    undecided: set[str] = set()
+    texts: set[str] = set()
+    parted: set[str] = set()
+    seen: dict[str, bool] = {}  # by key: whether any sample has a value
+    for sample in samples:
+        for key, score in as_mapping(sample.get("scores")).items():
+            value = as_mapping(score).get("value")
+            has_value = not _is_missing(value)
+            seen[key] = seen.get(key, False) or has_value
+            if has_value and as_truth(value) is None:
+                undecided.add(key)
+            if isinstance(value, dict):
+                parted.add(key)
+            parts = spread_scores({key: value})
+            texts.update(name for name, part in parts.items() if isinstance(_read_value(part), str))
+    named = [key for pair in list_scorers(log) for key in pair if key in seen]
+    keys = tuple(dict.fromkeys((*named, *seen)))
+    decisive = (key for key in keys if seen[key] and key not in undecided)
+    return ScoreUse(
+        decisive=next(decisive, None),
+        texts=frozenset(texts),
+        keys=keys,
+        parted=frozenset(parted),
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    """Say whether a sample was not scored: null, or NaN."""
+    return value is None or value != value  # noqa: PLR0124 (only NaN is not itself)
+
+
+def _read_value(value: Any) -> Any:
+    """Return what Inspect counts a score as, or the score itself where it is another text."""
+    if not isinstance(value, str):
+        return value
+    number = _GRADES.get(value, _WORDS.get(value.lower()))
+    number = parse_number(value) if number is None else number
+    return value if number is None else number
+
+
+def list_figures(log: Mapping[str, Any], use: ScoreUse) -> Iterator[Figure]:
+    """Yield what the log's results state: each metric of each score, under its reducer."""
+    results = as_mapping(log.get("results"))
+    epochs = as_number(as_mapping(as_mapping(log.get("eval")).get("config")).get("epochs")) or 1
+    scores = list(list_objects(results.get("scores")))
+    by_mean = {_identify(each) for each in scores if each.get("reducer") in _MEANS}
+    for score in scores:
+        reducer = score.get("reducer")
+        is_mean = epochs == 1 or reducer in _MEANS
+        means_too = not is_mean and _identify(score) in by_mean
+        count = as_number(score.get("scored_samples"))
+        for name, metric in as_mapping(score.get("metrics")).items():
+            value = as_number(as_mapping(metric).get("value"))
+            if value is None:
+                continue
+            parts = (score.get("name"), None if is_mean else reducer, name)
+            about_same = name in _MEAN_METRICS and not means_too
+            yield Figure(
+                name="/".join(str(part) for part in parts if part),
+                value=value,
+                n=None if count is None else int(count),
+                ours=_name_ours(score, use) if about_same else (),
+                reason="" if is_mean else f"the log reduces epochs by {reducer}",
+            )
+
+
+def _identify(score: Mapping[str, Any]) -> tuple[str, str]:
+    return str(score.get("name")), str(score.get("scorer"))
+
+
+def _name_ours(score: Mapping[str, Any], use: ScoreUse) -> tuple[str, ...]:
+    """Return the metrics of ours that are the mean of a score; none where no sample has it."""
+    name, scorer = _identify(score)
+    key = name if name in use.keys else scorer
+    if key not in use.keys:
+        return ()
+    field = f"{_SCORE}{key}_{name}" if key != name and key in use.parted else f"{_SCORE}{key}"
+    return ("accuracy", field) if key == use.decisive else (field,)
 
 
 class SampleReader:
-    """Converts the samples of one log to records; only the parts that wanted fields need."""
+    """Converts the samples of one log to records; only the parts that wanted fields need.
 
-    def __init__(self, log: Mapping[str, Any], wanted: Collection[str] | None = None) -> None:
+    `choose` looks through all samples for how their scores are used, where that is needed.
+    """
+
+    def __init__(
+        self,
+        log: Mapping[str, Any],
+        choose: Callable[[], ScoreUse],
+        wanted: Collection[str] | None = None,
+    ) -> None:
+        self._choose_scores = choose
         about = as_mapping(log.get("eval"))
         self._model = about.get("model")
         self._task = about.get("task")
         self._tags = about.get("tags") or None
         grader = as_mapping(as_mapping(about.get("model_roles")).get("grader")).get("model")
         self._grader = None if grader is None else str(grader)
-        found = list_objects(as_mapping(log.get("results")).get("scores"))
-        # The log's scores and who gave each, the first of which counts.
-        self._scorers = [(str(each.get("name")), str(each.get("scorer"))) for each in found]
-        self._known_scores = {name for each in self._scorers for name in each}
         self._parts = self._choose(wanted)
         self._metadata = (
             None if wanted is None else {name.removeprefix("metadata_") for name in wanted}
         )
+
+    @cached_property
+    def _use(self) -> ScoreUse:
+        return self._choose_scores()
+
+    @property
+    def members(self) -> set[str]:
+        """Which parts of a sample are read, of those that a chunked log has in other files."""
+        files = {
+            self._read_metadata: "metadata",
+            _make_trace: "messages",
+            self._sum_usage: "events",
+        }
+        return {name for part, name in files.items() if part in self._parts}
 
     def read(self, sample: Sample) -> Record:
         """Return the record of a sample."""
@@ -76,7 +206,7 @@ class SampleReader:
             _measure: ("latency_ms", "duration_seconds"),
             _make_trace: ("trace",),
             self._sum_usage: (*_COUNTS, "usage"),
-            _read_scores: (_SCORE,),
+            self._read_scores: (_SCORE,),
         }
         if wanted is None:
             return list(parts)
@@ -108,28 +238,42 @@ class SampleReader:
         }
 
     def _decide(self, sample: Sample) -> Record:
-        """Return the verdict of the first scorer; a target only where texts may be compared."""
-        scores = as_mapping(sample.get("scores"))
-        correct, error = as_truth(self._find_main(scores).get("value")), _describe_error(sample)
-        judged = error is None and bool(scores or self._scorers)
+        """Return the verdict of the score that decides; texts are never compared instead."""
+        value = self._find_main(sample).get("value")
+        correct, error = as_truth(value), _describe_error(sample)
+        decisive = self._use.decisive
+        if decisive is None:
+            correct = None
+        elif correct is None and not _is_missing(value):
+            raise DataError(
+                f"sample {sample.get('id')}: its {decisive} is {value!r}; "
+                "the summaries of the log have only right and wrong",
+                fix="have Inspect write the log again: inspect log convert",
+            )
+        judged = decisive is None or error is None
         target = place_target(_read_target(sample.get("target")), correct=correct, judged=judged)
         return {**target, "correct": correct, "error": error}
 
     def _answer(self, sample: Sample) -> Record:
         attached = as_mapping(sample.get("attachments"))
         completion, reasoning = _read_completion(sample, attached)
-        first = self._find_main(as_mapping(sample.get("scores")))
-        answer = _resolve(first.get("answer"), attached) or completion
+        answer = _resolve(self._find_main(sample).get("answer"), attached) or completion
         said = "\n".join(filter(None, (reasoning, completion)))
         return {"answer": answer, "cot": said if said.strip() != (answer or "").strip() else None}
 
-    def _find_main(self, scores: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the first scorer's score; samples may have theirs in another order, or not all."""
-        for name in self._scorers[0] if self._scorers else ():
-            if name in scores:
-                return as_mapping(scores[name])
-        others = (score for name, score in scores.items() if name not in self._known_scores)
-        return as_mapping(next(others, None))
+    def _find_main(self, sample: Sample) -> Mapping[str, Any]:
+        """Return the score that decides, or the first where none does."""
+        key = self._use.decisive or next(iter(self._use.keys), "")
+        return as_mapping(as_mapping(sample.get("scores")).get(key))
+
+    def _read_scores(self, sample: Sample) -> Record:
+        """Return each score, grades as the numbers that Inspect counts them as."""
+        scores = as_mapping(sample.get("scores"))
+        fields = spread_scores({key: as_mapping(each).get("value") for key, each in scores.items()})
+        texts = self._use.texts
+        return {
+            name: value if name in texts else _read_value(value) for name, value in fields.items()
+        }
 
     def _sum_usage(self, sample: Sample) -> Record:
         """Return what the models used, without what scorers did."""
@@ -178,11 +322,6 @@ def _measure(sample: Sample) -> Record:
         "latency_ms": None if seconds is None else seconds * 1000,
         "duration_seconds": as_number(sample.get("total_time")),
     }
-
-
-def _read_scores(sample: Sample) -> Record:
-    scores = as_mapping(sample.get("scores"))
-    return spread_scores({name: as_mapping(each).get("value") for name, each in scores.items()})
 
 
 def _read_completion(

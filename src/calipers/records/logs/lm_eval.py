@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from functools import lru_cache
 from math import exp
 from pathlib import Path
 from typing import Any
 
-from calipers.records.logs.conversations import USER, read_said
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import Figure, LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
+    USER,
     as_list,
     as_mapping,
     as_number,
     as_truth,
+    find_last_said,
     has_keys,
+    list_objects,
     place_target,
     read_json_lines,
     read_text,
     read_whole,
 )
 from calipers.support.errors import DataError
-from calipers.support.registry import register
+from calipers.support.plugins import register
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 _UNCONDITIONAL = "acc_mutual_info"
 _NONE = "bypass"  # the metric of --predict_only
-_LOOKED_AT = 1_000  # lines, to find what decides
+_MEAN = "mean"  # how most metrics are aggregated
 _INPUTS = ("question", "query", "input", "problem", "prompt")
 
 
@@ -44,25 +46,86 @@ def _refuse_results(document: Any, path: Path) -> None:
         )
 
 
-def _read_records(path: Path, keys: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, keys: Collection[str]) -> Iterator[LogRecord]:
+    task, time = _parse_name(path)
+    model = None
+    if time is not None:
+        results = _read_results(path, time)
+        model = read_text(
+            results.get("model_name") or as_mapping(results.get("config")).get("model")
+        )
+    shared = {"model": model, "task": task}
+    counted, decisive = _look_through(path)
+    for line, done in read_json_lines(path):
+        if "filter" not in keys and line.get("filter") != counted:
+            yield None, done
+            continue
+        for record in _make_records(line, task, decisive):
+            yield shared | record, done
+
+
+def _parse_name(path: Path) -> tuple[str | None, str | None]:
+    """Return the task and the time in the name of a file of samples."""
     named = _NAME.match(path.name)
-    task = named["task"] if named else None
-    shared = {"model": _find_model(path, named["time"]) if named else None, "task": task}
-    lines = read_json_lines(path)
-    first = list(islice(lines, _LOOKED_AT))
-    counted = first[0][0].get("filter") if first else None
-    decisive = _find_decisive([line for line, _ in first])
-    for line, done in chain(first, lines):
-        counts = "filter" in keys or line.get("filter") == counted
-        yield (shared | _make_record(line, task, decisive)) if counts else None, done
+    return (named["task"], named["time"]) if named else (None, None)
 
 
-def _find_model(samples: Path, time: str) -> str | None:
-    """Return the model named in the results of the same time, or in the output path."""
+def _read_results(samples: Path, time: str) -> Mapping[str, Any]:
+    """Return the results of the same time; an empty object without such a file."""
     for results in sorted(samples.parent.glob(f"*_{time}.json")):
-        found = as_mapping(read_whole(results))
-        return read_text(found.get("model_name") or as_mapping(found.get("config")).get("model"))
-    return None
+        return as_mapping(read_whole(results))
+    return {}
+
+
+def _look_through(path: Path) -> tuple[Any, str | None]:
+    """Return the first filter, and the first metric that decides about every document, or None."""
+    state = path.stat()
+    return _look_through_state(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=8)
+def _look_through_state(path: Path, *_: int) -> tuple[Any, str | None]:
+    counted: Any = None
+    is_first = True
+    decides: dict[str, bool] = {}
+    for line, _done in read_json_lines(path):
+        counted = line.get("filter") if is_first else counted
+        is_first = False
+        for name, value in _read_scores(line).items():
+            if _read_figure(value) is not None:
+                decides[name] = decides.get(name, True) and as_truth(value) is not None
+    return counted, next((name for name, is_decisive in decides.items() if is_decisive), None)
+
+
+def _list_stated(path: Path) -> Iterator[Figure]:
+    """Yield the results of the task in the file beside, of the filter that counts here."""
+    task, time = _parse_name(path)
+    if task is None or time is None:
+        return
+    results = _read_results(path, time)
+    counted, decisive = _look_through(path)
+    counts = as_mapping(as_mapping(results.get("n-samples")).get(task))
+    count = as_number(counts.get("effective"))
+    config = as_mapping(as_mapping(results.get("configs")).get(task))
+    aggregations = {
+        str(each.get("metric")): str(each.get("aggregation", _MEAN))
+        for each in list_objects(config.get("metric_list"))
+    }
+    for name, value in as_mapping(as_mapping(results.get("results")).get(task)).items():
+        number = as_number(value)
+        metric, _, of_filter = name.partition(",")
+        if number is None or not of_filter:
+            continue
+        is_ours = of_filter == counted and _MEAN in aggregations.get(metric, _MEAN)
+        is_ours = is_ours and not metric.endswith("_stderr")
+        field = f"score_{metric}"
+        ours = ("accuracy", field) if metric == decisive else (field,)
+        yield Figure(
+            name=f"{task}/{name}",
+            value=number,
+            n=None if count is None else int(count),
+            ours=ours if is_ours else (),
+        )
 
 
 def _read_scores(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,14 +137,43 @@ def _read_scores(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: line.get(name) for name in names if name != _NONE}
 
 
-def _find_decisive(lines: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the first metric that says right or wrong about every document, or None."""
-    said: dict[str, list[bool | None]] = {}
-    for line in lines:
-        for name, value in _read_scores(line).items():
-            if _read_figure(value) is not None:
-                said.setdefault(name, []).append(as_truth(value))
-    return next((name for name, each in said.items() if None not in each), None)
+def _make_records(
+    line: Mapping[str, Any], task: str | None, decisive: str | None
+) -> Iterator[Record]:
+    """Yield the record of a document and, where its request was repeated, one of each reply.
+
+    The scores are of the first reply, or of all together; nobody judged the others.
+    """
+    first = _make_record(line, task, decisive)
+    replies = _list_repeats(line)
+    if len(replies) <= 1:
+        yield first
+        return
+    yield {**first, "run": 1}
+    answers = _list_answers(line, replies)
+    about = {name: first[name] for name in ("id", "category", "input", "filter")}
+    expected = read_text(line.get("target"))
+    for run, (reply, answer) in enumerate(zip(replies, answers, strict=True), start=1):
+        if run > 1:
+            cot = reply if reply != answer else None
+            yield {**about, "run": run, "expected": expected, "answer": answer, "cot": cot}
+
+
+def _list_repeats(line: Mapping[str, Any]) -> list[str]:
+    """Return the texts that the model gave to one request, if a text was asked for."""
+    requests = as_list(line.get("resps"))
+    replies = as_list(requests[0]) if len(requests) == 1 else []
+    return replies if all(isinstance(reply, str) for reply in replies) else []
+
+
+def _list_answers(line: Mapping[str, Any], replies: Sequence[str]) -> Sequence[str | None]:
+    """Return the answer of each reply; None where the filter shows only that of the first."""
+    filtered = as_list(line.get("filtered_resps"))
+    each = as_list(filtered[0]) if len(filtered) == 1 else []
+    if len(each) == len(replies) and all(isinstance(answer, str) for answer in each):
+        return each
+    is_plain = filtered[:1] == list(replies[:1])
+    return replies if is_plain else [None] * len(replies)
 
 
 def _make_record(line: Mapping[str, Any], task: str | None, decisive: str | None) -> Record:
@@ -129,7 +221,7 @@ def _read_request(arguments: Any) -> str | None:
     asked = as_mapping(first).get("arg_0") if first else next(iter(as_list(listed[:1])), None)
     while isinstance(asked, list) and asked and not isinstance(asked[0], dict):
         asked = asked[0]
-    return None if asked is None else read_said(asked, USER)
+    return None if asked is None else find_last_said(asked, USER)
 
 
 def _take_first(replies: Any) -> str | None:
@@ -176,6 +268,7 @@ register(
         fits=has_keys("doc_id", "doc", "arguments", "resps", "filtered_resps"),
         records=_read_records,
         refuse=_refuse_results,
+        stated=_list_stated,
         in_folders=("samples_*.jsonl",),
         left_out="lines of other filters than the first were left out; --by filter shows each",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import Figure, LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
     as_list,
     as_mapping,
@@ -19,7 +19,7 @@ from calipers.records.logs.parts import (
     read_text,
     spread_scores,
 )
-from calipers.support.registry import register
+from calipers.support.plugins import register
 
 _GRADE = "score_choice"  # what a grader chose
 
@@ -30,7 +30,7 @@ def _fits(line: Any) -> bool:
     return "completion_fns" in spec or {"run_id", "event_id", "sample_id", "type"} <= found.keys()
 
 
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     spec: Mapping[str, Any] = {}
     samples: dict[str, Record] = {}
     calls: dict[str, list[Mapping[str, Any]]] = {}
@@ -90,4 +90,16 @@ def _take_first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else value
 
 
-register(LogReader(name="OpenAI evals", fits=_fits, records=_read_records))
+def _list_stated(path: Path) -> Iterator[Figure]:
+    """Yield the figures of the final report."""
+    report: Mapping[str, Any] = {}
+    for line, _done in read_json_lines(path):
+        report = as_mapping(line.get("final_report")) or report
+    for name, value in report.items():
+        if (number := as_number(value)) is not None:
+            field = next(iter(spread_scores({name: number})))
+            ours = ("accuracy", field) if name == "accuracy" else (field,)
+            yield Figure(name=f"final_report/{name}", value=number, ours=ours)
+
+
+register(LogReader(name="OpenAI evals", fits=_fits, records=_read_records, stated=_list_stated))

@@ -15,26 +15,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calipers.records.any_rows import iterate_rows, parse_cell
-from calipers.records.csv_file import Csv
 from calipers.records.fields import name_finish_reason
-from calipers.records.heads import read_head
-from calipers.records.json_values import stream_list
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import Figure, LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
     as_list,
     as_mapping,
     as_number,
+    format_text,
     has_keys,
     keep_extra,
     list_objects,
     read_json_lines,
     read_text,
-    spell,
     spread_scores,
 )
 from calipers.records.logs.shape import name_scores, read_number, read_score
-from calipers.support.registry import register
+from calipers.records.readers.csv_file import Csv
+from calipers.records.readers.joins import iterate_rows, parse_cell
+from calipers.records.readers.json_documents import parse_places, stream_list, stream_places
+from calipers.records.readers.sniff import read_head
+from calipers.support.plugins import register
 
 _Same = tuple[bytes, str | None, str | None]
 
@@ -45,6 +45,7 @@ _PROMPT = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL)
 _REPEATED = re.compile(r"_duplicated_\d+$")  # what a second column of the same name is called
 _PARTS = ("Status", "Score", "Named Scores", "Grader Reason", "Comment")
 _METRIC = "Metric: "
+_PLACES = parse_places("results.[]", "results.results.[]", "results.table.body.[]", "table.body.[]")
 
 
 def _fits(document: Any) -> bool:
@@ -63,7 +64,7 @@ def _list_rows(document: Mapping[str, Any]) -> list[Any]:
     return as_list(results if isinstance(results, list) else as_mapping(results).get("results"))
 
 
-def _read_records(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     """Yield the rows as they were completed, after a first look at which tests they are of."""
     places: dict[_Same, list[float]] = defaultdict(list)
     for place, (row, _done) in enumerate(_read(path)):
@@ -130,7 +131,7 @@ def _make_record(row: Mapping[str, Any], *, several: bool) -> Record:
         "category": read_text(as_mapping(metadata).get("category")),
         "input": read_text(as_mapping(row.get("prompt")).get("raw")),
         "target": _find_target(case, grading),
-        "answer": spell(response.get("output")),
+        "answer": format_text(response.get("output")),
         "passed": row.get("success") if isinstance(row.get("success"), bool) else None,
         "finish_reason": name_finish_reason(response.get("finishReason")),
         **_read_usage(response),
@@ -146,17 +147,23 @@ def _make_record(row: Mapping[str, Any], *, several: bool) -> Record:
 
 
 def _read_usage(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tokens used; of a reply from promptfoo's cache only their sum, which cost nothing."""
+    """Return tokens used; of a reply from promptfoo's cache only their sum, which cost nothing.
+
+    Those of the prompt that the provider had cached are among its `prompt`, and counted once.
+    """
     used = as_mapping(response.get("tokenUsage"))
     details = as_mapping(used.get("completionDetails"))
     cached = {"cached_tokens": as_number(used.get("cached")) or None}
     if not used.get("prompt") and not used.get("completion"):
         return cached
+    prompt = as_number(used.get("prompt"))
+    read = as_number(details.get("cacheReadInputTokens"))
+    write = as_number(details.get("cacheCreationInputTokens"))
     return {
         **cached,
-        "cache_read_tokens": as_number(details.get("cacheReadInputTokens")),
-        "cache_write_tokens": as_number(details.get("cacheCreationInputTokens")),
-        "prompt_tokens": as_number(used.get("prompt")),
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
+        "prompt_tokens": None if prompt is None else max(0, prompt - (read or 0) - (write or 0)),
         "completion_tokens": as_number(used.get("completion")),
         "reasoning_tokens": as_number(details.get("reasoning")),
     }
@@ -174,15 +181,42 @@ def _find_target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | N
     for each in list_objects(grading.get("componentResults")):
         rendered = as_mapping(each.get("metadata")).get("renderedAssertionValue")
         if as_mapping(each.get("assertion")).get("type") == "equals" and rendered is not None:
-            return spell(rendered)
+            return format_text(rendered)
     for each in list_objects(case.get("assert")):
-        value = spell(each.get("value"))
+        value = format_text(each.get("value"))
         if each.get("type") == "equals" and value is not None and "{{" not in value:
             return value
     return None
 
 
-register(LogReader(name="promptfoo", fits=_fits, records=_read_records))
+def _list_stated(path: Path) -> Iterator[Figure]:
+    """Yield the counts of tests that the document states, and the share that passed."""
+    head = read_head(path)
+    if head.on_one_line and _is_line(as_mapping(head.first)):
+        return
+    stats: Mapping[str, Any] = {}
+    for place, value, _ in stream_places(path, _PLACES):
+        if place and place[-1] == "stats" and len(place) < len(_PLACES[1]):
+            stats = as_mapping(value)
+    counts = {
+        name: int(count)
+        for name in ("successes", "failures", "errors")
+        if (count := as_number(stats.get(name))) is not None
+    }
+    passed, failed = counts.get("successes"), counts.get("failures")
+    if passed is not None and failed is not None and passed + failed:
+        yield Figure(
+            name="stats/successes (share)",
+            value=passed / (passed + failed),
+            n=passed + failed,
+            ours=("pass_rate",),
+            reason="" if "errors" in counts else "its failures may have failed calls among them",
+        )
+    for name, count in counts.items():
+        yield Figure(name=f"stats/{name}", value=count)
+
+
+register(LogReader(name="promptfoo", fits=_fits, records=_read_records, stated=_list_stated))
 
 
 class _Prompt(NamedTuple):
@@ -219,7 +253,7 @@ def _strip(column: str) -> str:
     return _REPEATED.sub("", column)
 
 
-def _read_table(path: Path, _: Collection[str]) -> Iterator[Found]:
+def _read_table(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     table = Csv(path)
     variables, prompts = _find_prompts(table.columns())
     several = len({each.prompt for each in prompts}) > 1

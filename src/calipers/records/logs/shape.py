@@ -2,37 +2,116 @@
 
 A place is a path, or alternatives such as `summary.usage | usage`, of which the first that exists
 counts; a column may be named by the whole path. `latency * 1000` multiplies. Cells may hold JSON.
+The rows may be in a file of any format that tools export: lines, a list, a list inside an object,
+CSV or Parquet.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from calipers.records.any_rows import parse_cell
+from calipers.records.batch import Source
 from calipers.records.fields import FIELDS, Kind, find_field, name_finish_reason
-from calipers.records.logs.conversations import ASSISTANT, USER, read_said
-from calipers.records.logs.documents import find_rows, read_rows
-from calipers.records.logs.log import Found, LogReader, Record
+from calipers.records.logs.log import LogReader, LogRecord, Record
 from calipers.records.logs.parts import (
     OURS,
     as_list,
     as_mapping,
     as_truth,
+    find_last_said,
+    format_text,
     list_objects,
+    parse_json,
+    read_json_lines,
     read_text,
-    spell,
 )
-from calipers.support.quick_dataclasses import dataclass
+from calipers.records.readers.csv_file import Csv
+from calipers.records.readers.joins import iterate_rows, parse_cell
+from calipers.records.readers.json_documents import JsonObjects, stream_list
+from calipers.records.readers.sniff import Head, find_suffix, read_head
+from calipers.records.readers.tables import Parquet
 
 Row = Mapping[str, Any]
+Matches = Callable[[Collection[str]], bool]
 
-_NAMES = ("name", "key", "metric", "metric_name", "assessment_name", "evaluator")
-_VALUES = (
+_TABLES: dict[str, Callable[[Path], Source]] = {".csv": Csv, ".parquet": Parquet, ".pq": Parquet}
+_COLUMNS, _DATA = "columns", "data"  # how pandas writes a table as one JSON object
+
+
+def find_rows(document: Any, key: str, matches: Matches) -> str | None:
+    """Return the key of the list in which a tool's rows are; "" if the JSON itself is these.
+
+    None where the JSON is not of the tool.
+    """
+    if isinstance(document, list):
+        return "" if document and matches(as_mapping(document[0])) else None
+    found = as_mapping(document)
+    if is_split(found):
+        return _DATA if matches([str(each) for each in found[_COLUMNS]]) else None
+    if matches(found):
+        return ""
+    for name in [key] if key else found:
+        rows = as_list(found.get(name))
+        if rows and matches(as_mapping(rows[0])):
+            return name
+    return None
+
+
+def is_split(document: Row) -> bool:
+    """Say whether an object is a table of pandas: its columns, and its rows as lists."""
+    return isinstance(document.get(_COLUMNS), list) and isinstance(document.get(_DATA), list)
+
+
+def read_rows(
+    path: Path, key: str, matches: Matches, beside: dict[str, Any] | None = None
+) -> Iterator[tuple[Row, float]]:
+    """Yield the rows of a file and the share of it behind each, in flat memory.
+
+    `beside` is given what stands before a list of rows that is inside an object.
+    """
+    suffix = find_suffix(path)
+    if suffix in _TABLES:
+        yield from iterate_rows(_TABLES[suffix](path))
+        return
+    head = read_head(path)
+    is_document = head.alone or not head.is_whole or not head.on_one_line
+    if head.is_array:
+        yield from _as_rows(stream_list(path, (), {}))
+    elif is_document and (inside := find_rows(head.first, key, matches)):
+        yield from _read_inside(path, head, inside, {} if beside is None else beside)
+    elif head.on_one_line and not head.alone:
+        yield from read_json_lines(path)
+    else:  # objects one after another, each on one line or several
+        for block, done in JsonObjects(path).blocks():
+            for number, line in enumerate(block.data.split(b"\n"), start=block.first + 1):
+                if line.strip():
+                    yield as_mapping(parse_json(line, f"{path}: object {number}")), done
+
+
+def _read_inside(
+    path: Path, head: Head, key: str, beside: dict[str, Any]
+) -> Iterator[tuple[Row, float]]:
+    if not is_split(as_mapping(head.first)):
+        yield from _as_rows(stream_list(path, (key,), beside))
+        return
+    names = [str(each) for each in head.first[_COLUMNS]]
+    for values, done in stream_list(path, (_DATA,), {}):
+        if isinstance(values, list):
+            yield dict(zip(names, values, strict=False)), done
+
+
+def _as_rows(values: Iterator[tuple[Any, float]]) -> Iterator[tuple[Row, float]]:
+    return ((value, done) for value, done in values if isinstance(value, dict))
+
+
+_SCORE_NAMES = ("name", "key", "metric", "metric_name", "assessment_name", "evaluator")
+_SCORE_VALUES = (
     *("value", "score", "avg", "mean", "numeric_value", "number_value"),
     *("feedback.value", "string_value", "label"),
 )
@@ -50,6 +129,7 @@ class Shape:
     fields: Mapping[str, str] = field(default_factory=dict)  # the place of each
     scores: str = ""  # places of scores: an object of them, or a list with a name and a value each
     score_columns: str = ""  # the pattern of columns that are scores; its group is the name
+    expected: Callable[[Row], Collection[str]] = lambda _: ()  # names that are no scores
     rows: str = ""  # the key of the list in a document, where several lists could be it
     shared: Mapping[str, str] = field(default_factory=dict)  # places before that list, of all rows
     more: Callable[[Row], Record] = lambda _: {}  # fields that no place gives
@@ -68,7 +148,7 @@ class Shape:
         """Say whether a JSON, of a file or its first line, is of this tool."""
         return find_rows(document, self.rows, self.matches) is not None
 
-    def records(self, path: Path, _: Collection[str]) -> Iterator[Found]:
+    def records(self, path: Path, _: Collection[str]) -> Iterator[LogRecord]:
         """Yield the records of a file: JSON, JSON lines, CSV or Parquet."""
         beside: dict[str, Any] = {}
         shared: Record | None = None
@@ -94,12 +174,13 @@ class Shape:
     def _read_scores(self, row: Row) -> Record:
         found: Record = {}
         for place in filter(None, map(str.strip, self.scores.split("|"))):
-            found |= _list_scores(look(row, place))
+            found |= _list_scores(find_value(row, place))
         if self.score_columns:
             for column, value in row.items():
                 if (told := re.fullmatch(self.score_columns, column)) is not None:
                     found[told["name"]] = read_score(value)
-        return name_scores(found)
+        expected = self.expected(row)
+        return name_scores({name: value for name, value in found.items() if name not in expected})
 
     def make_reader(self) -> LogReader:
         """Return the log reader of this shape."""
@@ -113,11 +194,11 @@ class Shape:
         )
 
 
-def look(row: Any, places: str) -> Any:
+def find_value(row: Any, places: str) -> Any:
     """Return the value at the first of the places that has one, or None."""
     for place in places.split("|"):
         path, _, factor = place.strip().partition(" * ")
-        value = _walk(row, path)
+        value = _walk_path(row, path)
         if value is not None and value != "":
             number = read_number(value) if factor else None
             if not factor or number is not None:
@@ -125,18 +206,18 @@ def look(row: Any, places: str) -> Any:
     return None
 
 
-def _walk(value: Any, path: str) -> Any:
+def _walk_path(value: Any, path: str) -> Any:
     value = parse_cell(value)
     if isinstance(value, list):
         first, _, rest = path.partition(".")
         inside = value[int(first)] if first.isdecimal() and int(first) < len(value) else None
-        return _walk(inside, rest) if rest else parse_cell(inside)
+        return _walk_path(inside, rest) if rest else parse_cell(inside)
     if not isinstance(value, dict):
         return None
     if path in value:
         return parse_cell(value[path])
     dots = (place for place, letter in enumerate(path) if letter == ".")
-    inside = (_walk(value[path[:dot]], path[dot + 1 :]) for dot in dots if path[:dot] in value)
+    inside = (_walk_path(value[path[:dot]], path[dot + 1 :]) for dot in dots if path[:dot] in value)
     return next((each for each in inside if each is not None), None)
 
 
@@ -153,12 +234,12 @@ def read_number(value: Any) -> float | None:
 
 def sum_numbers(rows: Iterable[Any], places: str) -> float | None:
     """Return the sum of the numbers that are at the places of rows; None without any."""
-    found = (read_number(look(each, places)) for each in rows)
+    found = (read_number(find_value(each, places)) for each in rows)
     known = [each for each in found if each is not None]
     return sum(known) if known else None
 
 
-def tell_seconds(seconds: float | None) -> Record:
+def make_duration_fields(seconds: float | None) -> Record:
     """Return how long a case took, which is its duration and its latency; nothing if not known."""
     if seconds is None:
         return {}
@@ -181,9 +262,20 @@ def read_score(value: Any) -> Any:
 
 
 def name_scores(scores: Mapping[str, Any]) -> Record:
-    """Return each score as a field `score_NAME`, its name in letters, digits and `_`."""
-    named = {_UNNAMED.sub("_", name).strip("_"): each for name, each in scores.items()}
-    return {f"score_{name}": each for name, each in named.items() if each is not None}
+    """Return each score as a field `score_NAME`, its name in letters, digits and `_`.
+
+    A name of which nothing would be left, or that would take another's place, stays as it is.
+
+    >>> name_scores({"a b": 0.6, "a_b": 0.7, "*": 0.1, "Answer Relevancy": 1.0})
+    {'score_a b': 0.6, 'score_a_b': 0.7, 'score_*': 0.1, 'score_Answer_Relevancy': 1.0}
+    """
+    plain = {name: _UNNAMED.sub("_", name).strip("_") for name in scores}
+    shared = Counter(plain.values())
+    return {
+        f"score_{short if short and (short == name or shared[short] == 1) else name}": scores[name]
+        for name, short in plain.items()
+        if scores[name] is not None
+    }
 
 
 def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -192,7 +284,7 @@ def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
     if isinstance(value, dict):
         for name, each in value.items():
             inside = parse_cell(each)
-            told = read_score(_look_value(inside)) if isinstance(inside, dict) else None
+            told = read_score(_find_score_value(inside)) if isinstance(inside, dict) else None
             if told is not None:
                 found[f"{prefix}{name}"] = told
             elif isinstance(inside, dict):
@@ -202,14 +294,16 @@ def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
             else:
                 found[f"{prefix}{name}"] = read_score(inside)
     for each in list_objects(value):
-        name = next((read_text(each[key]) for key in _NAMES if each.get(key)), None)
+        name = next((read_text(each[key]) for key in _SCORE_NAMES if each.get(key)), None)
         if name is not None:
-            found[name] = read_score(_look_value(each))
+            found[name] = read_score(_find_score_value(each))
     return found
 
 
-def _look_value(score: Any) -> Any:
-    return next((each for key in _VALUES if (each := look(score, key)) is not None), None)
+def _find_score_value(score: Any) -> Any:
+    return next(
+        (each for key in _SCORE_VALUES if (each := find_value(score, key)) is not None), None
+    )
 
 
 def _average(values: list[Any]) -> float | None:
@@ -218,34 +312,38 @@ def _average(values: list[Any]) -> float | None:
 
 
 def _read_field(name: str, row: Row, places: str) -> Any:
-    value = look(row, places)
-    read = _BY_NAME.get(name) or _BY_KIND.get(find_field(name).kind)
+    value = find_value(row, places)
+    field = find_field(name)
+    if value is not None and field.role is not None:
+        return find_last_said(value, field.role)
+    read = _BY_NAME.get(name) or _BY_KIND.get(field.kind)
     return value if value is None or read is None else read(value)
 
 
-def _read_reference(value: Any) -> Any:
+def _read_texts(value: Any) -> Any:
     texts = [each for each in map(read_text, as_list(value)) if each]
-    return (texts or None) if isinstance(value, list) else spell(value)
+    return (texts or None) if isinstance(value, list) else format_text(value)
 
 
 def _read_error(value: Any) -> str | None:
-    return read_text(as_mapping(value).get("message")) or (spell(value) if value else None)
+    return read_text(as_mapping(value).get("message")) or (format_text(value) if value else None)
+
+
+def _read_names(value: Any) -> list[str] | None:
+    return [name for name in as_list(value) if isinstance(name, str)] or None
 
 
 _BY_NAME: dict[str, Callable[[Any], Any]] = {
-    "input": lambda value: read_said(value, USER),
-    "answer": lambda value: read_said(value, ASSISTANT),
-    "cot": lambda value: read_said(value, ASSISTANT),
     "finish_reason": name_finish_reason,
-    "reference": _read_reference,
-    "tags": lambda value: [each for each in as_list(value) if isinstance(each, str)] or None,
-    "error": _read_error,
+    "tags": _read_names,
 }
 _BY_KIND: dict[Kind, Callable[[Any], Any]] = {
     Kind.NUMBER: read_number,
     Kind.BOOLEAN: as_truth,
-    Kind.TEXT: spell,
-    Kind.ANY: spell,
+    Kind.TEXT: format_text,
+    Kind.TEXTS: _read_texts,
+    Kind.NAMES: _read_names,
+    Kind.ANY: _read_error,
 }
 
 
@@ -256,6 +354,8 @@ def _is_kept(name: str, value: Any) -> bool:
     if name not in OURS:
         return True
     kind = FIELDS[name].kind if name in FIELDS else Kind.NESTED
+    if kind is Kind.TEXTS and isinstance(value, list):
+        return all(isinstance(text, str) for text in value)
     if kind is Kind.NUMBER:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is Kind.BOOLEAN:

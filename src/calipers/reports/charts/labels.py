@@ -1,20 +1,141 @@
-"""Placement of point labels so that they can be read: beside the points, without overlap.
+"""Names in charts: what groups and series are called, and where the labels of points stand.
 
-All lengths are pixels, x to the right and y down, as on the screen.
+Labels stand beside their points, without overlap. Lengths are pixels, x to the right and y down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
-from calipers.support.quick_dataclasses import dataclass
+from calipers.metrics import metric_named
+from calipers.metrics.families.cost import TIER
+from calipers.reports.charts.chart import GREY, Spec, category
+from calipers.reports.number_format import format_figure, format_group, join_some, shorten_text
+from calipers.reports.tables.shown_metrics import choose_metric_form, get_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from calipers.scores.result import Group, Histogram, Measured, Score
+
+LONGEST = 28  # characters of a name
+
+
+def describe_fields(groups: Sequence[Group]) -> str:
+    """Return `, by model and tier`; empty if all records are one group."""
+    names = [shorten_text(name, LONGEST) for name in groups[0].by]
+    return f", by {' and '.join(names)}" if names else ""
+
+
+def describe_range(score: Score, name: str) -> str:
+    """Return what a chart of a metric finds: `: 0.2 ms (o1) to 0.5 ms (llama)`; empty without.
+
+    The better end stands first.
+    """
+    known = [
+        (measured, group)
+        for group in score.groups
+        if (measured := group.metrics.get(name)) is not None
+        and measured.value is not None
+        and isfinite(measured.value)
+    ]
+    if not known:
+        return ""
+    form = replace(choose_metric_form(name, [each for each, _ in known]), brackets=False)
+    unit = get_unit(name)
+    unit = f" {unit}" if unit else ""
+
+    def show(found: Measured, group: Group) -> str:
+        whose = f" ({shorten_text(format_group(group.by), LONGEST)})" if len(known) > 1 else ""
+        return f"{format_figure(found.value, form=form)}{unit}{whose}"
+
+    falling = metric_named(name).better == "higher"
+    known.sort(key=lambda each: each[0].value or 0.0, reverse=falling)
+    values = {each.value for each, _ in known}
+    if len(known) > 1 and len(values) == 1:
+        return f": {format_figure(values.pop(), form=form)}{unit} everywhere"
+    ends = [show(*known[0]), *([show(*known[-1])] if len(known) > 1 else [])]
+    return f": {' to '.join(ends)}"
+
+
+def get_series(group: Group) -> str | None:
+    """Return what colour shows: all the fields but the tier, if there are both; else None."""
+    others = {name: value for name, value in group.by.items() if name != TIER}
+    return format_group(others) if others and TIER in group.by else None
+
+
+def name_group(group: Group, *, with_series: bool) -> str:
+    """Return the group's name, without its series if a colour shows that."""
+    if with_series or get_series(group) is None:
+        return format_group(group.by) if group.by else "all runs"
+    return format_group({TIER: group.by[TIER]})
+
+
+def make_panel_title(group: Group, told: str, longest: int = LONGEST, offset: int = 4) -> Spec:
+    """Return the group's name above its panel, and what is said about it below."""
+    return {
+        "text": shorten_text(name_group(group, with_series=True), longest),
+        "subtitle": told,
+        "anchor": "start",
+        "frame": "group",
+        "fontSize": 12,
+        "subtitleFontSize": 11,
+        "subtitleColor": GREY,
+        "offset": offset,
+    }
+
+
+def name_lines(rows: Sequence[Mapping[str, Any]], pixels: int) -> Spec:
+    """Return the names of lines below each other, in the order of the rows."""
+    return category(
+        "name",
+        sort=None,
+        scale={"domain": [row["name"] for row in rows]},
+        axis={"title": None, "labelLimit": pixels, "ticks": False, "domain": False},
+    )
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return some names on a line, and how many more there are."""
+    return join_some([shorten_text(name, LONGEST) for name in names])
+
+
+def join_groups(groups: Iterable[Group]) -> str:
+    """Return the names of some groups on a line, and how many more there are."""
+    return join_names([name_group(group, with_series=True) for group in groups])
+
+
+def get_histogram(group: Group, name: str) -> Histogram:
+    """Return the histogram of a group that is known to have it."""
+    found = group.histograms[name]
+    assert found is not None
+    return found
+
+
+def number_duplicates(names: Sequence[str]) -> list[str]:
+    """Return the names, numbered if two are equal.
+
+    >>> number_duplicates(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    found: list[str] = []
+    for name in names:
+        again, number = name, 1
+        while again in found:
+            number += 1
+            again = f"{name} ({number})"
+        found.append(again)
+    return found
+
 
 CHAR_WIDTH, LINE_HEIGHT = 5.6, 13.0  # of the labels' font, a little generously
 NEAR = 9.0  # from a point to its label
 
-_APART = 6.0  # least gap between two labels on a line
+_LABEL_GAP = 6.0  # least gap between two labels on a line
 
 _RINGS = (NEAR, 20.0, 34.0, 50.0, 70.0)
 _SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1), (0, -1), (0, 1))
@@ -84,7 +205,7 @@ def place_labels(
             )
 
         ring, box = min(choices, key=penalize)
-        taken.append(replace(box, left=box.left - _APART, right=box.right + _APART))
+        taken.append(replace(box, left=box.left - _LABEL_GAP, right=box.right + _LABEL_GAP))
         middle = (box.left + box.right) / 2, (box.top + box.bottom) / 2
         x, y = point
         end = min(box.right, max(box.left, x)), min(box.bottom, max(box.top, y))

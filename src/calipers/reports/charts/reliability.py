@@ -6,14 +6,23 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import describe_fields, join_groups, make_panel_title
-from calipers.reports.charts.style import GREY, PALETTE, finish_chart
-from calipers.reports.charts.vega_lite import Spec, category, concat, layer, mark, quantity
-from calipers.reports.figures import format_figure
+from calipers.reports.charts.chart import (
+    GREY,
+    PALETTE,
+    Chart,
+    Spec,
+    category,
+    concat,
+    finish_chart,
+    layer,
+    mark,
+    quantity,
+)
+from calipers.reports.charts.labels import describe_range, join_groups, make_panel_title
+from calipers.reports.tables.shown_metrics import format_measured
 
 if TYPE_CHECKING:
-    from calipers.scores.results import Group, Score
+    from calipers.scores.result import Group, Score
 
 _SIZE = 190
 _MOST_PANELS = 12
@@ -37,7 +46,7 @@ def draw_reliability(score: Score) -> Chart | str:
         for place, group in enumerate(shown)
     ]
     grid = concat(panels, columns=columns, spacing={"row": 22, "column": 24})
-    title = f"Confidence against accuracy{describe_fields(score.groups)}"
+    title = f"Confidence against accuracy, ECE{describe_range(score, 'ece')}"
     return finish_chart(grid, title, _list_notes(score, len(groups)))
 
 
@@ -45,7 +54,7 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
     answers = sum(each.n for each in group.reliability)
     ece = group.metrics.get("ece")
     known = ece is not None and ece.value is not None
-    told = f"ECE {format_figure(ece.value, ece.low, ece.high)}, " if ece and known else ""
+    told = f"ECE {format_measured('ece', ece)}, " if ece and known else ""
     rows = [
         {
             "bin": f"{each.low:g} to {each.high:g}",
@@ -59,7 +68,7 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
         for each in group.reliability
     ]
     scale = {"domain": [0, 1], "nice": False}
-    axis = {"values": [0, 0.25, 0.5, 0.75, 1], "format": ".2~f"}
+    axis = {"values": [0, 0.25, 0.5, 0.75, 1], "format": "~%"}
     across = partial(
         quantity, scale=scale, axis={**axis, "title": "stated confidence" if last else None}
     )
@@ -67,8 +76,8 @@ def _draw_panel(group: Group, *, first: bool, last: bool) -> Spec:
     size = quantity("share", scale={"domain": [0, 1], "range": [25, 260]}, legend=None)
     hover = [
         category("bin", title="confidence above, up to"),
-        quantity("confidence", title="mean confidence", format=".3~f"),
-        quantity("accuracy", title="right", format=".3~f"),
+        quantity("confidence", title="mean confidence", format=".1~%"),
+        quantity("accuracy", title="right", format=".1~%"),
         quantity("n", title="answers", format=","),
     ]
     ideal = {"color": GREY, "strokeDash": [4, 3], "strokeWidth": 1}

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
 
-from calipers.reports.charts.chart import Chart
-from calipers.reports.charts.groups import LONGEST, number_duplicates
-from calipers.reports.charts.style import GREY, PALETTE, finish_chart
-from calipers.reports.charts.vega_lite import Spec, category, constant, layer, mark, quantity
-from calipers.reports.figures import format_figure, shorten_text, strip_controls
-from calipers.support.quick_dataclasses import dataclass
+from calipers.reports.charts.chart import (
+    GREY,
+    PALETTE,
+    Chart,
+    Spec,
+    category,
+    constant,
+    finish_chart,
+    layer,
+    mark,
+    quantity,
+)
+from calipers.reports.charts.labels import LONGEST, number_duplicates
+from calipers.reports.number_format import format_figure, shorten_text, strip_controls
 
 _WIDTH, _HEIGHT = 1080, 280
 _MARKS = 14  # pixels above the lines for the verdicts

@@ -5,22 +5,29 @@ A destination is named `NAME` or `NAME:WHERE`, such as `mlflow:sqlite:///mlflow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from calipers.support.arguments import require_type
 from calipers.support.errors import UsageError, nearest, require_extra
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.options import require_type
 
 if TYPE_CHECKING:
-    from calipers.scores.results import Score
+    from calipers.scores.result import Score
 
 _MODULES = {  # that each destination needs
     "mlflow": ("mlflow",),
     "wandb": ("wandb",),
     "otel": ("opentelemetry.sdk", "opentelemetry.exporter"),
     "every_eval_ever": (),
+}
+
+_SENDERS = {  # of each destination, the module here and its function
+    "mlflow": ("trackers", "send_to_mlflow"),
+    "wandb": ("trackers", "send_to_wandb"),
+    "otel": ("otel_events", "send_to_otel"),
+    "every_eval_ever": ("shared_results", "send_to_every_eval_ever"),
 }
 
 
@@ -58,25 +65,40 @@ def publish(score: Score, to: str | Iterable[str]) -> tuple[str, ...]:
             `otel[:ENDPOINT]`, `every_eval_ever:FOLDER`.
 
     Raises:
-        UsageError: A destination is not known, or did not take the score.
+        UsageError: A destination is not known, or did not take the score; the others have it.
     """
-    from calipers.scores.results import Score  # noqa: PLC0415 (`--to` is read before any work)
+    from calipers.scores.result import Score  # noqa: PLC0415 (`--to` is read before any work)
 
     fix = "for example publish(calipers.score(data), to=…)"
     require_type("publish", score, Score, expected="a Score", fix=fix)
     found = [read_destination(each) for each in ([to] if isinstance(to, str) else to)]
-    return send_all(score, found)
+    return tuple(send_all(score, found))
 
 
-def send_all(score: Score, to: Sequence[Destination]) -> tuple[str, ...]:
-    """Send a score to each destination, and return a line for each."""
-    return tuple(_send(score, each) for each in to)
+def send_all(score: Score, to: Iterable[Destination]) -> Iterator[str]:
+    """Send a score to each destination, and yield a line for each that took it.
+
+    Raises:
+        UsageError: Some did not take it. It is raised after all were tried.
+    """
+    failed: list[UsageError] = []
+    for each in to:
+        try:
+            yield _send(score, each)
+        except UsageError as error:
+            failed.append(error)
+    if failed:
+        raise UsageError(
+            "; ".join(error.message for error in failed),
+            fix="; ".join(dict.fromkeys(error.fix for error in failed)),
+        )
 
 
 def _send(score: Score, to: Destination) -> str:
-    module = import_module(f"calipers.reports.destinations.{to.name}")
+    module, function = _SENDERS[to.name]
+    send = getattr(import_module(f"{__name__}.{module}"), function)
     try:
-        said: str = module.send(score, to.where)
+        said: str = send(score, to.where)
     except UsageError:
         raise
     except Exception as error:  # clients raise anything; the score itself is computed

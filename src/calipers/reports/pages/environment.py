@@ -1,42 +1,122 @@
-"""The one Jinja environment: everything is escaped, and an undefined name is an error."""
+"""The one Jinja environment: everything is escaped, and an undefined name is an error.
+
+Templates are compiled once: Python keeps their code in `__pycache__`, as of its modules. Untrusted
+text loses its control characters, and is cut to a readable length.
+"""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from collections.abc import MutableMapping, Sequence
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType
+from typing import Any
+from zlib import crc32
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import __version__ as jinja_version
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
-from calipers.reports.audit import tabulate_audit
-from calipers.reports.calibration import tabulate_calibration
-from calipers.reports.comparison import tabulate_pair
-from calipers.reports.figures import (
+from calipers.reports.data.transcript import mark_words
+from calipers.reports.formats.html import render_html_table
+from calipers.reports.number_format import (
     PLAIN,
     Estimated,
     Form,
-    choose_form,
     format_figure,
-    group_name,
+    format_group,
+    show_name,
     split_figure,
 )
-from calipers.reports.gate import check_reason, tabulate_checks
-from calipers.reports.html import render_table
-from calipers.reports.pages.bars import choose_scale, make_bar
-from calipers.reports.pages.cards import choose_groups
-from calipers.reports.pages.compiled import CompiledLoader
-from calipers.reports.pages.families import get_title
-from calipers.reports.pages.texts import clean_text, clip_text
-from calipers.reports.pages.vega import dump_page_json
-from calipers.reports.preferences import tabulate_preferences
-from calipers.reports.ranked_pairs import tabulate_pairs
-from calipers.reports.ranking import tabulate_systems
-from calipers.reports.recommendations import tabulate_recommendations
-from calipers.reports.remarks import tabulate_failures, tabulate_flaky
-from calipers.reports.scores import is_wide, tabulate_score
+from calipers.reports.pages.cards import choose_groups, choose_scale, get_family_title, make_bar
+from calipers.reports.pages.page_scripts import dump_page_json
+from calipers.reports.report_parts import tabulate_hardest, tabulate_recommendations
 from calipers.reports.table import Table
-from calipers.reports.tasks import tabulate_hardest
-from calipers.reports.tiers import select_groups, tabulate_tiers
+from calipers.reports.tables.agreement_tables import tabulate_calibration
+from calipers.reports.tables.audit_tables import tabulate_audit, tabulate_preferences
+from calipers.reports.tables.comparison_tables import tabulate_pair
+from calipers.reports.tables.gate_tables import (
+    describe_check,
+    label_check,
+    tabulate_checks,
+    tabulate_sabotage,
+)
+from calipers.reports.tables.notes import tabulate_failures, tabulate_flaky
+from calipers.reports.tables.ranking_tables import tabulate_pairs, tabulate_systems
+from calipers.reports.tables.score_tables import (
+    is_wide,
+    select_groups,
+    tabulate_score,
+    tabulate_tiers,
+)
+from calipers.reports.tables.shown_metrics import choose_metric_form, get_unit, label_metric
+from calipers.support.version import __version__
+
+_KEPT_CONTROLS = "\n\t"
+_WITHOUT_KEPT_CONTROLS = str.maketrans("", "", _KEPT_CONTROLS)
+
+
+def clean_text(value: object) -> str:
+    """Return a text as a page may contain it; lines stay lines."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    if lines.translate(_WITHOUT_KEPT_CONTROLS).isprintable():  # as most are
+        return lines
+    return "".join(
+        each if each.isprintable() or each in _KEPT_CONTROLS else "\ufffd" for each in lines
+    )
+
+
+def clip_text(value: object, most: int = 600) -> str:
+    """Return the beginning of a text, and how much more there is.
+
+    >>> clip_text("abcdef", 4)
+    'abcd… (2 more characters)'
+    """
+    text = str(value)
+    if len(text) <= most:
+        return clean_text(value)
+    return f"{clean_text(text[:most])}… ({len(text) - most:,} more characters)"
+
+
+class CompiledLoader(PackageLoader):
+    """Loads the templates of a package; those in files are compiled when they have changed."""
+
+    def load(
+        self,
+        environment: Environment,
+        name: str,
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 (Jinja's)
+    ) -> Template:
+        """Return the template of that name."""
+        _, filename, is_current = self.get_source(environment, name)
+        if not Path(filename).is_file():  # in an archive
+            return super().load(environment, name, globals)
+        code = _TemplateFile(environment, name, filename).get_code(name)
+        assert code is not None
+        return environment.template_class.from_code(
+            environment, code, globals if globals is not None else {}, is_current
+        )
+
+
+class _TemplateFile(SourceFileLoader):
+    """Compiles a template in the place of a module."""
+
+    def __init__(self, environment: Environment, name: str, filename: str) -> None:
+        super().__init__(name, filename)
+        self._environment = environment
+
+    def path_stats(self, path: str) -> dict[str, Any]:
+        """Return what tells that the code is of this file, and of this version of its compiler."""
+        found = Path(path).stat()
+        changed = f"{found.st_mtime_ns} {jinja_version} {__version__}"
+        return {"mtime": crc32(changed.encode()), "size": found.st_size}
+
+    def source_to_code(self, data: Any, path: Any, **_: Any) -> CodeType:  # type: ignore[override]
+        """Return the code of the template's text."""
+        return self._environment.compile(data.decode(), self.name, path)
 
 
 @cache  # a template is compiled once, however many pages are made
@@ -51,15 +131,16 @@ def make_environment(*others: BaseLoader) -> Environment:
     )
     made.filters |= {
         "bar": make_bar,
-        "check_reason": partial(check_reason, percent=False),  # as the scores of a page
+        "check_reason": describe_check,
         "clipped": clip_text,
         "figure": format_figure,
-        "group_name": group_name,
+        "group_name": format_group,
         "html": _render_table,
         "page_json": dump_page_json,
         "parts": _split_measured,
         "plain": _format_recorded,
         "shown": clean_text,
+        "system_name": _name_system,
     }
     tables = (
         *(tabulate_audit, tabulate_preferences, tabulate_calibration, tabulate_failures),
@@ -70,12 +151,18 @@ def make_environment(*others: BaseLoader) -> Environment:
     made.globals |= {
         "card_groups": choose_groups,
         "definition": locate_definition,
-        "family_title": get_title,
+        "family_title": get_family_title,
         "is_wide": is_wide,
+        "check_label": label_check,
+        "mark_words": mark_words,
+        "most_reasons": 4,
         "metric_named": metric_named,
         "scale_of": choose_scale,
-        "shared_form": choose_form,
-        "tabulate_checks": partial(tabulate_checks, percent=False),
+        "shared_form": choose_metric_form,
+        "metric_label": label_metric,
+        "metric_unit": get_unit,
+        "tabulate_checks": tabulate_checks,
+        "tabulate_sabotage": tabulate_sabotage,
         "tier_groups": select_groups,
     }
     return made
@@ -87,7 +174,12 @@ def locate_definition(name: str) -> str:
 
 
 def _render_table(table: Table, label: str = "", *, captioned: bool = False) -> Markup:
-    return Markup(render_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
+    return Markup(render_html_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
+
+
+def _name_system(key: Sequence[Any]) -> str:
+    """Return the values of the fields that tell systems apart on one line."""
+    return ", ".join(map(show_name, key)) if key else "all"
 
 
 def _split_measured(measured: Estimated, form: Form = PLAIN) -> tuple[str, str]:

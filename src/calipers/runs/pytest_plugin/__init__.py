@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from calipers.runs.pytest_plugin.checking import Calipers
-    from calipers.runs.pytest_plugin.suite_files import SuiteFile
+    from calipers.runs.pytest_plugin.fixture import CalipersFixture
+    from calipers.runs.pytest_plugin.suite_tests import SuiteFile
 
 MARKER = "calipers"
 SUITES = "calipers_suites"
@@ -76,21 +76,21 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SuiteFile 
     patterns = parent.config.getini(SUITES)
     if not patterns and not is_named(file_path, parent.config):
         return None
-    from calipers.runs.pytest_plugin.suite_files import collect_suite  # noqa: PLC0415
+    from calipers.runs.pytest_plugin.suite_tests import collect_suite  # noqa: PLC0415
 
     return collect_suite(file_path, parent, patterns)
 
 
 def is_named(path: Path, config: pytest.Config) -> bool:
-    """Say whether the command line names this very file, and not only a folder above it."""
+    """Return True if the command line names this very file, and not only a folder above it."""
     start = config.invocation_params.dir
-    return any((start / each.partition("::")[0]).resolve() == path for each in config.args)
+    return any((start / arg.partition("::")[0]).resolve() == path for arg in config.args)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Report a marker with a mistake as an error of its test."""
     if (marker := item.get_closest_marker(MARKER)) is not None:
-        from calipers.runs.pytest_plugin.repeating import read_marker  # noqa: PLC0415
+        from calipers.runs.pytest_plugin.repeats import read_marker  # noqa: PLC0415
 
         try:
             read_marker(marker)
@@ -107,7 +107,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     marker = item.get_closest_marker(MARKER)
     if marker is None or item.config.getoption("setuponly", default=False):
         return None
-    from calipers.runs.pytest_plugin.repeating import read_marker, repeat_test  # noqa: PLC0415
+    from calipers.runs.pytest_plugin.repeats import read_marker, repeat_test  # noqa: PLC0415
 
     try:
         asked = read_marker(marker)
@@ -117,11 +117,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture
-def calipers(request: pytest.FixtureRequest) -> Calipers:
+def calipers(request: pytest.FixtureRequest) -> CalipersFixture:
     """Check answers and score records: `calipers.check(answer, contains="17")`."""
-    from calipers.runs.pytest_plugin.checking import Calipers  # noqa: PLC0415
+    from calipers.runs.pytest_plugin.fixture import CalipersFixture  # noqa: PLC0415
 
-    return Calipers(request.node)
+    return CalipersFixture(request.node)
 
 
 class TerminalSummary:
@@ -141,10 +141,12 @@ class TerminalSummary:
                 self._lines.setdefault(report.nodeid, []).append(str(value))
             elif name == NOTE:
                 self._notes[str(value)] = None
-        told = {name: str(value) for name, value in report.user_properties}
-        if RESULTS in told:
+        properties = {name: str(value) for name, value in report.user_properties}
+        if RESULTS in properties:
             suite = report.nodeid.partition("::")[0]
-            self._suites.setdefault(suite, []).append((told[PASSED] == "yes", told[RESULTS]))
+            self._suites.setdefault(suite, []).append(
+                (properties[PASSED] == "yes", properties[RESULTS])
+            )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print it, where there is anything."""

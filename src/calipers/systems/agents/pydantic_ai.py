@@ -6,39 +6,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calipers.records.fields import name_finish_reason
-from calipers.systems.agents.turn import AgentTurn, Message, as_text, count_tokens, make_tool_call
-from calipers.systems.calls import Call
+from calipers.systems.calls import (
+    AgentTurn,
+    Call,
+    Message,
+    format_tool_reply,
+    make_token_fields,
+    make_tool_call,
+)
 
 NAME = "a pydantic-ai Agent"
 
 
-def is_agent(found: Any) -> bool:
-    """Say whether an object has the methods of such an agent."""
+def is_agent(candidate: Any) -> bool:
+    """Return True if an object has the methods of such an agent."""
     offered = ("run", "run_sync", "run_stream", "iter", "override")
-    return not isinstance(found, type) and all(hasattr(found, each) for each in offered)
+    return not isinstance(candidate, type) and all(
+        hasattr(candidate, attribute) for attribute in offered
+    )
 
 
-async def take_turn(agent: Any, call: Call, said: Sequence[Mapping[str, Any]]) -> AgentTurn:
+async def take_turn(agent: Any, call: Call, messages: Sequence[Mapping[str, Any]]) -> AgentTurn:
     """Run the agent on what the user said last, with all that was said before."""
-    from calipers.systems.pydantic_messages import convert_content, from_openai  # noqa: PLC0415
+    from calipers.systems.agents.pydantic_messages import convert_content, convert_messages  # noqa: PLC0415
 
     history = call.state
     asked: dict[str, Any] = {}
     if history is None:
-        told = [each["content"] for each in said[:-1] if each.get("role") == "system"]
-        history = from_openai([each for each in said[:-1] if each.get("role") != "system"])
-        asked = {"instructions": "\n".join(map(as_text, told))} if told else {}
+        instructions = [
+            message["content"] for message in messages[:-1] if message.get("role") == "system"
+        ]
+        history = convert_messages(
+            [message for message in messages[:-1] if message.get("role") != "system"]
+        )
+        asked = (
+            {"instructions": "\n".join(map(format_tool_reply, instructions))}
+            if instructions
+            else {}
+        )
     result = await agent.run(
-        convert_content(said[-1].get("content")), message_history=history or None, **asked
+        convert_content(messages[-1].get("content")), message_history=history or None, **asked
     )
     new = list(result.new_messages())
-    usage = result.usage() if callable(result.usage) else result.usage
-    ended = [each.finish_reason for each in new if each.kind == "response"]
+    usage = result.usage
+    if not hasattr(usage, "input_tokens"):  # before 2.0 it was a method
+        usage = usage()
+    ended = [message.finish_reason for message in new if message.kind == "response"]
     return AgentTurn(
         output=result.output,
-        messages=[message for each in new for message in _list_messages(each)],
+        messages=[message for new_message in new for message in _list_messages(new_message)],
         state=list(result.all_messages()),
-        usage=count_tokens(
+        usage=make_token_fields(
             usage.input_tokens,
             usage.output_tokens,
             read=usage.cache_read_tokens,
@@ -69,7 +87,7 @@ def _list_messages(message: Any) -> list[Message]:
 
 
 def _is_return(part: Any) -> bool:
-    """Say whether a part is a tool's result: a value, or a request to retry."""
+    """Return True if a part is a tool's result: a value, or a request to retry."""
     is_retry = part.part_kind == "retry-prompt" and part.tool_name is not None
     return is_retry or part.part_kind == "tool-return"
 

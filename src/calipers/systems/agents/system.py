@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import isclass, isroutine, unwrap
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from calipers.support.errors import UsageError
-from calipers.support.quick_dataclasses import dataclass
 from calipers.systems.agents import langgraph, openai_agents, pydantic_ai
-from calipers.systems.agents.turn import AgentTurn
-from calipers.systems.callables import make_fault
-from calipers.systems.calls import Call, Fault, Reply, describe_error
+from calipers.systems.calls import AgentTurn, Call, Fault, Reply, describe_error
+from calipers.systems.functions import OwnLoop, Raised, find_own_line, make_fault, measure_seconds
+from calipers.systems.http import make_status_fault
 from calipers.systems.images import load_images
-from calipers.systems.own_loop import OwnLoop, Raised
-from calipers.systems.spans import SpanCollector, Watched, add_spans
-from calipers.systems.wire import make_status_fault
+from calipers.systems.otel import SpanCollector, WatchedResult, add_spans
 
 Said = Sequence[Mapping[str, Any]]
+
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
 
 
 class AgentKind(NamedTuple):
@@ -33,18 +37,50 @@ KINDS = tuple(
 )
 
 
-def find_kind(found: Any) -> AgentKind | None:
+def find_kind(candidate: Any) -> AgentKind | None:
     """Return the library that an agent belongs to; None if it is not a known one."""
-    return next((kind for kind in KINDS if kind.is_agent(found)), None)
+    return next((kind for kind in KINDS if kind.is_agent(candidate)), None)
 
 
-def make_error(where: str, found: Any) -> UsageError:
+def is_of_library(candidate: Any, reference: str = "") -> bool:
+    """Return True if a callable object is of a library, which may mean something else by a call.
+
+    Functions, methods and classes are not, nor are objects whose `__call__` is written in the file
+    that the reference names, or, without one, in no installed package.
+    """
+    while isinstance(candidate, partial):
+        candidate = candidate.func
+    candidate = unwrap(candidate)
+    if (
+        isroutine(candidate)
+        or isclass(candidate)
+        or type(candidate).__module__ in sys.stdlib_module_names
+    ):
+        return False
+    code = getattr(unwrap(type(candidate).__call__), "__code__", None)
+    if code is None:
+        return True
+    written = Path(code.co_filename)
+    file = reference.rpartition(":")[0]
+    if file.endswith(".py"):
+        return written.name != Path(file).name
+    return not _INSTALLED.isdisjoint(written.parts)
+
+
+def make_error(where: str, candidate: Any) -> UsageError:
     """Return why something can be called neither as a function nor as an agent."""
-    if langgraph.is_not_compiled(found):
+    if langgraph.is_not_compiled(candidate):
         return UsageError(f"{where} is a graph that is not compiled", fix="graph.compile()")
     known = ", ".join(kind.name for kind in KINDS)
+    if callable(candidate):
+        return UsageError(
+            f"{where} is an object of type {type(candidate).__name__}, of a library whose agents "
+            "are not known: what a call of it means is not known either",
+            fix=f"write a function that asks it: def answer(record: dict) -> str; known: {known}",
+        )
     return UsageError(
-        f"{where} is of type {type(found).__name__}, neither a function nor an agent that is known",
+        f"{where} is of type {type(candidate).__name__}, "
+        "neither a function nor an agent that is known",
         fix=f"{known}; or a function that calls it: def answer(record: dict) -> str",
     )
 
@@ -60,34 +96,36 @@ class AgentSystem:
 
     async def __call__(self, call: Call) -> Reply:
         """Return what the agent says, its messages, the calls of its tools and its tokens."""
-        said = await load_images(call) or call.open_messages()
-        if said[-1].get("role") != "user" or not said[-1].get("content"):
+        messages = await load_images(call) or call.open_messages()
+        if messages[-1].get("role") != "user" or not messages[-1].get("content"):
             raise Fault("bad_request", "an agent needs a message of the user, and there is none")
 
         async def begin() -> AgentTurn:
-            return await self.kind.take_turn(self.agent, call, said)
+            return await self.kind.take_turn(self.agent, call, messages)
 
         watched = begin if self.spans is None else self.spans.watch(begin)
         try:
-            turn = await self.loop.run(watched)
+            turn, seconds = await self.loop.run(lambda: measure_seconds(watched()))
         except Raised as raised:
             raise _classify_fault(raised.error) from raised.error
-        if isinstance(turn, Watched):
-            return add_spans(turn.value.to_reply(call.prompt), turn.spans)
-        assert isinstance(turn, AgentTurn)
-        return turn.to_reply(call.prompt)
+        if isinstance(turn, WatchedResult):
+            reply = add_spans(turn.value.to_reply(call.prompt), turn.spans)
+        else:
+            reply = turn.to_reply(call.prompt)
+        return replace(reply, seconds=seconds)
 
 
 def _classify_fault(error: BaseException) -> Fault:
     """Return the fault for an exception of an agent, by the provider's status if there is one."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:  # noqa: PLR2004 (an error of HTTP)
-        said = getattr(error, "body", None) or str(error)
+        problem = getattr(error, "body", None) or str(error)
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        return make_status_fault(status, headers, said)
+        return make_status_fault(status, headers, problem)
+    problem = describe_error(error, find_own_line(error))
     names = [base.__name__ for base in type(error).__mro__]
     if any("Timeout" in name for name in names):
-        return Fault("timeout", describe_error(error), again=True, outage=True)
+        return Fault("timeout", problem, again=True, outage=True)
     if any("Connect" in name for name in names):
-        return Fault("connection", describe_error(error), again=True, outage=True)
+        return Fault("connection", problem, again=True, outage=True)
     return make_fault(error)

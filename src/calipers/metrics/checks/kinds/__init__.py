@@ -7,7 +7,18 @@ from importlib import import_module
 
 from calipers.metrics.checks.kind import ReplyTest
 
-_FILES = ("texts", "numbers", "json_texts", "similar", "tools", "pii", "refusal", "language", "own")
+_FILES = (
+    *(
+        "exact_text",
+        "numeric",
+        "json_texts",
+        "similar",
+        "tool_calls",
+        "pii",
+        "language",
+        "external",
+    ),
+)
 
 
 @cache

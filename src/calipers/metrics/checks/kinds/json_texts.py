@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest, TrueKind, ask_each
-from calipers.metrics.checks.values import Schema, make_object_schema, read_keys
-from calipers.support.config.files import read_config, shown
-from calipers.support.config.models import refuse
+from calipers.metrics.checks.kind import (
+    Replies,
+    ReplyTest,
+    Schema,
+    TrueKind,
+    ask_each,
+    make_object_schema,
+    make_template,
+    read_keys,
+)
+from calipers.support.config import read_config, shown
 from calipers.support.errors import require_extra
+from calipers.support.field_paths import Template
 from calipers.support.patterns import count_groups, find_first_matches
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.templates import Template
+from calipers.support.strict_model import refuse
 
 _EXTRA = "checks"
 _STEP = re.compile(
@@ -32,7 +39,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse_json(text: str) -> Any:
+def parse_json_reply(text: str) -> Any:
     """Return the value of a reply that is strict JSON; ValueError says why it is none."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
@@ -42,7 +49,7 @@ def parse_json(text: str) -> Any:
 
 def _describe_json(text: str) -> str:
     try:
-        parse_json(text)
+        parse_json_reply(text)
     except ValueError as error:
         return f"not JSON: {error}"
     return "JSON"
@@ -106,7 +113,7 @@ class JsonSchema(ReplyTest):
 
     def _explain(self, text: str) -> str | None:
         try:
-            value = parse_json(text)
+            value = parse_json_reply(text)
         except ValueError as error:
             return f"not JSON: {error}"
         try:
@@ -206,7 +213,7 @@ class JsonPath(ReplyTest):
         if steps is None:
             refuse(f"{shown(path)} is not a path", fix=fix, at=("path",))
         equals = found.get("equals")
-        wanted = Template(equals) if isinstance(equals, str) else equals
+        wanted = make_template(equals, at=("equals",)) if isinstance(equals, str) else equals
         return cls(path, steps, "equals" in found, wanted)
 
     @property
@@ -230,7 +237,7 @@ class JsonPath(ReplyTest):
         if text is None or (wanted is None and isinstance(self.equals, Template)):
             return None
         try:
-            found = list(_walk_path(parse_json(text), self.steps))
+            found = list(_walk_path(parse_json_reply(text), self.steps))
         except ValueError:
             return False
         if not self.has_value:
@@ -239,7 +246,7 @@ class JsonPath(ReplyTest):
 
     def _describe(self, text: str) -> str:
         try:
-            found = list(_walk_path(parse_json(text), self.steps))
+            found = list(_walk_path(parse_json_reply(text), self.steps))
         except ValueError as error:
             return f"not JSON: {error}"
         values = ", ".join(map(json.dumps, found[:5]))

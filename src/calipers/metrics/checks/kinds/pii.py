@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest
-from calipers.metrics.checks.values import Schema
-from calipers.support.config.files import shown
-from calipers.support.config.models import refuse
+from calipers.metrics.checks.kind import Replies, ReplyTest, Schema
+from calipers.support.config import shown
 from calipers.support.errors import nearest
-from calipers.support.quick_dataclasses import dataclass
+from calipers.support.strict_model import refuse
 
 _NOT_DIGITS = re.compile(r"\D")
 _PHONE_DIGITS = range(8, 16)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from calipers.metrics.checks.kind import Replies, ReplyTest
-from calipers.metrics.checks.values import (
+from calipers.metrics.checks.kind import (
     NOT_NEGATIVE,
+    Replies,
+    ReplyTest,
     Schema,
     make_object_schema,
     read_keys,
-    read_number,
-    read_text,
+    read_limit,
+    read_template,
 )
-from calipers.support.config.models import refuse
-from calipers.support.quick_dataclasses import dataclass
-from calipers.support.templates import Template
+from calipers.support.field_paths import Template
+from calipers.support.strict_model import refuse
 
 _WAYS = ("jaccard", "cosine", "semantic")
 _AT_LEAST = 0.8
@@ -32,7 +32,7 @@ class Similar(ReplyTest):
     key = "similar"
     says = (
         "The similarity of the reply and `to` is at least `at_least` (0.8 unless set): `cosine` of "
-        "TF-IDF (the default), `jaccard` of words, or `semantic`, by the model of --semantic-model."
+        "TF-IDF (the default), `jaccard` of words, or `semantic`, by `semantic_model`."
     )
     example: ClassVar[Any] = {"to": "{reference}", "kind": "cosine", "at_least": 0.6}
     schema: ClassVar[Schema] = make_object_schema(
@@ -55,10 +55,10 @@ class Similar(ReplyTest):
         way = found.get("kind", "cosine")
         if way not in _WAYS:
             refuse(f"{way} is not a kind of similarity", fix=", ".join(_WAYS), at=("kind",))
-        at_least = read_number(found.get("at_least", _AT_LEAST), fix=fix, at=("at_least",))
+        at_least = read_limit(found.get("at_least", _AT_LEAST), fix=fix, at=("at_least",))
         if at_least > 1:
             refuse(f"at_least: {at_least} is above 1", fix=fix, at=("at_least",))
-        return cls(read_text(found["to"], at=("to",)), way, at_least)
+        return cls(read_template(found["to"], at=("to",)), way, at_least)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -77,13 +77,13 @@ class Similar(ReplyTest):
         return f"{self.way} similarity " + self._compare(replies).round(4).cast(pl.String)
 
     def _compare(self, replies: Replies) -> pl.Series:
-        from calipers.metrics.text.words import cosine, jaccard  # noqa: PLC0415 (only where asked)
+        from calipers.metrics.similarity.words import cosine, jaccard  # noqa: PLC0415 (only where asked)
 
         text, to = replies.text, replies.fill(self.to)
         to = to if len(to) == len(text) else to.new_from_index(0, len(text))
         if self.way != "semantic":
             return (jaccard if self.way == "jaccard" else cosine)(text, to)
-        from calipers.metrics.text.semantic_similarity import (  # noqa: PLC0415 (only where asked)
+        from calipers.metrics.families.text import (  # noqa: PLC0415 (only where asked)
             SEMANTIC,
             score_semantic,
         )

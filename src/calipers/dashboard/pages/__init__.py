@@ -1,0 +1,1 @@
+"""The pages, a module per kind: each reads the address, asks, and fills a template."""

@@ -1,1 +1,0 @@
-"""Agents (P): the composite of similarity, success, time, planning, tools and coordination."""

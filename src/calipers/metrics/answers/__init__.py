@@ -1,1 +1,0 @@
-"""Answers (Z, S): accuracy, classification, diversity, and agreement of a task's runs."""

@@ -1,1 +1,0 @@
-"""Calibration (Z): stated probabilities against outcomes."""

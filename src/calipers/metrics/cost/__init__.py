@@ -1,1 +1,0 @@
-"""Cost and speed (Z, T, S): tokens, latency, dollars, cost of pass."""

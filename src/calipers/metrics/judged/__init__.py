@@ -1,1 +1,0 @@
-"""Judged metrics (P, T), from the judgments in a record."""

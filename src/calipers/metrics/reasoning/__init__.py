@@ -1,1 +1,0 @@
-"""Reasoning (Z): the shape of a chain of thought, and the equations in it."""

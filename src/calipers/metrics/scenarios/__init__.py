@@ -1,1 +1,0 @@
-"""Scenarios (S): passing, behaviors, weights, pass@k, the final score."""

@@ -1,0 +1,1 @@
+"""How similar two texts are: by their words, or by a language model (BERTScore)."""

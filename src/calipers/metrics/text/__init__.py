@@ -1,1 +1,0 @@
-"""Text similarity (P, tier 1): an answer against its reference."""

@@ -1,1 +1,0 @@
-"""Traces (P, tier 3): tool use and coordination."""

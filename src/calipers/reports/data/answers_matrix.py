@@ -1,0 +1,248 @@
+"""Each task's answers, system by system: what a table of tasks and systems shows.
+
+A page over an index makes it of the rows that it shows. A report gathers it while records are read:
+of very many tasks those whose ids have the smallest hashes are kept, each with all of its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from calipers.reports.data.report_data import SampleKind
+from calipers.scores.groups import split_natural
+
+Key: TypeAlias = tuple[Any, ...]
+Choice = Literal["all", "differ", "runs", "right", "wrong", "failed"]
+
+DIFFER, RUNS, RIGHT, WRONG, FAILED = "differ", "runs", "right", "wrong", "failed"
+CHOICES: tuple[Choice, ...] = ("all", "differ", "runs", "right", "wrong", "failed")
+TELLING = "telling"  # how far the systems' shares of right answers lie apart
+MOST_SHOWN = 30  # tasks of a report
+_MOST_KEPT = 400  # tasks whose answers are gathered
+_MOST_ROWS = 40_000  # of all of them
+_WAITING = 4 * _MOST_ROWS
+_LONGEST = 160  # characters of a text
+_HASH = "_hash"
+_TEXTS = ("input", "target", "answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """One answer of a system to a task, and in how many runs it gave it."""
+
+    answer: str | None
+    kind: SampleKind
+    runs: int = 1
+    rows: tuple[int, ...] = ()  # of the records, where they are numbered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixRow:
+    """A task with each system's answers, in the order of the systems."""
+
+    id: str
+    asked: str | None
+    target: str | None
+    category: str | None
+    cells: tuple[tuple[GivenAnswer, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersMatrix:
+    """Tasks by systems, the best first; `counts` has how many of the `tasks` each choice is of.
+
+    A report of very many tasks has seen the answers of some: `tasks` is how many.
+    """
+
+    by: tuple[str, ...]
+    systems: tuple[Key, ...]
+    shares: tuple[float | None, ...]  # of right answers, of each system
+    rows: tuple[MatrixRow, ...]
+    tasks: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def tell_tasks(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return a row per task, in their order: which choices it is among, and how telling it is.
+
+    `calls` is how many there are of a system, at most.
+
+    The rows have an `id`, the fields of `by`, whether they are `right` (null if unknown) and
+    whether the call `failed`.
+    """
+    rows = rows.with_row_index("row")
+    cells = rows.group_by("id", *by).agg(
+        pl.first("row"),
+        pl.len().alias("calls"),
+        pl.col("right").sum().alias("good"),
+        pl.col("right").count().alias("known"),
+        pl.col("failed").sum().alias("lost"),
+    )
+    share = pl.col("good") / pl.col("known")
+    known = pl.col("known") > 0
+    found = cells.group_by("id").agg(
+        pl.min("row"),
+        pl.max("calls"),
+        share.fill_nan(None).n_unique().alias(DIFFER) > 1,
+        ((pl.col("good") > 0) & (pl.col("good") < pl.col("known"))).any().alias(RUNS),
+        (pl.col("good") == pl.col("calls")).all().alias(RIGHT),
+        ((pl.col("good") == 0).all() & known.any()).alias(WRONG),
+        (pl.col("lost") > 0).any().alias(FAILED),
+        share.fill_nan(0.0).var(ddof=0).fill_null(0.0).alias(TELLING),
+    )
+    return found.sort("row").drop("row")
+
+
+def count_choices(told: pl.DataFrame) -> dict[str, int]:
+    """Return how many tasks each choice is of."""
+    sums = told.select(pl.col(DIFFER, RUNS, RIGHT, WRONG, FAILED).sum()).row(0, named=True)
+    return {"all": told.height, **{name: int(count) for name, count in sums.items()}}
+
+
+def choose_tasks(told: pl.DataFrame, choice: str) -> pl.Series:
+    """Return the ids of a choice; of `differ`, those that tell systems apart best go first."""
+    if choice == DIFFER:
+        told = told.filter(DIFFER).sort(TELLING, descending=True, maintain_order=True)
+    elif choice in (RUNS, RIGHT, WRONG, FAILED):
+        told = told.filter(choice)
+    return told["id"]
+
+
+def order_systems(rows: pl.DataFrame, by: Sequence[str]) -> dict[Key, float | None]:
+    """Return the systems, the best first, each with its share of right answers."""
+    if not by:
+        share = rows.select(pl.col("right").mean()).item() if rows.height else None
+        return {(): share}
+    shares = rows.group_by(by).agg(pl.col("right").mean().alias("share"))
+    found = {tuple(key): share for *key, share in shares.iter_rows()}
+    return dict(sorted(found.items(), key=_sort_system))
+
+
+def _sort_system(item: tuple[Key, float | None]) -> tuple[Any, ...]:
+    key, share = item
+    names = [(each is None, split_natural("" if each is None else str(each))) for each in key]
+    return share is None, -(share or 0.0), names
+
+
+def make_rows(
+    records: pl.DataFrame, ids: Sequence[str], by: Sequence[str], systems: Sequence[Key]
+) -> tuple[MatrixRow, ...]:
+    """Return the rows of these tasks, answers that are the same as one.
+
+    The records have what `tell_tasks` needs, `answer`, and as far as they are known `input`,
+    `target`, `category`, and `row`, their number.
+    """
+    places = {key: at for at, key in enumerate(systems)}
+    firsts: dict[str, dict[str, Any]] = {}
+    found: dict[str, list[dict[tuple[str | None, SampleKind], list[int]]]] = {}
+    for record in records.iter_rows(named=True):
+        id_ = record["id"]
+        first = firsts.setdefault(id_, {})
+        for name in ("input", "target", "category"):
+            if first.get(name) is None:
+                first[name] = record.get(name)
+        place = places.get(tuple(record[name] for name in by))
+        if place is not None:
+            cells = found.setdefault(id_, [{} for _ in systems])
+            key = (None if record["failed"] else record["answer"]), tell_kind(record)
+            cells[place].setdefault(key, []).append(record.get("row", -1))
+    return tuple(
+        MatrixRow(
+            id=id_,
+            asked=firsts[id_].get("input"),
+            target=firsts[id_].get("target"),
+            category=firsts[id_].get("category"),
+            cells=tuple(map(_list_replies, found.get(id_, [{} for _ in systems]))),
+        )
+        for id_ in ids
+        if id_ in firsts
+    )
+
+
+def _list_replies(
+    cell: Mapping[tuple[str | None, SampleKind], Sequence[int]],
+) -> tuple[GivenAnswer, ...]:
+    return tuple(
+        GivenAnswer(answer=answer, kind=kind, runs=len(rows), rows=tuple(n for n in rows if n >= 0))
+        for (answer, kind), rows in cell.items()
+    )
+
+
+def tell_kind(record: Mapping[str, Any]) -> SampleKind:
+    """Return whether a call failed, and if not, whether its answer is right."""
+    if record["failed"]:
+        return "failed"
+    return "unknown" if record["right"] is None else "right" if record["right"] else "wrong"
+
+
+class AnswerTable:
+    """Collects answers while records are measured, of a bounded number of tasks."""
+
+    def __init__(self, systems: Sequence[str]) -> None:
+        self._systems = tuple(systems)
+        self._kept: list[pl.DataFrame] = []
+        self._bar: int | None = None  # the largest hash of an id that is still kept
+        self._most = _MOST_KEPT
+        self._waiting = 0
+
+    def take(
+        self, rows: pl.DataFrame, names: Mapping[str, str], right: pl.Expr, failed: str
+    ) -> None:
+        """Look at some more rows; `names` has the column of each field."""
+        hashes = rows["id"].hash(seed=0)
+        if self._bar is not None:
+            kept = hashes <= self._bar
+            rows, hashes = rows.filter(kept), hashes.filter(kept)
+        some = rows.select(
+            "id",
+            *(pl.col(names[each]).cast(pl.String).alias(each) for each in self._systems),
+            *(
+                pl.col(names[each]).cast(pl.String).str.head(_LONGEST).alias(each)
+                for each in _TEXTS
+            ),
+            pl.col(names["category"]).cast(pl.String).alias("category"),
+            right.alias("right"),
+            pl.col(failed).fill_null(value=False).alias("failed"),
+            hashes.alias(_HASH),
+        ).drop_nulls("id")
+        self._kept.append(some)
+        self._waiting += some.height
+        if self._waiting > _WAITING:
+            self._prune()
+
+    def _prune(self) -> pl.DataFrame:
+        """Keep the tasks of the smallest hashes, fewer of them if they have very many answers."""
+        whole = pl.concat(self._kept, how="vertical_relaxed")
+        while True:
+            hashes = whole[_HASH].unique().sort()
+            if len(hashes) > self._most:
+                self._bar = int(hashes[self._most - 1])
+                whole = whole.filter(pl.col(_HASH) <= self._bar)
+            if whole.height <= _MOST_ROWS or self._most == 1:
+                break
+            self._most //= 2
+        self._kept, self._waiting = [whole.rechunk()], 0
+        return whole
+
+    def make(self, by: Sequence[str], most: int = MOST_SHOWN) -> AnswersMatrix | None:
+        """Return the tasks that tell systems apart, then others up to `most`; None without any."""
+        by = tuple(name for name in self._systems if name in by)
+        if not self._kept or not (whole := self._prune()).height:
+            return None
+        told = tell_tasks(whole, by)
+        others = told.filter(~pl.col(DIFFER))["id"]
+        ids = [*choose_tasks(told, DIFFER), *others][:most]
+        systems = order_systems(whole, by)
+        shown = whole.filter(pl.col("id").is_in(ids))
+        return AnswersMatrix(
+            by=by,
+            systems=tuple(systems),
+            shares=tuple(systems.values()),
+            rows=make_rows(shown, ids, by, tuple(systems)),
+            tasks=told.height,
+            counts=count_choices(told),
+        )

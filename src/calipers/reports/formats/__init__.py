@@ -1,0 +1,1 @@
+"""Renderers: a module per format writes any document."""

@@ -1,0 +1,1 @@
+"""Documents: a builder per type of result makes its tables and lines once, for all formats."""

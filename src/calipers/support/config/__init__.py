@@ -1,1 +1,0 @@
-"""Configuration files: read safely, checked strictly, every error with its line."""
