@@ -31,7 +31,7 @@ Line = tuple[Hashable, ...]
 
 
 def is_of_protocol(found: Any) -> bool:
-    """Say whether the content of a file is a rubric of the protocol."""
+    """Return True if the content of a file is a rubric of the protocol."""
     if not isinstance(found, Mapping):
         return False
     is_named = any(key in found for key in ("requirements", *_GRADING, "grading"))

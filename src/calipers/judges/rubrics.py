@@ -174,7 +174,7 @@ class Rubric(StrictModel):
         return (0.0, points[name]) if name in points else (self.lowest, self.highest)
 
     def is_all_or_nothing(self, name: str) -> bool:
-        """Say whether an item has all of its points, or none."""
+        """Return True if an item has all of its points, or none."""
         return any(item.name == name and item.all_or_nothing for item in self.items)
 
     def may_not_apply(self, name: str) -> bool:

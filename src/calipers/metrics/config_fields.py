@@ -140,6 +140,8 @@ class _CheckListSchema:
 WrittenChecks = Annotated[
     tuple[NamedCheck, ...],
     PlainValidator(lambda value: tuple(read_list(value, _folder.get()))),
-    PlainSerializer(lambda checks: [json.loads(each.written) for each in checks], return_type=list),
+    PlainSerializer(
+        lambda checks: [json.loads(check.written) for check in checks], return_type=list
+    ),
     _CheckListSchema(),
 ]

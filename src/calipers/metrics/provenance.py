@@ -68,7 +68,7 @@ ASPECTS: Mapping[str, str] = {name: name for name in JUDGED_VALUES} | {IMPL_RATE
 
 def list_judged_parts(metric: Metric) -> tuple[str, ...]:
     """Return the judged values that a metric may be based on."""
-    stands_on = {each for feature in metric.features for each in feature.inputs}
+    stands_on = {source for feature in metric.features for source in feature.inputs}
     return tuple(name for name, feature in JUDGED_VALUES.items() if feature in stands_on)
 
 
@@ -248,7 +248,7 @@ def read_words(texts: Iterable[str]) -> dict[str, frozenset[str]]:
     """
     words: dict[str, frozenset[str]] = {}
     for text in texts:
-        for part, _, found in (each.partition("=") for each in text.split()):
+        for part, _, found in (word.partition("=") for word in text.split()):
             words[part] = words.get(part, frozenset()).union(found.split(","))
     return words
 
@@ -284,7 +284,7 @@ def list_sources(
         for feature in _list_features(metric)
         for source in _list_sources_of(feature, words, given)
     } or {RECORDED}
-    sources = {each.get(source, source) for source in decided for each in named}
+    sources = {names.get(source, source) for source in decided for names in named}
     return tuple(source for source in SOURCES if source in sources)
 
 

@@ -34,7 +34,7 @@ def _describe(metric: Metric) -> dict[str, Any]:
         "says": metric.says,
         "formula": metric.formula,
         "unit": metric.unit,
-        "range": [each if isfinite(each) else None for each in metric.range],
+        "range": [end if isfinite(end) else None for end in metric.range],
         "better": metric.better,
     }
 

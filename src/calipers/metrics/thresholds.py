@@ -56,7 +56,7 @@ class Scale:
 
     @property
     def is_ratio(self) -> bool:
-        """Say whether percent makes sense."""
+        """Return True if percent makes sense."""
         return self.range == (0, 1) and self.unit is None
 
 
@@ -75,13 +75,13 @@ class Threshold:
 
     @property
     def is_exact(self) -> bool:
-        """Say whether only one value meets it: `= 100%`, or `≥` the end of the range."""
+        """Return True if only one value meets it: `= 100%`, or `≥` the end of the range."""
         low, high = self.scale.range
         exact = {"=": True, "≥": self.value >= high, "≤": self.value <= low}
         return exact.get(self.operator, False)
 
     def is_met(self, value: float) -> bool:
-        """Say whether the value is on the good side; counts that are equal are equal here too."""
+        """Return True if the value is on the good side; equal counts are equal here too."""
         return bool(self.holds(value))
 
     def holds(self, values: Any) -> Any:

@@ -57,7 +57,7 @@ class Price:
     cache_write: float | None = None
 
 
-KEYS = tuple(each.name for each in fields(Price))
+KEYS = tuple(declared.name for declared in fields(Price))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,11 @@ class PriceList:
         """Return the prices of a model, by its name as providers write it, or None."""
         found = _look_up(model, self.day)
         others = (_look_up(name, self.day) for name in _respell(model))
-        return next((each for each in others if each is not None), None) if found is None else found
+        return (
+            next((tariff for tariff in others if tariff is not None), None)
+            if found is None
+            else found
+        )
 
 
 def find_listed_tariff(model: str) -> Tariff | None:
@@ -220,7 +224,7 @@ def find_listed_tariff(model: str) -> Tariff | None:
 
 
 def has_price_list() -> bool:
-    """Say whether the extra `prices` is installed."""
+    """Return True if the extra `prices` is installed."""
     return find_spec("genai_prices") is not None
 
 
@@ -393,7 +397,7 @@ def _spread_tariff(tariff: Tariff) -> dict[str, float | None]:
 
 
 def _is_cache_unpriced() -> pl.Expr:
-    """Say whether a priced call has cache tokens for which there is no price."""
+    """Return True if a priced call has cache tokens for which there is no price."""
     free = (
         (pl.col(tokens) > 0) & pl.col(f"{key}_0").is_null()
         for key, tokens in _TOKENS.items()

@@ -115,18 +115,18 @@ def _declare_expression(expression: pl.Expr, name: str) -> Measurable:
         fields,
         lambda _: expression.cast(pl.Float64),
         shown=name,
-        numbers=tuple(each for each in fields if _must_be_number(expression, each)),
+        numbers=tuple(field for field in fields if _must_be_number(expression, field)),
     )
     text = " ".join(str(expression).split())[:_LONGEST]
     return Measurable(feature, text, fields, expression.meta.serialize(format="json"))
 
 
 def _must_be_number(expression: pl.Expr, field: str) -> bool:
-    """Say whether an expression makes sense of a user's field only if it holds numbers."""
+    """Return True if an expression makes sense of a user's field only if it holds numbers."""
     if field in FIELDS:
         return False
     others = expression.meta.root_names()
-    known = {each: FIELDS[each].dtype if each in FIELDS else pl.Float64() for each in others}
+    known = {name: FIELDS[name].dtype if name in FIELDS else pl.Float64() for name in others}
     return _is_numeric(expression, known) and not _is_numeric(
         expression, {**known, field: pl.String()}
     )
@@ -188,7 +188,7 @@ def choose_range(name: str, given: Range | None, of: Of) -> Range:
         raise UsageError(f"{name}: range has {len(given)} numbers, not two", fix=fix)
     for each in given:
         require_type(f"{name}: range", each, int | float, expected="a pair of numbers", fix=fix)
-    low, high = (float(each) for each in given)
+    low, high = (float(end) for end in given)
     if not low < high:
         raise UsageError(f"{name}: the range [{low:g}, {high:g}] is empty", fix="[0, 1], say")
     return low, high
@@ -403,8 +403,8 @@ class OfSum:
         n = totals[self.count]
         around = self.of_mean.interval(value / n, totals, confidence)
         times = {
-            each: None if (bound := getattr(around, each)) is None else bound * n
-            for each in ("low", "high", "stderr")
+            part: None if (bound := getattr(around, part)) is None else bound * n
+            for part in ("low", "high", "stderr")
         }
         return Interval(**times, reason=around.reason)
 

@@ -108,7 +108,7 @@ def read_trace(value: Any) -> Trace | None:
 
 def _read_trace(found: Mapping[str, Any]) -> Trace:
     listed, said = _list_objects(found, "tool_calls"), _list_objects(found, "agent_interactions")
-    calls = None if listed is None else tuple(_read_call(*each) for each in listed)
+    calls = None if listed is None else tuple(_read_call(*call) for call in listed)
     messages = None if said is None else tuple(_read_message(*each) for each in said)
     tasks = _read_tasks(found.get("agent_tasks"))
     if tasks is None:
@@ -391,8 +391,8 @@ def read_judgment_score(judgment: Mapping[str, Any]) -> float | None:
 
 def read_judgment_confidence(judgment: Mapping[str, Any]) -> float | None:
     """Return how confident the judge is, a number from 0; None for anything else."""
-    found = _read_number(judgment.get("confidence"))
-    return found if found is not None and 0 <= found < math.inf else None
+    number = _read_number(judgment.get("confidence"))
+    return number if number is not None and 0 <= number < math.inf else None
 
 
 def list_judging_usage(judgment: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -489,7 +489,7 @@ def get_judgments(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the judgments that a record of ours holds."""
     found = record.get("judgments")
     inside = found if isinstance(found, list) else []
-    return [dict(flatten_judgment(each)) for each in inside if isinstance(each, dict)]
+    return [dict(flatten_judgment(part)) for part in inside if isinstance(part, dict)]
 
 
 def add_judgments(

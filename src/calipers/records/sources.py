@@ -176,8 +176,8 @@ def _open_json(path: Path) -> Source:
         return log
     head = read_head(path)
     if _is_plain():
-        for each in list_readers():
-            each.refuse_plain(head.first, path)
+        for reader in list_readers():
+            reader.refuse_plain(head.first, path)
     log = None if _is_plain() else open_own_log(path, suffix, head) or log_at(path, suffix, head)
     return log or _open_plain_json(path, suffix, head)
 

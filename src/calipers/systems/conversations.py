@@ -403,11 +403,11 @@ class Conversation:
                 return {**{name: kept[name] for name in names}, "replayed": True}
         began, at = perf_counter(), time()
         reply, success = await tool(args)
-        told = {"server": tool.server.name, "reply": reply, "success": success}
-        told |= {"duration": round(perf_counter() - began, 6), "timestamp": at}
+        answer = {"server": tool.server.name, "reply": reply, "success": success}
+        answer |= {"duration": round(perf_counter() - began, 6), "timestamp": at}
         if self.tool_replies is not None:
-            self.tool_replies.keep(call.record, transcript.asked, told)
-        return told
+            self.tool_replies.keep(call.record, transcript.asked, answer)
+        return answer
 
 
 def _mark_cut_short(reply: Reply) -> Reply:

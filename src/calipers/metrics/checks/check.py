@@ -193,8 +193,8 @@ def list_replies(messages: Any) -> list[str]:
 def extract_text(content: Any) -> str | None:
     """Return the text of a message: its content, or the text parts of it."""
     if isinstance(content, list):
-        parts = [each.get("text") for each in content if isinstance(each, Mapping)]
-        return "".join(each for each in parts if isinstance(each, str)) or None
+        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        return "".join(part for part in parts if isinstance(part, str)) or None
     return content if isinstance(content, str) and content else None
 
 
@@ -274,7 +274,7 @@ def make_check_schema() -> dict[str, Any]:
         },
         "additionalProperties": False,
         "allOf": [
-            {"oneOf": [{"required": [each]} for each in RULES]},
+            {"oneOf": [{"required": [rule]} for rule in RULES]},
             {"oneOf": [{"required": [each]} for each in kinds]},
         ],
     }

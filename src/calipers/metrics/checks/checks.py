@@ -57,8 +57,8 @@ class BehaviorLists:
         earlier = _read_list(row.get(RESULTS)) or []
         reported = self._remove_earlier(lists, earlier)
         expected, observed, violated = (reported[name] for name in LISTS)
-        of_checks = {c.name for c in self._checks} | {_find_name(each) for each in earlier}
-        unknown = observed is None and any(each not in of_checks for each in expected or ())
+        of_checks = {c.name for c in self._checks} | {_find_name(result) for result in earlier}
+        unknown = observed is None and any(behavior not in of_checks for behavior in expected or ())
         found = self._list_held("expect", held, all)
         unmet = set(self._names["expect"]).difference(found)
         broken = self._list_held("forbid", held, any)
@@ -75,7 +75,7 @@ class BehaviorLists:
             for check, holds in zip(self._checks, held, strict=True)
             if (holds is None if check.rule == "forbid" else not holds)
         ]
-        kept = [each for each in earlier if _find_name(each) not in self._all]
+        kept = [result for result in earlier if _find_name(result) not in self._all]
         results = [*kept, *deciding]
         return (_dump(expected), _dump(observed), _dump(violated), _dump(results or None))
 
@@ -88,10 +88,12 @@ class BehaviorLists:
         self, lists: Mapping[str, list[Any] | None], earlier: Iterable[Any]
     ) -> dict[str, list[Any] | None]:
         """Return the lists without what earlier checks of the same names have done to them."""
-        results = [each for each in earlier if isinstance(each, Mapping) and "held" in each]
-        gone = {_find_name(each) for each in results if not each.get(SELF_REPORTED)} & self._all
+        results = [result for result in earlier if isinstance(result, Mapping) and "held" in result]
+        gone = {
+            _find_name(result) for result in results if not result.get(SELF_REPORTED)
+        } & self._all
         kept = {
-            name: values if values is None else [each for each in values if each not in gone]
+            name: values if values is None else [value for value in values if value not in gone]
             for name, values in lists.items()
         }
         if overruled := [name for name in list_overruled(results) if name in self._all]:
@@ -192,7 +194,7 @@ class Checks:
 
     @property
     def is_portable(self) -> bool:
-        """Say whether the checks can be read again anywhere: none of them names a file."""
+        """Return True if the checks can be read again anywhere: none of them names a file."""
         return not any(
             isinstance(check.test, Python)
             or isinstance(json.loads(check.written).get("json_schema"), str)

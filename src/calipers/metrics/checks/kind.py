@@ -157,7 +157,7 @@ def ask_each(
     values: Iterable[Any], ask: Callable[[Any], Any], dtype: type[pl.DataType] = pl.Boolean
 ) -> pl.Series:
     """Return the result of `ask` for each value; null for null."""
-    return pl.Series([None if each is None else ask(each) for each in values], dtype=dtype)
+    return pl.Series([None if value is None else ask(value) for value in values], dtype=dtype)
 
 
 class ReplyTest(ABC):

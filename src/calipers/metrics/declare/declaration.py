@@ -109,7 +109,7 @@ Need = str | OneOf
 
 
 def is_met(need: Need, present: Callable[[str], bool]) -> bool:
-    """Say whether the data has what is needed."""
+    """Return True if the data has what is needed."""
     if isinstance(need, str):
         return present(need)
     return any(all(map(present, choice)) for choice in need.choices)
@@ -148,7 +148,9 @@ class Feature:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The record's fields that it reads, directly or through other features, each once."""
-        read = (each.fields if isinstance(each, Feature) else (each,) for each in self.reads)
+        read = (
+            source.fields if isinstance(source, Feature) else (source,) for source in self.reads
+        )
         return tuple(dict.fromkeys(chain.from_iterable(read)))
 
 

@@ -153,8 +153,8 @@ def _look_up_bins(values: NDArray[np.float64]) -> NDArray[np.int8]:
     """
     first, begins_in, edges = _make_bin_table()
     cells = np.clip((values.view(np.int64) >> _LEFT_OUT) - first, 0, len(edges) - 1)
-    found: NDArray[np.int8] = begins_in[cells] + (values >= edges[cells])
-    return found
+    up_bins: NDArray[np.int8] = begins_in[cells] + (values >= edges[cells])
+    return up_bins
 
 
 @cache

@@ -194,7 +194,7 @@ def name_size_total(name: str, power: int) -> str:
 
 
 def is_of_one_cluster(name: str, totals: Totals) -> bool:
-    """Say whether all rows are of one cluster, so that nothing else is known."""
+    """Return True if all rows are of one cluster, so that nothing else is known."""
     return bool(totals.get(name_one_cluster(name)))
 
 

@@ -273,7 +273,7 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as the output names them: files by their paths, tables whole."""
-        shown = {each.name: _show(getattr(self, each.name)) for each in fields(self)}
+        shown = {declared.name: _show(getattr(self, declared.name)) for declared in fields(self)}
         scale = self.grade_scale or _read_with("metrics.families.cost", "read_grade_scale")(None)
         return {**shown, "grade_scale": scale.to_dict()}
 

@@ -35,7 +35,7 @@ class Verdict(Enum):
 
 
 def judge_equation(left: Sequence[Token], right: Sequence[Token], *, inexact: bool) -> Verdict:
-    """Say whether `left = right` holds; percentages count under either reading."""
+    """Return True if `left = right` holds; percentages count under either reading."""
     verdict = _judge(left, right, inexact=inexact, hundredths=False)
     if verdict is Verdict.RIGHT or not any(token.percent for token in (*left, *right)):
         return verdict
@@ -47,7 +47,7 @@ def judge_equation(left: Sequence[Token], right: Sequence[Token], *, inexact: bo
 
 
 def _is_less_a_percentage(tokens: Sequence[Token]) -> bool:
-    """Say whether a side is like `75 - 20%`: an amount less, or more, a part of itself."""
+    """Return True if a side is like `75 - 20%`: an amount less, or more, a part of itself."""
     kinds = [token.kind for token in tokens if token.kind != WORD]
     numbers = [token for token in tokens if token.kind == NUMBER]
     is_sum = any(token.kind == OPERATOR and token.text in SIGNS for token in tokens)
@@ -93,7 +93,7 @@ def _is_printed_float(
 
 
 def _is_rounded_factor(right: Sequence[Token], distance: int, size: int) -> bool:
-    """Say whether a rounded number in the expression explains the distance: `5/12 = 0.4167 * 1`."""
+    """Return True if a rounded number explains the distance, as in `5/12 = 0.4167 * 1`."""
     return any(
         token.decimals and token.digits >= _ROUNDED_DIGITS and distance * token.numerator <= size
         for token in right
@@ -108,7 +108,7 @@ def _read_precision(tokens: Sequence[Token]) -> tuple[int, bool]:
 
 
 def is_bare(tokens: Sequence[Token]) -> bool:
-    """Say whether a side is one number, without an operator."""
+    """Return True if a side is one number, without an operator."""
     return not any(token.kind == OPERATOR and token.text != MIXED for token in tokens)
 
 
@@ -222,7 +222,7 @@ def _convert_to_smallest(tokens: Sequence[Token]) -> list[Token]:
 
 
 def has_mixed_units(left: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Say whether two sides may be of one quantity in different units.
+    """Return True if two sides may be of one quantity in different units.
 
     So where two units of one dimension occur (`6 inches = 6/12 feet`), where things come in dozens,
     and where a sum of one thing is given as another (`7 boxes + 9 boxes = 128 bars`).
@@ -240,13 +240,13 @@ def has_mixed_units(left: Sequence[Token], after: Sequence[Token]) -> bool:
 
 def _find_units(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
     """Return the numbers that have a unit, each with its unit in the singular."""
-    found = []
+    units = []
     for number, following in zip(tokens, (*tokens[1:], None), strict=True):
         if number.kind not in (NUMBER, CLOSE):
             continue
         if number.money:
-            found.append((number, "dollar"))
+            units.append((number, "dollar"))
         elif following and following.kind == WORD:
             word = following.text.lower().rstrip(".")
-            found.append((number, word if word in _DIMENSION else word.removesuffix("s")))
-    return found
+            units.append((number, word if word in _DIMENSION else word.removesuffix("s")))
+    return units

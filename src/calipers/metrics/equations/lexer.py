@@ -240,7 +240,7 @@ class _Lexer:
         return bool(after.strip()) and _STARTS_OPERAND.match(self.line, match.end()) is not None
 
     def _is_after_unit(self) -> bool:
-        """Say whether the words at the end follow a number, as a unit does."""
+        """Return True if the words at the end follow a number, as a unit does."""
         for token in reversed(self.tokens[-_UNIT_WORDS:]):
             if token.kind != WORD and token.text != "/":
                 return token.kind in (NUMBER, CLOSE)

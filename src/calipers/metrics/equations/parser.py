@@ -68,7 +68,7 @@ _SPELLED_WORDS = 3  # so many words after another number: "8 packs of 5 bags * 4
 def is_doubtful(
     before: Sequence[Token], left: Sequence[Token], after: Sequence[Token], right: Sequence[Token]
 ) -> bool:
-    """Say whether a letter may be a variable, a part is of an unknown whole, or words multiply."""
+    """Return True for a possible variable, a part of an unknown whole, or words that multiply."""
     letters = UNIT_LETTERS[2:]
     if any(token.kind == WORD and token.text in (*letters, PART_OF) for token in left):
         return True
@@ -264,7 +264,7 @@ def find_equations(text: str) -> list[Equation]:
     >>> find_equations("so 2 + 2 = 5 apples")
     [Equation(start=3, end=12, verdict=<Verdict.WRONG: 'wrong'>)]
     """
-    found = [
+    equations = [
         Equation(mark.start(), mark.end(), verdict)
         for mark in MARK.finditer(text)
         for _, _, verdict in _judge_mark(mark[1])
@@ -279,9 +279,9 @@ def find_equations(text: str) -> list[Equation]:
 
     for line in re.split(r"(\r\n|\n|\r)", rest):
         for first, last, verdict in _judge_line(line) if JOIN_SIGN.search(line) else ():
-            found.append(Equation(place(start + first), place(start + last - 1) + 1, verdict))
+            equations.append(Equation(place(start + first), place(start + last - 1) + 1, verdict))
         start += len(line)
-    return found
+    return equations
 
 
 def quote_wrong_equations(text: str) -> list[str]:
@@ -291,7 +291,7 @@ def quote_wrong_equations(text: str) -> list[str]:
     ['2 + 2 = 5']
     """
     wrong = [text[a:b] for a, b, verdict in find_equations(text) if verdict is Verdict.WRONG]
-    return [each if MARK.fullmatch(each) else MARK.sub("", each) for each in wrong]
+    return [equation if MARK.fullmatch(equation) else MARK.sub("", equation) for equation in wrong]
 
 
 @lru_cache(maxsize=4096)

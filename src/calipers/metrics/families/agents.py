@@ -146,7 +146,7 @@ FEWEST_PARTS = 4  # of the six: with fewer the composite is not shown unless it 
 
 
 def are_parts_known(names: Iterable[str]) -> bool:
-    """Say whether metrics with these names are most of the composite's parts.
+    """Return True if metrics with these names are most of the composite's parts.
 
     >>> are_parts_known(["time_score", "path_convergence"])
     False

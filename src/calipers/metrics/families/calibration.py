@@ -242,7 +242,10 @@ class _BinnedDelta:
         if stderr is None:
             return replace(UNKNOWN, reason=ONE_ROW)
         design = design_effect(spread, self.of.sum_squares(totals), n, clusters)
-        known = next((each for each in _DESIGNS if design <= each + _ROUNDING), _DESIGNS[-1])
+        known = next(
+            (known_design for known_design in _DESIGNS if design <= known_design + _ROUNDING),
+            _DESIGNS[-1],
+        )
         unseen = sqrt(totals[self.of.unseen(known)]) / clusters.worth
         reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
         noise = totals[self.of.noise(known)] * sqrt(design) / n

@@ -172,7 +172,9 @@ def _sum_rows(table: Frame) -> Frame:
         _TOKENS: pl.col("tokens"),
         _TOKEN_SQUARES: pl.col("_token_squares"),
         **{
-            name: _choose_by_kind((pl.col(f"{prefix}{each.name}") for each in KINDS), kind)
+            name: _choose_by_kind(
+                (pl.col(f"{prefix}{kind_of_quality.name}") for kind_of_quality in KINDS), kind
+            )
             for name, prefix in ((_QUALITY, "sum_"), (_SQUARES, "_squares_"), (_CROSS, "_cross_"))
         },
     }

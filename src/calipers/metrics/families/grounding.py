@@ -53,9 +53,14 @@ def quote_unsupported(text: str, passages: str) -> str:
 
     judged = judge_text(text, list_passages(passages))
     wrong = [
-        text[each.statement.start : each.statement.end] for each in judged if not each.is_supported
+        text[sentence.statement.start : sentence.statement.end]
+        for sentence in judged
+        if not sentence.is_supported
     ]
-    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in wrong[:_QUOTED]]
+    shown = [
+        sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}…"
+        for sentence in wrong[:_QUOTED]
+    ]
     rest = [f"and {len(wrong) - _QUOTED} more"] if len(wrong) > _QUOTED else []
     return "; ".join((*shown, *rest))
 
@@ -86,7 +91,7 @@ rag_usr = declare_mean(
         unsupported_share,
         *_counted,
         rag_support,
-        **{f"{each.name}__sum": sum_whole(each) for each in _counted},
+        **{f"{feature.name}__sum": sum_whole(feature) for feature in _counted},
     ),
     extras={
         "statements": "statements__sum",

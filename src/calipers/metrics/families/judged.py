@@ -39,21 +39,23 @@ _FLAGGED_N, _JUDGED_N = "judgments__flagged", "judgments__judged"
 
 
 def _take_majority(judgments: Sequence[Mapping[str, Any]]) -> bool | None:
-    votes = [vote for each in judgments if (vote := read_judgment_vote(each)) is not None]
+    votes = [vote for judgment in judgments if (vote := read_judgment_vote(judgment)) is not None]
     return 2 * sum(votes) > len(votes) if votes else None
 
 
 def _take_median(judgments: Sequence[Mapping[str, Any]]) -> float | None:
-    scores = [score for each in judgments if (score := read_judgment_score(each)) is not None]
+    scores = [
+        score for judgment in judgments if (score := read_judgment_score(judgment)) is not None
+    ]
     return median(scores) if scores else None
 
 
 def _weigh_by_confidence(judgments: Sequence[Mapping[str, Any]]) -> float | None:
     """Return Σ score · confidence / Σ confidence; None where a score has no confidence."""
     scored = [
-        (score, read_judgment_confidence(each))
-        for each in judgments
-        if (score := read_judgment_score(each)) is not None
+        (score, read_judgment_confidence(judgment))
+        for judgment in judgments
+        if (score := read_judgment_score(judgment)) is not None
     ]
     weighed = [(score, weight) for score, weight in scored if weight is not None]
     total = fsum(weight for _, weight in weighed)
@@ -146,7 +148,7 @@ class JudgedRubric:
         return {name: weight for name, (weight, _) in self.criteria.items()}
 
     def is_of(self, judgment: Mapping[str, Any]) -> bool:
-        """Say whether a judgment's scores may be of these criteria.
+        """Return True if a judgment's scores may be of these criteria.
 
         Categories such as `clarity` are other rubrics' too, on other scales.
         """
@@ -323,7 +325,7 @@ def _score_row(text: str) -> dict[str, float | bool | None]:
     is_bad = False
     for rubric in RUBRICS:
         criteria = _collect_scores(rubric, judgments)
-        has_bad = not all(_is_score(each, rubric) for row in criteria.values() for each in row)
+        has_bad = not all(_is_score(score, rubric) for row in criteria.values() for score in row)
         found[rubric.name] = None if has_bad else rubric.score(criteria)
         is_bad |= has_bad
     return {**found, _BAD: is_bad}
@@ -352,11 +354,11 @@ def _is_score(score: Any, rubric: JudgedRubric) -> bool:
 
 def score_judgment(judgment: Mapping[str, Any]) -> float | None:
     """Return what a judgment by a built-in rubric gives in all, from its scores of criteria."""
-    rubric = next((each for each in RUBRICS if each.name == judgment.get("rubric")), None)
+    rubric = next((known for known in RUBRICS if known.name == judgment.get("rubric")), None)
     if rubric is None:
         return None
     criteria = _collect_scores(rubric, [judgment])
-    is_good = all(_is_score(each, rubric) for row in criteria.values() for each in row)
+    is_good = all(_is_score(score, rubric) for row in criteria.values() for score in row)
     return rubric.score(criteria) if is_good else None
 
 
@@ -472,7 +474,7 @@ def find_criterion(label: str) -> Metric | None:
 
 
 def is_criterion(name: str) -> bool:
-    """Say whether a criterion's name can be that of a metric."""
+    """Return True if a criterion's name can be that of a metric."""
     return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip()
 
 
@@ -482,7 +484,7 @@ def list_criteria(fields: Iterable[Any]) -> list[str]:
     >>> list_criteria(['[{"judge": "a", "scores": {"clarity": 4, "tone": null}}]', None, "?"])
     ['clarity']
     """
-    found: dict[str, None] = {}
+    criteria: dict[str, None] = {}
     for field in fields:
         try:
             judgments = () if field is None else read_judgment_list(field)
@@ -492,8 +494,8 @@ def list_criteria(fields: Iterable[Any]) -> list[str]:
             scores = judgment.get("scores")
             for name, score in scores.items() if isinstance(scores, Mapping) else ():
                 if is_criterion(name) and isinstance(score, int | float | Number):
-                    found[name] = None
-    return list(found)
+                    criteria[name] = None
+    return list(criteria)
 
 
 def note_bad_scores(groups: Iterable[Totals]) -> Iterator[str]:

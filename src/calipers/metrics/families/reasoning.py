@@ -199,7 +199,10 @@ def _quote(cot: str) -> str | None:
     from calipers.metrics.equations.parser import quote_wrong_equations  # noqa: PLC0415
 
     wrong = quote_wrong_equations(cot)
-    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in wrong[:_QUOTED]]
+    shown = [
+        equation if len(equation) <= _LONGEST else f"{equation[:_LONGEST]}…"
+        for equation in wrong[:_QUOTED]
+    ]
     rest = [f"and {len(wrong) - _QUOTED} more"] if len(wrong) > _QUOTED else []
     return "; ".join((*shown, *rest)) or None
 
@@ -233,7 +236,7 @@ math_usr = declare_mean(
     aggregate=declare_sums(
         wrong_share,
         *_counted,
-        **{f"{each.name}__sum": sum_whole(each) for each in _counted},
+        **{f"{feature.name}__sum": sum_whole(feature) for feature in _counted},
     ),
     extras={
         "equations": "equations__sum",

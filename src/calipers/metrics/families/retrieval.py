@@ -31,17 +31,17 @@ def find_ranks(passages: str, relevant_ids: str) -> tuple[list[int], int] | None
     >>> find_ranks('[{"id": "a"}, {"id": 7}, {"id": "a"}]', '["a", "c"]')
     ([1], 2)
     """
-    found = load_json(passages)
+    json = load_json(passages)
     ids = (
-        [_read_id(each.get("id")) for each in found if isinstance(each, dict)]
-        if (isinstance(found, list))
+        [_read_id(each.get("id")) for each in json if isinstance(each, dict)]
+        if (isinstance(json, list))
         else []
     )
-    if not isinstance(found, list) or (found and not any(each is not None for each in ids)):
+    if not isinstance(json, list) or (json and not any(each is not None for each in ids)):
         return None
     relevant = set(_read_ids(relevant_ids))
     ranks, open_ = [], set(relevant)
-    for rank, each in enumerate(found, start=1):
+    for rank, each in enumerate(json, start=1):
         id_ = _read_id(each.get("id")) if isinstance(each, dict) else None
         if id_ in open_:
             open_.discard(id_)

@@ -164,7 +164,7 @@ def _pair_texts(answers: pl.Series, references: pl.Series) -> pl.DataFrame:
     texts = [list_texts(reference) for reference in lists["reference"]]
     lists = lists.with_columns(
         pl.Series("reference", texts, dtype=pl.List(pl.String)),
-        pl.Series("index", [range(len(each)) for each in texts], dtype=pl.List(pl.Int64)),
+        pl.Series("index", [range(len(text)) for text in texts], dtype=pl.List(pl.Int64)),
     ).explode("reference", "index")
     return pl.concat([rows.filter(~maybe_lists), lists])
 

@@ -193,9 +193,9 @@ def _measure_tasks(texts: pl.Series) -> tuple[pl.Series, list[list[str]], pl.Ser
     there = texts.is_not_null()
     tasks = [_read_counts(text) for text in texts.filter(there)]
     balance, odd = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=bool)
-    balance[there] = measure_balance([[*(each or {}).values()] for each in tasks])
-    odd[there] = [each is None for each in tasks]
-    names = [[*(each or ())] for each in tasks]
+    balance[there] = measure_balance([[*(task or {}).values()] for task in tasks])
+    odd[there] = [task is None for task in tasks]
+    names = [[*(task or ())] for task in tasks]
     return pl.Series("balance", balance).fill_nan(None), names, pl.Series(odd)
 
 
@@ -274,7 +274,10 @@ def _as_row(trace: Trace | None) -> dict[str, Any] | None:
         "tool_calls": None if calls is None else [call._asdict() for call in calls],
         "agent_interactions": None
         if messages is None
-        else [{"from": each.sender, "to": each.receiver, "type": each.type} for each in messages],
+        else [
+            {"from": message.sender, "to": message.receiver, "type": message.type}
+            for message in messages
+        ],
         "balance": None if tasks is None else float(measure_balance([list(tasks.values())])[0]),
         "agents": len(trace.agents),
     }
@@ -369,13 +372,13 @@ def measure_selection(
 
 def _find_optimal(contexts: pl.Series, own: pl.Series, tools: OptimalTools | None) -> pl.Series:
     """Return the optimal tool of each call: by its row's own table, else by that of all rows."""
-    found = pl.Series([None], dtype=pl.String).new_from_index(0, len(contexts))
+    optimal = pl.Series([None], dtype=pl.String).new_from_index(0, len(contexts))
     if tools is not None:
         distinct = contexts.unique()
-        found = contexts.replace_strict(distinct, tools.of(distinct), return_dtype=pl.String)
+        optimal = contexts.replace_strict(distinct, tools.of(distinct), return_dtype=pl.String)
     if own.null_count() == len(own):
-        return found
-    pairs = pl.DataFrame({"own": own, "context": contexts, "all": found})
+        return optimal
+    pairs = pl.DataFrame({"own": own, "context": contexts, "all": optimal})
     distinct_pairs = pairs.filter(pl.col("own").is_not_null()).select("own", "context").unique()
     tables = [
         group.with_columns(best=OptimalTools("", read_tool_map(text)).of(group["context"]))

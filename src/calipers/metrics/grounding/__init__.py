@@ -54,13 +54,13 @@ def judge_rows(texts: pl.Series, passages: pl.Series) -> pl.Series:
 
 def _judge_in_python(texts: pl.Series, passages: pl.Series) -> pl.Series:
     rows = [_judge(*pair) for pair in zip(texts, passages, strict=True)]
-    return pl.Series(texts.name, [each._asdict() for each in rows], dtype=GROUNDING)
+    return pl.Series(texts.name, [row._asdict() for row in rows], dtype=GROUNDING)
 
 
 def _judge(text: str, passages: str) -> Grounding:
     from calipers.metrics.grounding.support import judge_text, list_passages  # noqa: PLC0415
 
     judged = judge_text(text, list_passages(passages))
-    unsupported = sum(not each.is_supported for each in judged)
-    lowest = min((each.support for each in judged), default=None)
+    unsupported = sum(not sentence.is_supported for sentence in judged)
+    lowest = min((sentence.support for sentence in judged), default=None)
     return Grounding(len(judged), unsupported, lowest)

@@ -176,15 +176,15 @@ def find_statements(text: str) -> list[Statement]:
     >>> [text[found.start : found.end] for found in find_statements(text)]
     ['It opened in 1901 [2].']
     """
-    found = []
+    statements = []
     for start, end in _split_sentences(text):
         sentence = text[start:end]
         words = split_words(_CITATION.sub(lambda match: " " * len(match.group()), sentence))
         weights = _weigh_words(words)
         is_none = not weights or _is_question(sentence) or _is_courtesy(words, weights)
-        if not is_none and not any(_matches(words, each) for each in read_words().refusals):
-            found.append(Statement(start, end, words, weights))
-    return found
+        if not is_none and not any(_matches(words, refusal) for refusal in read_words().refusals):
+            statements.append(Statement(start, end, words, weights))
+    return statements
 
 
 def _split_sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -241,7 +241,7 @@ def _skip(text: str, at: int, characters: str) -> int:
 
 
 def _is_abbreviated(text: str, start: int, at: int) -> bool:
-    """Say whether the dot here ends an abbreviation or an initial, and no sentence."""
+    """Return True if the dot here ends an abbreviation or an initial, and no sentence."""
     first = at
     while first > start and text[first - 1].isascii() and text[first - 1].isalpha():
         first -= 1
@@ -263,7 +263,7 @@ def _weigh_words(words: Iterable[Word]) -> dict[str, int]:
 
 
 def _is_courtesy(words: Sequence[Word], weights: Mapping[str, int]) -> bool:
-    """Say whether nothing but a greeting, thanks or an offer of help is in the words."""
+    """Return True if nothing but a greeting, thanks or an offer of help is in the words."""
     sets = read_words().sets
     content = {word.text for word in words if word.stem in weights}
     greeting, known = sets["greeting"], sets["greeting"] | sets["courtesy"] | sets["stop"]
@@ -361,7 +361,7 @@ def judge_text(text: str, passages: Sequence[str]) -> list[JudgedStatement]:
     """Return the statements of a text, each with its support by the passages."""
     statements = find_statements(text)
     read = Passages(passages) if statements else None
-    return [read.judge(each) for each in statements] if read is not None else []
+    return [read.judge(statement) for statement in statements] if read is not None else []
 
 
 def list_passages(field: str) -> list[str]:

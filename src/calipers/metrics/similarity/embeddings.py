@@ -64,7 +64,7 @@ class Model:
 
     def embed(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
         """Return, for each text, the vectors of its tokens without the special ones."""
-        longest = max(len(each.ids) for each in batch)
+        longest = max(len(text.ids) for text in batch)
         ids = np.full((len(batch), longest), self.padding)
         mask = np.zeros_like(ids)
         for row, each in enumerate(batch):
@@ -79,7 +79,7 @@ class Model:
             flat = output.last_hidden_state.flatten(0, 1)
             flat = flat[torch.from_numpy(kept).to(self.device)]
             flat = torch.nn.functional.normalize(flat, dim=-1)
-            return [part.clone() for part in flat.split([len(each.content) for each in batch])]
+            return [part.clone() for part in flat.split([len(text.content) for text in batch])]
 
 
 def load(name: str, device: str | None = None) -> Model:

@@ -68,7 +68,7 @@ def find_reader(name: str) -> LogReader:
     Raises:
         UsageError: No reader has the name.
     """
-    known = {each.name: each for each in list_readers()}
+    known = {reader.name: reader for reader in list_readers()}
     found = [each for each in known if _fold(each) == _fold(name)]
     if not found:
         raise UsageError(
@@ -83,13 +83,13 @@ def _fold(name: str) -> str:
 
 def open_table_log(path: Path, columns: Collection[str]) -> Log | None:
     """Return the log in a table, if its columns are those that a tool writes, or None."""
-    found = next((each for each in list_readers() if columns and each.tables(columns)), None)
+    found = next((reader for reader in list_readers() if columns and reader.tables(columns)), None)
     return None if found is None else Log(path, found)
 
 
 def open_own_log(path: Path, suffix: str, head: Head | None = None) -> Log | None:
     """Return the log in a file if a user-added reader recognizes it, or None."""
-    own = [each for each in READERS.read_all().values() if not _is_ours(each)]
+    own = [reader for reader in READERS.read_all().values() if not _is_ours(reader)]
     return _log_at(path, suffix, own, head) if own else None
 
 
@@ -109,16 +109,16 @@ def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) 
     head = head or read_head(path)
     for each in known:
         each.refuse(head.first, path)
-    found = _find_reader(head.first, known)
-    if found is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
+    reader = _find_reader(head.first, known)
+    if reader is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
         # What identifies the format may come after a long beginning.
         with suppress(DataError, *UNREADABLE):
-            found = _find_reader(read_outline(path), known)
-    return None if found is None else Log(path, found)
+            reader = _find_reader(read_outline(path), known)
+    return None if reader is None else Log(path, reader)
 
 
 def _is_plain_record(first: Any) -> bool:
-    """Say whether a JSON is made of a record's own fields, and of nothing with parts."""
+    """Return True if a JSON is made of a record's own fields, and of nothing with parts."""
     return (
         isinstance(first, dict)
         and first.keys() <= FIELDS.keys()

@@ -40,14 +40,14 @@ _STEP, _MESSAGE, _HISTORY = _TRAJECTORY_PLACES = parse_places(
 
 
 def _fits_swe_agent(document: Any) -> bool:
-    found = as_mapping(document)
-    info = found.get("info")
+    document = as_mapping(document)
+    info = document.get("info")
     if not isinstance(info, Mapping):
         return False
-    is_brief = "trajectory_format" in found or (
-        "messages" in found and not _RUN_INFO.isdisjoint(info)
+    is_brief = "trajectory_format" in document or (
+        "messages" in document and not _RUN_INFO.isdisjoint(info)
     )
-    return isinstance(found.get("trajectory"), list) or is_brief
+    return isinstance(document.get("trajectory"), list) or is_brief
 
 
 def _read_trajectory(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
@@ -101,7 +101,9 @@ class _Trajectory:
         info = as_mapping(self._beside.get("info"))
         used = as_mapping(info.get("model_stats"))
         status = read_text(info.get("exit_status"))
-        found = [each for each in self._conversations.values() if each.first]
+        found = [
+            conversation for conversation in self._conversations.values() if conversation.first
+        ]
         said = found[0] if found else _Conversation()
         name = read_text(self._beside.get("instance_id")) or path.name.partition(".traj")[0]
         return {
@@ -138,8 +140,10 @@ _is_instance_report = has_keys("patch_successfully_applied", "resolved")
 
 
 def _fits_swe_bench(document: Any) -> bool:
-    found = as_mapping(document)
-    return bool(found) and (_is_run_report(found) or all(map(_is_instance_report, found.values())))
+    document = as_mapping(document)
+    return bool(document) and (
+        _is_run_report(document) or all(map(_is_instance_report, document.values()))
+    )
 
 
 def _read_swe_bench(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
@@ -205,8 +209,8 @@ def _list_resolved(path: Path) -> Iterator[Figure]:
 
 
 def _is_of_instances(document: Any) -> bool:
-    found = as_mapping(document)
-    return bool(found) and all(map(_is_instance_report, found.values()))
+    document = as_mapping(document)
+    return bool(document) and all(map(_is_instance_report, document.values()))
 
 
 register(
@@ -246,7 +250,7 @@ _REWARD_ROUNDING = 1e-6
 
 def _read_tau_trial(row: Row) -> Record:
     messages = list(list_objects(find_value(row, "traj | messages")))
-    asked = [each for each in messages if each.get("role") == USER]
+    asked = [message for message in messages if message.get("role") == USER]
     reward = read_number(find_value(row, "reward | reward_info.reward"))
     run = read_number(row.get("trial"))
     error = str(row.get("termination_reason") or "")

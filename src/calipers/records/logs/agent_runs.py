@@ -113,7 +113,7 @@ def _make_record(folder: Path, path: Path) -> Record:
 
 
 def _read_trace(traced: Mapping[str, Any]) -> Record:
-    calls = [each for each in list_objects(traced.get("tool_calls")) if each.get("tool_name")]
+    calls = [call for call in list_objects(traced.get("tool_calls")) if call.get("tool_name")]
     said = list(list_objects(traced.get("agent_interactions")))
     return {"tool_calls": calls, "agent_interactions": said}
 
@@ -189,7 +189,7 @@ def _list_scores(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _list_means(paths: Sequence[Path]) -> Iterator[Figure]:
     """Yield the means of the tool's own scores over all runs that are read."""
-    evaluations = [each for path in paths for each in _list_scores(path) if each]
+    evaluations = [evaluation for path in paths for evaluation in _list_scores(path) if evaluation]
     values: dict[str, list[float]] = {}
     for each in evaluations:
         own = {name: each.get(name) for name in _OWN}
@@ -210,7 +210,7 @@ def _list_means(paths: Sequence[Path]) -> Iterator[Figure]:
 
 def _note_recommendations(paths: Sequence[Path]) -> Iterator[str]:
     """Yield how many recommendations contradict the score beside them."""
-    evaluations = [each for path in paths for each in _list_scores(path) if each]
+    evaluations = [evaluation for path in paths for evaluation in _list_scores(path) if evaluation]
     against = total = 0
     for each in evaluations:
         score, said = read_number(each.get(_COMPOSITE)), read_text(each.get("recommendation"))
@@ -248,7 +248,7 @@ def _search(folder: Path) -> _Found:
             break
         at, depth = left.pop()
         with suppress(OSError), os.scandir(at) as entries:
-            inside = {each.name: each for each in entries}
+            inside = {entry.name: entry for entry in entries}
             there = [name for name in _MAIN if name in inside and inside[name].is_file()]
             filled = [name for name in there if inside[name].stat().st_size]
             main = next((name for name in filled if _is_of_run(at / name)), None)
@@ -261,9 +261,9 @@ def _search(folder: Path) -> _Found:
             if _SWEEP in inside and _fits_file(at / _SWEEP, _is_sweep):
                 found.sweeps.append(at / _SWEEP)
             left += [
-                (Path(each.path), depth - 1)
-                for each in inside.values()
-                if depth and each.is_dir(follow_symlinks=False) and not each.name.startswith(".")
+                (Path(entry.path), depth - 1)
+                for entry in inside.values()
+                if depth and entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
             ]
     found.runs.sort()
     found.sweeps.sort()
@@ -298,11 +298,11 @@ def _note_passed_over(folder: Path) -> Iterator[str]:
     found = _search(folder)
     if found.empty:
         count = "1 run left" if len(found.empty) == 1 else f"{len(found.empty):,} runs left"
-        names = _join_some(each.name for each in found.empty)
+        names = _join_some(run.name for run in found.empty)
         yield f"{folder}: {count} empty files, and none of them is read: {names}"
     if found.broken:
         count = "1 run is" if len(found.broken) == 1 else f"{len(found.broken):,} runs are"
-        names = _join_some(f"{each.parent.name}/{each.name}" for each in found.broken)
+        names = _join_some(f"{path.parent.name}/{path.name}" for path in found.broken)
         yield f"{folder}: {count} not read, of which these files are damaged or of others: {names}"
     if found.runs and found.sweeps:
         sweeps = "1 sweep is" if len(found.sweeps) == 1 else f"{len(found.sweeps):,} sweeps are"

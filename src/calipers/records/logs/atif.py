@@ -145,8 +145,8 @@ def _list_stated(path: Path) -> Iterator[Figure]:
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    return str(found.get("schema_version")).startswith("ATIF") and "steps" in found
+    document = as_mapping(document)
+    return str(document.get("schema_version")).startswith("ATIF") and "steps" in document
 
 
 register(

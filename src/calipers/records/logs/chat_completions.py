@@ -79,7 +79,7 @@ def _describe_error(row: Row, reply: Row) -> str | None:
 
 
 def _is_call(row: Row) -> bool:
-    """Say whether a row holds a request to a model, or its response, in the shape of OpenAI's."""
+    """Return True if a row holds a request to a model or its response, as OpenAI's API has it."""
     reply = as_mapping(find_value(row, "response.body | response")) or row
     answered = isinstance(reply.get("choices"), list) or (
         isinstance(reply.get("content"), list) and "stop_reason" in reply

@@ -43,7 +43,7 @@ _RAN_OUT = "error_max"  # begins what a run is said to have ended by that reache
 
 
 def _fits(document: Any) -> bool:
-    """Say whether a JSON is the first line of a session or a stream, or a list of such."""
+    """Return True if a JSON is the first line of a session or a stream, or a list of such."""
     first = as_mapping(document[0] if isinstance(document, list) and document else document)
     kind = first.get("type")
     if kind == "system" and ("session_id" in first or "agent_id" in first):
@@ -202,7 +202,7 @@ class _ClaudeSession:
 
 
 def _is_aside(line: Row) -> bool:
-    """Say whether a line is of an agent that the session started."""
+    """Return True if a line is of an agent that the session started."""
     return line.get("isSidechain") is True or line.get("parent_tool_use_id") is not None
 
 

@@ -37,10 +37,10 @@ _NO_CALLS = ("agent_message", "reasoning", "todo_list", "error")  # items of the
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    is_rollout = found.get("type") in _LINES and isinstance(found.get("payload"), dict)
-    is_stream = found.get("type") == "thread.started" and "thread_id" in found
-    return (is_rollout and "timestamp" in found) or is_stream
+    document = as_mapping(document)
+    is_rollout = document.get("type") in _LINES and isinstance(document.get("payload"), dict)
+    is_stream = document.get("type") == "thread.started" and "thread_id" in document
+    return (is_rollout and "timestamp" in document) or is_stream
 
 
 @dataclass
@@ -82,9 +82,9 @@ class _Rollout:
             given = item.get("arguments", item.get("input", item.get("action")))
             self.calls.add(key, item.get("name") or kind, given, at)
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            told = parse_cell(item.get("output"))
-            seconds = as_number(find_value(told, "metadata.duration_seconds"))
-            self.calls.settle(key, success=_find_success(told), at=at, seconds=seconds)
+            cell = parse_cell(item.get("output"))
+            seconds = as_number(find_value(cell, "metadata.duration_seconds"))
+            self.calls.settle(key, success=_find_success(cell), at=at, seconds=seconds)
         elif kind == "message" and item.get("role") == "assistant":
             self.said = read_text(item.get("content")) or self.said
         elif kind == "message" and item.get("role") == "user":
@@ -135,7 +135,9 @@ class _Rollout:
             success = ended != "failed" if code is None else code == 0
             self.calls.settle(item.get("id"), success=success)
             if success and kind == "file_change":
-                paths = (read_text(each.get("path")) for each in list_objects(item.get("changes")))
+                paths = (
+                    read_text(change.get("path")) for change in list_objects(item.get("changes"))
+                )
                 self.changed |= {path for path in paths if path}
 
     @property
@@ -173,8 +175,8 @@ def _find_success(told: Any) -> bool | None:
     """Return whether the result of a call says that it succeeded; None if it does not say."""
     code = as_number(find_value(told, "metadata.exit_code | exit_code"))
     if code is None and isinstance(text := read_text(told), str):
-        found = _EXIT_CODE.search(text)
-        code = float(found[1]) if found else None
+        match = _EXIT_CODE.search(text)
+        code = float(match[1]) if match else None
     return None if code is None else code == 0
 
 

@@ -38,8 +38,8 @@ def name_repository(task: str | None) -> str | None:
     ('django/django', 'sphinx-doc/sphinx')
     >>> name_repository("hello-world")
     """
-    told = _INSTANCE.search(task or "")
-    return None if told is None else f"{told['owner']}/{told['name']}"
+    match = _INSTANCE.search(task or "")
+    return None if match is None else f"{match['owner']}/{match['name']}"
 
 
 def read_instant(value: Any) -> float | None:
@@ -161,9 +161,11 @@ def _list_changed(call: Mapping[str, Any]) -> set[str]:
     name, args = str(call.get("tool_name")).lower(), as_mapping(call.get("args"))
     texts = [call.get("context"), *args.values()]
     if "patch" in name:
-        found = {path for text in texts if isinstance(text, str) for path in _PATCHED.findall(text)}
-        if found:
-            return found
+        changed = {
+            path for text in texts if isinstance(text, str) for path in _PATCHED.findall(text)
+        }
+        if changed:
+            return changed
     edits = name in _EDITS or (name in _EDITORS and args.get("command") not in _LOOKS)
     path = next((args[key] for key in _PATHS if isinstance(args.get(key), str)), None)
     return {path} if edits and path else set()

@@ -42,8 +42,8 @@ _PLACES = parse_places(
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    run = _respell(as_mapping(found.get(_NEWEST, found)))
+    document = as_mapping(document)
+    run = _respell(as_mapping(document.get(_NEWEST, document)))
     cases = [_respell(case) for name in _CASES for case in list_objects(run.get(name))]
     if "test_cases" in run and not _RUN.isdisjoint(run):
         return True
@@ -107,18 +107,18 @@ def _digest(case: Mapping[str, Any]) -> bytes:
 def _make_record(case: Mapping[str, Any]) -> Record:
     metadata = case.get("metadata")
     measured = [
-        each for each in list_objects(case.get("metrics_data")) if read_text(each.get("name"))
+        metric for metric in list_objects(case.get("metrics_data")) if read_text(metric.get("name"))
     ]
     failed = filter(_has_failed, measured)
-    reasons = [read_text(each.get("error") or each.get("reason")) for each in failed]
+    reasons = [read_text(metric.get("error") or metric.get("reason")) for metric in failed]
     turns = [
-        {"role": each.get("role"), "content": read_text(each.get("content"))}
-        for each in list_objects(case.get("turns"))
+        {"role": turn.get("role"), "content": read_text(turn.get("content"))}
+        for turn in list_objects(case.get("turns"))
     ]
     return {
         **keep_extra(metadata),
         "category": read_text(as_mapping(metadata).get("category")),
-        "tags": [each for each in as_list(case.get("tags")) if isinstance(each, str)] or None,
+        "tags": [tag for tag in as_list(case.get("tags")) if isinstance(tag, str)] or None,
         "input": _read_input(case),
         "messages": turns or None,
         "answer": find_last_text(turns, "assistant")
@@ -127,12 +127,12 @@ def _make_record(case: Mapping[str, Any]) -> Record:
         "reference": format_text(case.get("expected_output") or case.get("expected_outcome")),
         "passages": case.get("retrieval_context") or None,
         "passed": _decide(case, measured),
-        "reason": "; ".join(each for each in reasons if each) or None,
+        "reason": "; ".join(reason for reason in reasons if reason) or None,
         "cost_usd": as_number(case.get("token_cost")),
         "duration_seconds": as_number(case.get("completion_time")),
         "trace": _make_trace(case),
         **spread_scores(
-            {_name_field(each.get("name")): as_number(each.get("score")) for each in measured}
+            {_name_field(metric.get("name")): as_number(metric.get("score")) for metric in measured}
         ),
     }
 
@@ -140,7 +140,7 @@ def _make_record(case: Mapping[str, Any]) -> Record:
 def _read_input(case: Mapping[str, Any]) -> str | None:
     if case.get("input") is not None or "turns" not in case:
         return format_text(case.get("input"))
-    asked = (each for each in list_objects(case.get("turns")) if each.get("role") == "user")
+    asked = (turn for turn in list_objects(case.get("turns")) if turn.get("role") == "user")
     return read_text(case.get("scenario")) or read_text(
         as_mapping(next(asked, None)).get("content")
     )
@@ -158,8 +158,8 @@ def _has_failed(metric: Mapping[str, Any]) -> bool:
 def _decide(case: Mapping[str, Any], measured: list[Mapping[str, Any]]) -> bool | None:
     """Return whether the case passed; None where only metrics that broke say that it did not."""
     success = case.get("success")
-    failed = [each for each in measured if _has_failed(each)]
-    if success is False and failed and all(each.get("error") is not None for each in failed):
+    failed = [metric for metric in measured if _has_failed(metric)]
+    if success is False and failed and all(metric.get("error") is not None for metric in failed):
         return None
     return success if isinstance(success, bool) else None
 
@@ -167,8 +167,8 @@ def _decide(case: Mapping[str, Any], measured: list[Mapping[str, Any]]) -> bool 
 def _make_trace(case: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the tools that were called, in their order; None where nothing is said of any."""
     turns = [case, *map(_respell, list_objects(case.get("turns")))]
-    calls = [call for each in turns for call in list_objects(each.get("tools_called"))]
-    if all(each.get("tools_called") is None for each in turns):
+    calls = [call for turn in turns for call in list_objects(turn.get("tools_called"))]
+    if all(turn.get("tools_called") is None for turn in turns):
         return None
     return {
         "tool_calls": [

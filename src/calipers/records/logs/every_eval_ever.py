@@ -34,15 +34,15 @@ _SAMPLES = "_samples.jsonl"
 def _read_more(row: Row) -> Record:
     """Return the answer that was extracted last, and the tools of a conversation."""
     extracted = [
-        read_text(each.get("extracted_value"))
-        for each in list_objects(row.get("answer_attribution"))
-        if each.get("is_terminal") is not False
+        read_text(attribution.get("extracted_value"))
+        for attribution in list_objects(row.get("answer_attribution"))
+        if attribution.get("is_terminal") is not False
     ]
     messages = list(list_objects(row.get("messages")))
     calls = [
         {"tool_name": call["name"], "args": as_mapping(call.get("arguments"))}
-        for each in messages
-        for call in list_objects(each.get("tool_calls"))
+        for message in messages
+        for call in list_objects(message.get("tool_calls"))
         if isinstance(call.get("name"), str)
     ]
     task, name = row.get("evaluation_name"), row.get("sample_id")
@@ -118,15 +118,15 @@ def _list_stated(path: Path) -> Iterator[Figure]:
     if not path.name.endswith(_SAMPLES) or not results.is_file():
         return
     counted, decides = _look_through(path)
-    for each in list_objects(as_mapping(read_whole(results)).get("evaluation_results")):
-        value = as_number(find_value(each, "score_details.score"))
+    for result in list_objects(as_mapping(read_whole(results)).get("evaluation_results")):
+        value = as_number(find_value(result, "score_details.score"))
         if value is None:
             continue
-        count = as_number(find_value(each, "score_details.uncertainty.num_samples"))
-        is_ours = each.get(_RESULT) == counted
+        count = as_number(find_value(result, "score_details.uncertainty.num_samples"))
+        is_ours = result.get(_RESULT) == counted
         ours = ("accuracy", _SCORE) if decides[counted] else (_SCORE,)
         yield Figure(
-            name=str(each.get(_RESULT) or each.get("evaluation_name")),
+            name=str(result.get(_RESULT) or result.get("evaluation_name")),
             value=value,
             n=None if count is None else int(count),
             ours=ours if is_ours else (),

@@ -126,16 +126,16 @@ def _count_tokens(used: list[Mapping[str, Any]]) -> dict[str, float | None]:
 
 def _measure_agent(trial: Mapping[str, Any]) -> float | None:
     """Return the seconds that the agent worked, in all steps."""
-    steps = [each.get("agent_execution") for each in list_objects(trial.get("step_results"))]
+    steps = [result.get("agent_execution") for result in list_objects(trial.get("step_results"))]
     times = [as_mapping(each) for each in (trial.get("agent_execution"), *steps)]
-    found = [measure_seconds(each.get("started_at"), each.get("finished_at")) for each in times]
+    found = [measure_seconds(part.get("started_at"), part.get("finished_at")) for part in times]
     known = [seconds for seconds in found if seconds is not None]
     return sum(known) if known else None
 
 
 def _read_trajectories(folder: Path) -> Record:
     """Return what the trajectory of the agent tells; of several steps, what the last one does."""
-    found = sorted(each for pattern in _TRAJECTORIES for each in folder.glob(pattern))
+    found = sorted(path for pattern in _TRAJECTORIES for path in folder.glob(pattern))
     return read_trajectory(found[-1]).make_record() if found else {}
 
 
@@ -145,13 +145,13 @@ def _find_passed(folder: Path, rewards: Mapping[str, float]) -> bool | None:
         return None
     job = folder.absolute().parent
     files = (each for each in (job, job / _RESULT) if each.exists())
-    changed = tuple(each.stat().st_mtime_ns for each in files)  # a job rewrites its own result
+    changed = tuple(path.stat().st_mtime_ns for path in files)  # a job rewrites its own result
     return as_truth(rewards[_REWARD]) if _is_binary(job, changed) else None
 
 
 @lru_cache(maxsize=_KEPT_JOBS)
 def _is_binary(job: Path, _changed: tuple[int, ...]) -> bool:
-    """Say whether every reward of the trials in a folder is 0 or 1."""
+    """Return True if every reward of the trials in a folder is 0 or 1."""
     for path in job.glob(f"*/{_RESULT}"):
         trial = as_mapping(read_whole(path))
         rewards = _read_rewards(trial) if _is_trial(trial) else {}
@@ -177,7 +177,7 @@ def _list_stated(path: Path) -> Iterator[Figure]:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Say whether the job has trials that are running, or have not begun."""
+    """Return True if the job has trials that are running, or have not begun."""
     file = path.absolute().parent.parent / _RESULT
     stats = _read_stats(file, file.stat().st_mtime_ns) if file.is_file() else {}
     return any(as_number(stats.get(f"n_{kind}_trials")) for kind in ("running", "pending"))

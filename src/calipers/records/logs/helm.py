@@ -52,18 +52,18 @@ def _find_perturbation(state: Mapping[str, Any]) -> str | None:
 
 def _read_stats(path: Path) -> dict[_Key, dict[str, float]]:
     """Return the mean of each statistic by instance and trial; none without such a file."""
-    found: dict[_Key, dict[str, float]] = {}
+    stats: dict[_Key, dict[str, float]] = {}
     if not path.is_file():
-        return found
+        return stats
     for entry, _ in stream_list(path, (), {}):
         means = {
-            str(find_value(each, "name.name")): mean
-            for each in list_objects(as_mapping(entry).get("stats"))
-            if (mean := as_number(each.get("mean"))) is not None
+            str(find_value(stat, "name.name")): mean
+            for stat in list_objects(as_mapping(entry).get("stats"))
+            if (mean := as_number(stat.get("mean"))) is not None
         }
         key = _make_key(as_mapping(entry), "instance_id", "perturbation.name")
-        found.setdefault(key, {}).update(means)
-    return found
+        stats.setdefault(key, {}).update(means)
+    return stats
 
 
 def _find_decisive(stats: Mapping[_Key, Mapping[str, float]]) -> str | None:
@@ -115,9 +115,9 @@ def _make_record(
     correct = None if decisive is None else as_truth(scores.get(decisive))
     seconds = as_number(find_value(state, "result.request_time"))
     right = [
-        read_text(find_value(each, "output.text"))
-        for each in list_objects(find_value(state, "instance.references"))
-        if "correct" in as_list(each.get("tags"))
+        read_text(find_value(reference, "output.text"))
+        for reference in list_objects(find_value(state, "instance.references"))
+        if "correct" in as_list(reference.get("tags"))
     ]
     return {
         "id": read_text(find_value(state, "instance.id")),

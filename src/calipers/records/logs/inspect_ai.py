@@ -71,7 +71,7 @@ class ZipArchive:
 
     def read_first(self, *patterns: re.Pattern[str]) -> Any:
         """Return the JSON of the first member that one of the patterns matches, or None."""
-        found = next((match for each in patterns for match in self.match(each)), None)
+        found = next((match for pattern in patterns for match in self.match(pattern)), None)
         return None if found is None else self.read(found[0])
 
 
@@ -105,8 +105,10 @@ _HEADERS = re.compile(r"header\.json"), re.compile(r"_journal/start\.json")
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    return isinstance(found.get("eval"), Mapping) and "status" in found and "version" in found
+    document = as_mapping(document)
+    return (
+        isinstance(document.get("eval"), Mapping) and "status" in document and "version" in document
+    )
 
 
 def _read_fields(path: Path, wanted: Collection[str] | None) -> Iterator[LogRecord]:
@@ -248,7 +250,7 @@ def _list_stated(path: Path) -> Iterator[Figure]:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Say whether the log's run was stopped, failed, or is still going on."""
+    """Return True if the log's run was stopped, failed, or is still going on."""
     with path.open("rb") as file:
         start = file.read(_START)
     if start.startswith(_ZIP):

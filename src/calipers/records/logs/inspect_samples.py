@@ -54,7 +54,9 @@ _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 def list_scorers(log: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the scores that the log's results are about, each with the scorer that gave it."""
     scores = list_objects(as_mapping(log.get("results")).get("scores"))
-    return list(dict.fromkeys((str(each.get("name")), str(each.get("scorer"))) for each in scores))
+    return list(
+        dict.fromkeys((str(score.get("name")), str(score.get("scorer"))) for score in scores)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def choose_scores(samples: Iterable[Sample], log: Mapping[str, Any]) -> ScoreUse
 
 
 def _is_missing(value: Any) -> bool:
-    """Say whether a sample was not scored: null, or NaN."""
+    """Return True if a sample was not scored: null, or NaN."""
     return value is None or value != value  # noqa: PLR0124 (only NaN is not itself)
 
 
@@ -346,17 +348,17 @@ def _join(parts: Iterable[Mapping[str, Any]], name: str, attached: Mapping[str, 
 def _read_input(given: Any, attached: Mapping[str, Any]) -> str | None:
     if not isinstance(given, list):
         return _resolve(given, attached)
-    asked = [each for each in list_objects(given) if each.get("role") == "user"]
+    asked = [message for message in list_objects(given) if message.get("role") == "user"]
     content = asked[-1].get("content") if asked else None
     parts = [_resolve(part, attached) for part in (as_list(content) or [content])]
     return "\n".join(filter(None, parts)) or None
 
 
 def _resolve(value: Any, attached: Mapping[str, Any]) -> str | None:
-    found = read_text(value)
-    if found is not None and found.startswith(_ATTACHMENT):
-        return read_text(attached.get(found.removeprefix(_ATTACHMENT), found))
-    return found
+    text = read_text(value)
+    if text is not None and text.startswith(_ATTACHMENT):
+        return read_text(attached.get(text.removeprefix(_ATTACHMENT), text))
+    return text
 
 
 def _read_target(target: Any) -> str | None:
@@ -365,8 +367,8 @@ def _read_target(target: Any) -> str | None:
 
 
 def _read_counts(used: Any) -> dict[str, float | None]:
-    found = as_mapping(used)
-    return {ours: as_number(found.get(theirs)) for ours, theirs in _COUNTS.items()}
+    used = as_mapping(used)
+    return {ours: as_number(used.get(theirs)) for ours, theirs in _COUNTS.items()}
 
 
 def _make_trace(sample: Sample) -> Record:

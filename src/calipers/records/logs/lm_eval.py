@@ -209,7 +209,7 @@ def _read_figure(value: Any) -> bool | float | None:
 
 
 def _is_text_asked(line: Mapping[str, Any]) -> bool:
-    """Say whether a text was asked for, not just the likelihood of the document."""
+    """Return True if a text was asked for, not just the likelihood of the document."""
     request = as_mapping(as_mapping(line.get("arguments")).get("gen_args_0"))
     return not request or "arg_1" in request
 
@@ -233,7 +233,7 @@ def _take_first(replies: Any) -> str | None:
 
 
 def _is_likelihood(reply: Any) -> bool:
-    """Say whether this is a pair of a log-likelihood and whether it is the greedy choice."""
+    """Return True if this is a pair of a log-likelihood and whether it is the greedy choice."""
     return isinstance(reply, list) and len(reply) == 2 and str(reply[1]) in ("True", "False")  # noqa: PLR2004
 
 
@@ -259,7 +259,7 @@ def _log(value: Any) -> float | None:
 def _compute_confidence(likelihoods: list[float]) -> float:
     """Return the chosen one's share of the likelihood of all."""
     most = max(likelihoods)
-    return 1 / sum(exp(each - most) for each in likelihoods)
+    return 1 / sum(exp(likelihood - most) for likelihood in likelihoods)
 
 
 register(

@@ -41,7 +41,7 @@ def _measure_braintrust(row: Row) -> Record:
 
 
 def _is_root_span(row: Row) -> bool:
-    """Say whether a span is a whole case, not a step of one."""
+    """Return True if a span is a whole case, not a step of one."""
     root = find_value(row, "is_root")
     if root is not None:
         return str(root).lower() == "true"
@@ -77,12 +77,12 @@ _GENERATION = "GENERATION"
 def _sum_observations(row: Row) -> Record:
     """Return the tokens of a trace's generations, its model, and the tools it called."""
     inside = list(list_objects(find_value(row, "observations")))
-    calls = [each for each in inside if each.get("type") == _GENERATION]
-    models = [read_text(each.get("model")) for each in calls]
-    tools = [each for each in inside if each.get("type") == "TOOL"]
+    calls = [span for span in inside if span.get("type") == _GENERATION]
+    models = [read_text(call.get("model")) for call in calls]
+    tools = [span for span in inside if span.get("type") == "TOOL"]
     trace = [
-        {"tool_name": str(each.get("name")), "success": each.get("level") != "ERROR"}
-        for each in tools
+        {"tool_name": str(tool.get("name")), "success": tool.get("level") != "ERROR"}
+        for tool in tools
     ]
     return {
         "model": next(filter(None, models), None),
@@ -222,11 +222,11 @@ def _read_mlflow_trace(row: Row) -> Record:
     failed = str(find_value(row, "state | info.state | status") or "").upper() == "ERROR"
     said = find_value(row, _MLFLOW_TRACE_FIELDS["answer"])
     assessed = list_objects(find_value(row, "assessments | info.assessments"))
-    expected = (find_value(each, "expectation.value") for each in assessed)
+    expected = (find_value(assessment, "expectation.value") for assessment in assessed)
     return {
         "answer": _unquote(said) if isinstance(said, str) else None,
-        "model": next((each.strip('"') for each in models if each), None),
-        "reference": next((format_text(each) for each in expected if each is not None), None),
+        "model": next((model.strip('"') for model in models if model), None),
+        "reference": next((format_text(value) for value in expected if value is not None), None),
         "trace": {"tool_calls": calls} if calls else None,
         "error": "error" if failed else None,
     }
@@ -254,9 +254,9 @@ def _list_mlflow_expected(row: Row) -> set[str]:
     """Return the names of the assessments that are expectations: ground truth, no scores."""
     assessed = list_objects(find_value(row, "assessments | info.assessments"))
     names = (
-        read_text(find_value(each, "assessment_name | name"))
-        for each in assessed
-        if each.get("expectation") is not None
+        read_text(find_value(assessment, "assessment_name | name"))
+        for assessment in assessed
+        if assessment.get("expectation") is not None
     )
     return {*_MLFLOW_EXPECTED, *filter(None, names), *as_mapping(find_value(row, "expectations"))}
 
@@ -309,20 +309,20 @@ def _read_weave_call(row: Row) -> Record:
     output = as_mapping(find_value(row, "output"))
     used = as_mapping(find_value(row, "summary.usage"))
     seconds = read_number(output.get("model_latency"))
-    found: Record = {
+    weave_call: Record = {
         "model": next(iter(used), None) or _name_weave_model(find_value(row, "inputs.model")),
         "prompt_tokens": sum_numbers(used.values(), "prompt_tokens | input_tokens"),
         "completion_tokens": sum_numbers(used.values(), "completion_tokens | output_tokens"),
         "latency_ms": None if seconds is None else seconds * 1000,
     }
     if "scores" not in output:
-        return found
+        return weave_call
     given = find_value(row, "inputs.example")
     example = as_mapping(given)
     asked = {k: v for k, v in example.items() if k not in (*_WEAVE_EXPECTED, _WEAVE_REFERENCE)}
     expected = next((example[k] for k in _WEAVE_EXPECTED if k in example), None)
     return {
-        **found,
+        **weave_call,
         "id": read_text(given if isinstance(given, str) else example.get(_WEAVE_REFERENCE)),
         "input": find_last_said(asked, USER) if asked else read_text(given or None),
         "reference": None if expected is None else find_last_said(expected, ASSISTANT),
@@ -339,7 +339,7 @@ def _name_weave_model(model: Any) -> str | None:
 
 
 def _is_weave_case(row: Row) -> bool:
-    """Say whether a call is a case of an evaluation, or no part of another call."""
+    """Return True if a call is a case of an evaluation, or no part of another call."""
     name = str(row.get("op_name"))
     if _WEAVE_SCORED in name:
         return True

@@ -25,9 +25,9 @@ _GRADE = "score_choice"  # what a grader chose
 
 
 def _fits(line: Any) -> bool:
-    found = as_mapping(line)
-    spec = as_mapping(found.get("spec"))
-    return "completion_fns" in spec or {"run_id", "event_id", "sample_id", "type"} <= found.keys()
+    line = as_mapping(line)
+    spec = as_mapping(line.get("spec"))
+    return "completion_fns" in spec or {"run_id", "event_id", "sample_id", "type"} <= line.keys()
 
 
 def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:

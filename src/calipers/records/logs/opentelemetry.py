@@ -121,7 +121,7 @@ def read_own_fields(root: Span) -> dict[str, Any]:
 
 
 def is_tool(span: Span) -> bool:
-    """Say whether the span is the call of a tool."""
+    """Return True if the span is the call of a tool."""
     kind = str(span.attributes.get(_KIND) or "").upper()
     return (
         span.attributes.get(OPERATION) == "execute_tool"
@@ -131,12 +131,12 @@ def is_tool(span: Span) -> bool:
 
 
 def is_handoff(span: Span) -> bool:
-    """Say whether an agent hands over to another in this span."""
+    """Return True if an agent hands over to another in this span."""
     return span.name.startswith(HANDOFF)
 
 
 def is_workflow(span: Span) -> bool:
-    """Say whether a span has nothing of an agent but its kind, as a workflow around agents has."""
+    """Return True if only the kind of a span is an agent's, as that of a workflow around agents."""
     return span.parent is None and not span.attributes.keys() - {_KIND}
 
 
@@ -176,7 +176,7 @@ def find_text(spans: Iterable[Span], names: Sequence[str], role: str) -> str | N
     """Return what a role said, from the first of the spans that has it."""
     given = (read_first_of(span, names) for span in spans)
     return next(
-        filter(None, (find_last_said(each, role) for each in given if each is not None)), None
+        filter(None, (find_last_said(value, role) for value in given if value is not None)), None
     )
 
 
@@ -265,11 +265,11 @@ class _Trace:
 
         An agent counts where nothing else in the trace does: its calls may hang elsewhere.
         """
-        counting = [each for each in self._spans if read_first_of(each, TOKENS) is not None]
-        models = [each for each in counting if each.attributes.get(OPERATION) not in NOT_CALLS]
+        counting = [root for root in self._spans if read_first_of(root, TOKENS) is not None]
+        models = [call for call in counting if call.attributes.get(OPERATION) not in NOT_CALLS]
         counting = models or counting
-        outer = {above.id for each in counting for above in self._walk_parents(each)}
-        return [each for each in counting if each.id not in outer]
+        outer = {above.id for call in counting for above in self._walk_parents(call)}
+        return [call for call in counting if call.id not in outer]
 
     def _walk_parents(self, span: Span) -> Iterator[Span]:
         seen = {span.id}
@@ -401,9 +401,9 @@ def _read_phoenix_row(row: Row) -> Iterator[Span]:
     if row.get("span_kind") is not None:
         attributes.setdefault("openinference.span.kind", row["span_kind"])
     scores = {
-        told["name"]: read_score(value)
+        match["name"]: read_score(value)
         for name, value in row.items()
-        if (told := _PHOENIX_SCORE.fullmatch(name)) is not None
+        if (match := _PHOENIX_SCORE.fullmatch(name)) is not None
     }
     context = {"trace_id": row.get(_PHOENIX_TRACE_ID), "span_id": row.get("context.span_id")}
     named = {f"calipers.{name}": value for name, value in name_scores(scores).items()}

@@ -54,7 +54,7 @@ Trace = tuple[str, list[Span]]
 
 
 def is_spans(document: Any) -> bool:
-    """Say whether a JSON holds spans."""
+    """Return True if a JSON holds spans."""
     if isinstance(document, list):
         return bool(document) and is_spans(document[0])
     found = as_mapping(document)
@@ -103,8 +103,8 @@ def _read_span(found: Mapping[str, Any]) -> Span:
         failed=code in _FAILED,
         message=message,
         events=tuple(
-            (read_text(each.get("name")) or "", _read_attributes(each.get("attributes")))
-            for each in list_objects(found.get("events"))
+            (read_text(event.get("name")) or "", _read_attributes(event.get("attributes")))
+            for event in list_objects(found.get("events"))
         ),
     )
 
@@ -168,8 +168,8 @@ def _parse_time(value: Any) -> float | None:
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
             return None
-    found = parse_number(value)
-    return None if found is None else found / 1e9
+    number = parse_number(value)
+    return None if number is None else number / 1e9
 
 
 def _parse_duration(value: Any) -> float | None:

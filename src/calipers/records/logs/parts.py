@@ -84,7 +84,7 @@ def as_list(value: Any) -> list[Any]:
 
 def list_objects(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the objects in a list."""
-    return (each for each in as_list(value) if isinstance(each, dict))
+    return (item for item in as_list(value) if isinstance(item, dict))
 
 
 def as_number(value: Any) -> float | None:
@@ -125,7 +125,7 @@ def format_text(value: Any) -> str | None:
 
 def find_last_text(messages: Iterable[Any], role: str) -> str | None:
     """Return the text of the last message of a role, or None."""
-    found = [as_mapping(each) for each in messages if as_mapping(each).get("role") == role]
+    found = [as_mapping(message) for message in messages if as_mapping(message).get("role") == role]
     return read_text(found[-1].get("content")) if found else None
 
 
@@ -247,12 +247,14 @@ def _parse_nested(text: str) -> Any:
 
 def _find_in_list(values: list[Any], role: str, depth: int) -> str | None:
     messages = [_unwrap(each) for each in list_objects(list(map(_read_pair, values)))]
-    if any(_name_role(each) for each in messages):
-        said = (_read_content(each) for each in reversed(messages) if _name_role(each) == role)
+    if any(_name_role(message) for message in messages):
+        said = (
+            _read_content(message) for message in reversed(messages) if _name_role(message) == role
+        )
         return next(filter(None, said), None)
     if not depth:
         return None
-    found = (_find_text(each, role, depth - 1) for each in reversed(values))
+    found = (_find_text(value, role, depth - 1) for value in reversed(values))
     return (
         next(filter(None, found), None)
         if values and len(messages) == len(values)
@@ -277,24 +279,22 @@ def _find_in_object(value: Mapping[str, Any], role: str, depth: int) -> str | No
     if role == ASSISTANT and isinstance(value.get("message"), dict):
         return _find_text(value["message"], role, depth - 1) or read_text(value.get("text"))
     for name in _CONVERSATION:
-        if isinstance(value.get(name), list) and (
-            found := _find_text(value[name], role, depth - 1)
-        ):
-            return found
+        if isinstance(value.get(name), list) and (text := _find_text(value[name], role, depth - 1)):
+            return text
     known = [name for name in _USUAL[role] if value.get(name) is not None]
     names = known or (list(value) if len(value) == 1 else [])
     return _find_text(value[names[0]], role, depth - 1) if names else None
 
 
-def _unwrap(message: Any) -> Mapping[str, Any]:
+def _unwrap(given: Any) -> Mapping[str, Any]:
     """Return the message inside what LangChain serialized: its data, or a constructor's."""
-    found = as_mapping(message)
-    if isinstance(found.get("data"), dict) and "type" in found and "content" not in found:
-        return {"type": found["type"], **found["data"]}
-    if isinstance(found.get("kwargs"), dict) and isinstance(found.get("id"), list):
-        kind = str(found["id"][-1]) if found["id"] else ""
-        return {"type": kind, **found["kwargs"]}
-    return found
+    message = as_mapping(given)
+    if isinstance(message.get("data"), dict) and "type" in message and "content" not in message:
+        return {"type": message["type"], **message["data"]}
+    if isinstance(message.get("kwargs"), dict) and isinstance(message.get("id"), list):
+        kind = str(message["id"][-1]) if message["id"] else ""
+        return {"type": kind, **message["kwargs"]}
+    return message
 
 
 def _name_role(message: Mapping[str, Any]) -> str | None:
@@ -324,15 +324,15 @@ def list_calls(messages: Iterable[Any]) -> list[dict[str, Any]]:
     >>> list_calls([{"role": "assistant", "tool_calls": [call]}])
     [{'tool_name': 'add', 'args': {'a': 2}, 'success': True}]
     """
-    known = [each for each in messages if isinstance(each, dict)]
+    known = [message for message in messages if isinstance(message, dict)]
     calls = [
         as_mapping(call)
-        for each in known
-        for call in (*as_list(each.get("tool_calls")), *_list_used(each.get("content")))
+        for message in known
+        for call in (*as_list(message.get("tool_calls")), *_list_used(message.get("content")))
     ]
     if not calls:
         return []
-    failed = {str(each.get("tool_call_id")) for each in known if _is_failed_call(each)}
+    failed = {str(message.get("tool_call_id")) for message in known if _is_failed_call(message)}
     return [made for call in calls if (made := _read_tool_call(call, failed)) is not None]
 
 
@@ -346,7 +346,7 @@ def _list_used(content: Any) -> list[Any]:
     """Return the parts of a message that use a tool, as Anthropic has them."""
     if not isinstance(content, list):
         return []
-    return [each for each in list_objects(content) if each.get("type") == "tool_use"]
+    return [part for part in list_objects(content) if part.get("type") == "tool_use"]
 
 
 def _is_failed_call(message: Mapping[str, Any]) -> bool:

@@ -49,13 +49,13 @@ _PLACES = parse_places("results.[]", "results.results.[]", "results.table.body.[
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    rows = _list_rows(found)
+    document = as_mapping(document)
+    rows = _list_rows(document)
     first = as_mapping(rows[0]) if rows else {}
     return (
-        _is_line(found)
+        _is_line(document)
         or ({"prompt", "vars"} <= first.keys() and ("success" in first or "gradingResult" in first))
-        or ("results" in found and not rows and ("prompts" in found or "evalId" in found))
+        or ("results" in document and not rows and ("prompts" in document or "evalId" in document))
     )
 
 
@@ -228,7 +228,7 @@ class _Prompt(NamedTuple):
 
 def _matches(columns: Collection[str]) -> bool:
     return {"Status", "Score", "Grader Reason"} <= set(columns) and any(
-        _PROMPT.fullmatch(each) for each in columns
+        _PROMPT.fullmatch(column) for column in columns
     )
 
 
@@ -239,9 +239,9 @@ def _find_prompts(columns: Sequence[str]) -> tuple[list[str], list[_Prompt]]:
     for place, column in enumerate(columns):
         follows = _strip(columns[place + 1]) if place + 1 < len(columns) else ""
         part = _strip(column)
-        told = _PROMPT.fullmatch(part)
-        if told is not None and follows == "Status":
-            prompts.append(_Prompt(told["provider"], told["prompt"], column, {}))
+        match = _PROMPT.fullmatch(part)
+        if match is not None and follows == "Status":
+            prompts.append(_Prompt(match["provider"], match["prompt"], column, {}))
         elif prompts and (part in _PARTS or part.startswith(_METRIC)):
             prompts[-1].parts[part] = column
         elif not prompts:

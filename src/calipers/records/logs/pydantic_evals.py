@@ -41,8 +41,10 @@ _has_parts = has_keys("name", "cases", "failures")
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    return _has_parts(found) and not {"analyses", "report_evaluator_failures"}.isdisjoint(found)
+    document = as_mapping(document)
+    return _has_parts(document) and not {"analyses", "report_evaluator_failures"}.isdisjoint(
+        document
+    )
 
 
 def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:

@@ -77,7 +77,7 @@ def _find_decisive(path: Path) -> str | None:
     """Return the first score that says right or wrong about every sample that has it."""
     decides: dict[str, bool] = {}
     for record, _ in _LIGHTEVAL.records(path, ()):
-        for name in (f"score_{each}" for each in _DECISIVE):
+        for name in (f"score_{score}" for score in _DECISIVE):
             if record is not None and (value := record.get(name)) is not None:
                 decides[name] = decides.get(name, True) and as_truth(value) is not None
     return next((f"score_{n}" for n in _DECISIVE if decides.get(f"score_{n}")), None)
@@ -87,8 +87,8 @@ register(replace(_LIGHTEVAL.make_reader(), records=_read_lighteval))
 
 
 def _fits_pandas(document: Any) -> bool:
-    found = as_mapping(document)
-    return is_split(found) and bool(found["data"]) and isinstance(found["data"][0], list)
+    document = as_mapping(document)
+    return is_split(document) and bool(document["data"]) and isinstance(document["data"][0], list)
 
 
 def _read_pandas(path: Path, _: Collection[str]) -> Iterator[LogRecord]:

@@ -53,7 +53,7 @@ def find_rows(document: Any, key: str, matches: Matches) -> str | None:
         return "" if document and matches(as_mapping(document[0])) else None
     found = as_mapping(document)
     if is_split(found):
-        return _DATA if matches([str(each) for each in found[_COLUMNS]]) else None
+        return _DATA if matches([str(column) for column in found[_COLUMNS]]) else None
     if matches(found):
         return ""
     for name in [key] if key else found:
@@ -64,7 +64,7 @@ def find_rows(document: Any, key: str, matches: Matches) -> str | None:
 
 
 def is_split(document: Row) -> bool:
-    """Say whether an object is a table of pandas: its columns, and its rows as lists."""
+    """Return True if an object is a table of pandas: its columns, and its rows as lists."""
     return isinstance(document.get(_COLUMNS), list) and isinstance(document.get(_DATA), list)
 
 
@@ -100,7 +100,7 @@ def _read_inside(
     if not is_split(as_mapping(head.first)):
         yield from _as_rows(stream_list(path, (key,), beside))
         return
-    names = [str(each) for each in head.first[_COLUMNS]]
+    names = [str(column) for column in head.first[_COLUMNS]]
     for values, done in stream_list(path, (_DATA,), {}):
         if isinstance(values, list):
             yield dict(zip(names, values, strict=False)), done
@@ -139,13 +139,13 @@ class Shape:
     in_folders: tuple[str, ...] = ()
 
     def matches(self, keys: Collection[str]) -> bool:
-        """Say whether a row, or a table with these columns, is of this tool."""
-        if not any(set(each.split()) <= set(keys) for each in self.has.split("|")):
+        """Return True if a row, or a table with these columns, is of this tool."""
+        if not any(set(keys_of_row.split()) <= set(keys) for keys_of_row in self.has.split("|")):
             return False
         return self.tells(keys) if self.tells and isinstance(keys, Mapping) else True
 
     def fits(self, document: Any) -> bool:
-        """Say whether a JSON, of a file or its first line, is of this tool."""
+        """Return True if a JSON, of a file or its first line, is of this tool."""
         return find_rows(document, self.rows, self.matches) is not None
 
     def records(self, path: Path, _: Collection[str]) -> Iterator[LogRecord]:
@@ -177,8 +177,8 @@ class Shape:
             found |= _list_scores(find_value(row, place))
         if self.score_columns:
             for column, value in row.items():
-                if (told := re.fullmatch(self.score_columns, column)) is not None:
-                    found[told["name"]] = read_score(value)
+                if (match := re.fullmatch(self.score_columns, column)) is not None:
+                    found[match["name"]] = read_score(value)
         expected = self.expected(row)
         return name_scores({name: value for name, value in found.items() if name not in expected})
 
@@ -218,7 +218,7 @@ def _walk_path(value: Any, path: str) -> Any:
         return parse_cell(value[path])
     dots = (place for place, letter in enumerate(path) if letter == ".")
     inside = (_walk_path(value[path[:dot]], path[dot + 1 :]) for dot in dots if path[:dot] in value)
-    return next((each for each in inside if each is not None), None)
+    return next((part for part in inside if part is not None), None)
 
 
 def read_number(value: Any) -> float | None:
@@ -226,15 +226,15 @@ def read_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if isfinite(found) else None
+    return number if isfinite(number) else None
 
 
 def sum_numbers(rows: Iterable[Any], places: str) -> float | None:
     """Return the sum of the numbers that are at the places of rows; None without any."""
-    found = (read_number(find_value(each, places)) for each in rows)
+    found = (read_number(find_value(row, places)) for row in rows)
     known = [each for each in found if each is not None]
     return sum(known) if known else None
 
@@ -280,24 +280,24 @@ def name_scores(scores: Mapping[str, Any]) -> Record:
 
 def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
     """Return scores by name, from an object of them or from a list of named ones."""
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     if isinstance(value, dict):
         for name, each in value.items():
             inside = parse_cell(each)
             told = read_score(_find_score_value(inside)) if isinstance(inside, dict) else None
             if told is not None:
-                found[f"{prefix}{name}"] = told
+                scores[f"{prefix}{name}"] = told
             elif isinstance(inside, dict):
-                found |= _list_scores(inside, f"{prefix}{name}_")
+                scores |= _list_scores(inside, f"{prefix}{name}_")
             elif isinstance(inside, list):
-                found[f"{prefix}{name}"] = _average(inside)
+                scores[f"{prefix}{name}"] = _average(inside)
             else:
-                found[f"{prefix}{name}"] = read_score(inside)
+                scores[f"{prefix}{name}"] = read_score(inside)
     for each in list_objects(value):
         name = next((read_text(each[key]) for key in _SCORE_NAMES if each.get(key)), None)
         if name is not None:
-            found[name] = read_score(_find_score_value(each))
-    return found
+            scores[name] = read_score(_find_score_value(each))
+    return scores
 
 
 def _find_score_value(score: Any) -> Any:
@@ -348,7 +348,7 @@ _BY_KIND: dict[Kind, Callable[[Any], Any]] = {
 
 
 def _is_kept(name: str, value: Any) -> bool:
-    """Say whether a row's own column is kept under its name: ours hold only what they can."""
+    """Return True if a row's own column is kept under its name: ours hold only what they can."""
     if value is None or value == "":
         return False
     if name not in OURS:

@@ -37,10 +37,10 @@ _is_trial = has_keys("task_id", "trial_name", "is_resolved")
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    rows = found.get("results")
+    document = as_mapping(document)
+    rows = document.get("results")
     of_run = isinstance(rows, list) and bool(rows) and _is_trial(rows[0])
-    return _is_trial(found) or of_run
+    return _is_trial(document) or of_run
 
 
 def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:

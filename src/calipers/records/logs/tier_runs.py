@@ -49,8 +49,8 @@ _NOT_ENTERED = frozenset(("workspace", "node_modules", "agent", "judge"))
 
 
 def _is_result(document: Any) -> bool:
-    found = as_mapping(document)
-    return found.keys() >= _RESULT and bool({"token_stats", "cost_usd"} & found.keys())
+    document = as_mapping(document)
+    return document.keys() >= _RESULT and bool({"token_stats", "cost_usd"} & document.keys())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ def _name_test(place: _RunPlace, found: Mapping[str, Any]) -> str | None:
     if _TEST.search(folder.name) or _has_siblings(folder):
         return folder.name or None
     recorded = _read_recorded(found).experiment
-    told = read_text(_read_config(folder).get("experiment_id"))
-    if told or recorded is None:
-        return told or folder.name or None
+    text = read_text(_read_config(folder).get("experiment_id"))
+    if text or recorded is None:
+        return text or folder.name or None
     stamped = _STAMPED.fullmatch(recorded.name)
     return stamped[1] if stamped else recorded.name or folder.name
 
 
 def _has_siblings(experiment: Path) -> bool:
-    """Say whether other experiments stand beside one."""
+    """Return True if other experiments stand beside one."""
     with suppress(OSError):
         return _look_beside(experiment, experiment.parent.stat().st_mtime_ns)
     return False
@@ -164,15 +164,15 @@ def _find_model(run: Path, place: _RunPlace) -> str | None:
     if (told := _read_model(run / "agent")) is not None:
         return told
     config = {} if place.experiment is None else _read_config(place.experiment)
-    models = [read_text(each) for each in as_list(config.get("models"))]
+    models = [read_text(model) for model in as_list(config.get("models"))]
     return models[0] if models else None
 
 
 def _read_model(folder: Path) -> str | None:
     """Return the model that the file of an agent or a judge names."""
     with suppress(OSError, UnicodeDecodeError):
-        told = _MODEL.search((folder / "MODEL.md").read_text(encoding="utf-8"))
-        return None if told is None else told[1].strip()
+        match = _MODEL.search((folder / "MODEL.md").read_text(encoding="utf-8"))
+        return None if match is None else match[1].strip()
     return None
 
 
@@ -191,7 +191,7 @@ def _identify(path: Path, run: Path, found: Mapping[str, Any]) -> Record:
 
 def _find_runs(folder: Path) -> Sequence[Path]:
     """Return the results of all runs below a folder, however deep their experiments lie."""
-    found: list[Path] = []
+    runs: list[Path] = []
     left = [(folder, _DEEPEST)]
     for _ in range(_MOST_FOLDERS):
         if not left:
@@ -199,18 +199,18 @@ def _find_runs(folder: Path) -> Sequence[Path]:
         at, depth = left.pop()
         with suppress(OSError), os.scandir(at) as entries:
             inside = list(entries)
-            if any(each.name == _RESULT_FILE for each in inside):
-                found.append(at / _RESULT_FILE)
+            if any(entry.name == _RESULT_FILE for entry in inside):
+                runs.append(at / _RESULT_FILE)
                 continue
             left += [
-                (Path(each.path), depth - 1)
-                for each in inside
+                (Path(entry.path), depth - 1)
+                for entry in inside
                 if depth
-                and each.is_dir(follow_symlinks=False)
-                and not each.name.startswith(".")
-                and each.name not in _NOT_ENTERED
+                and entry.is_dir(follow_symlinks=False)
+                and not entry.name.startswith(".")
+                and entry.name not in _NOT_ENTERED
             ]
-    return sorted(found)
+    return sorted(runs)
 
 
 def _read_runs(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
@@ -330,7 +330,7 @@ def _note_departures(paths: Sequence[Path]) -> Iterator[str]:
         for report in sorted(reports)
         if report.is_file()
     )
-    if any((read_number(each.get("std_dev")) or 0.0) > 0 for each in summaries):
+    if any((read_number(summary.get("std_dev")) or 0.0) > 0 for summary in summaries):
         yield (
             "std_dev in report.json is that of a sample (n − 1); T (Standard Deviation) divides by "
             "n, as `statistics` does here"
@@ -383,14 +383,14 @@ def _read_judgment(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
 
 
 def _find_run_folder(path: Path) -> Path:
-    return next((each for each in path.parents if _RUN.fullmatch(each.name)), path.parent)
+    return next((parent for parent in path.parents if _RUN.fullmatch(parent.name)), path.parent)
 
 
 def _is_judgment(document: Any) -> bool:
-    found = as_mapping(document)
-    if found.keys() >= {"score", "passed", "criteria_scores"}:
+    document = as_mapping(document)
+    if document.keys() >= {"score", "passed", "criteria_scores"}:
         return True
-    parts = [name for name in _PROTOCOL if isinstance(found.get(name), dict)]
+    parts = [name for name in _PROTOCOL if isinstance(document.get(name), dict)]
     return "summary" in parts and len(parts) > 1
 
 

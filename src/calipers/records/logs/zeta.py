@@ -215,7 +215,7 @@ def _read_records(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     shared = {
         "dataset": dataset,
         "experiment": read_text(experiment.about.get("name")),
-        "tags": [each for each in as_list(experiment.about.get("tags")) if isinstance(each, str)]
+        "tags": [tag for tag in as_list(experiment.about.get("tags")) if isinstance(tag, str)]
         or None,
     }
     for number, name, value, done in _walk_file(path):
@@ -296,10 +296,10 @@ def _explain(ours: str | None, counts: Counter[str]) -> str:
 
 
 def _fits(document: Any) -> bool:
-    found = as_mapping(document)
-    several = as_list(found.get(_RESULTS[0]))
-    inside = (found, found.get(_RESULTS[1]), *several[:1])
-    is_empty = not several and as_mapping(found.get(_ABOUT)).keys() >= _INDEX
+    document = as_mapping(document)
+    several = as_list(document.get(_RESULTS[0]))
+    inside = (document, document.get(_RESULTS[1]), *several[:1])
+    is_empty = not several and as_mapping(document.get(_ABOUT)).keys() >= _INDEX
     return is_empty or any(_is_result(as_mapping(each)) for each in inside)
 
 
@@ -309,8 +309,12 @@ def _is_result(found: Mapping[str, Any]) -> bool:
 
 def _refuse_plain(document: Any, path: Path) -> None:
     """Raise DataError for a file that holds a key, which plain records would show."""
-    found = as_mapping(document)
-    inside = (found, as_mapping(found.get(_RESULTS[1])), *list_objects(found.get(_RESULTS[0])))
+    document = as_mapping(document)
+    inside = (
+        document,
+        as_mapping(document.get(_RESULTS[1])),
+        *list_objects(document.get(_RESULTS[0])),
+    )
     if any(as_mapping(each.get(_CONFIGURATION)).get(_SECRET) for each in inside):
         raise DataError(
             f"{path}: an experiment of Zeta Reason holds a key, which plain records would show",
@@ -326,8 +330,8 @@ def _fits_index(document: Any) -> bool:
 def _find_experiments(folder: Path) -> Sequence[Path]:
     """Return the experiments in a folder, by what is in them; the index is none."""
     for pattern in ("*.json", "*/*.json"):
-        if found := [path for path in sorted(folder.glob(pattern)) if _is_experiment(path)]:
-            return found
+        if experiments := [path for path in sorted(folder.glob(pattern)) if _is_experiment(path)]:
+            return experiments
     return ()
 
 

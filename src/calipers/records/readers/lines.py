@@ -227,7 +227,7 @@ class ConvertedLines(JsonLines):
 
     @cached_property
     def shows_all_columns(self) -> bool:
-        """Say no: all lines would have to be made for it."""
+        """Return False: it would take all lines to be made."""
         return False
 
     def as_lines(self, wanted: Wanted) -> Iterator[str]:

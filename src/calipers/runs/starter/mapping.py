@@ -76,7 +76,7 @@ def guess_mapping(path: str | Path) -> DataMapping:
     """
     name = str(path)
     sources = open_sources(name)
-    log = next((each.format.name for each in sources if isinstance(each, Log)), None)
+    log = next((source.format.name for source in sources if isinstance(source, Log)), None)
     bad: list[DataError] = []
     rows = list(islice(read_records(name, on_bad=bad.append), LOOKED_AT))
     if bad and not rows:
@@ -126,7 +126,9 @@ def _read_column(rows: Sequence[Mapping[str, Any]], column: str) -> pl.Series:
     try:
         column_of = pl.Series(values)
     except (TypeError, pl.exceptions.PolarsError):  # of several types
-        return pl.Series([None if each is None else str(each) for each in values], dtype=pl.String)
+        return pl.Series(
+            [None if value is None else str(value) for value in values], dtype=pl.String
+        )
     return _read_texts(column_of) if column_of.dtype == pl.String else column_of
 
 
@@ -187,7 +189,7 @@ def _choose_kind(found: DataMapping) -> DataMapping:
 def _find_unused(found: DataMapping, columns: Sequence[str]) -> DataMapping:
     used = {*found.known.values(), *found.answers}
     roots = {re.split(r"[.\[]", each, maxsplit=1)[0] for each in used}
-    rest = (each for each in columns if each not in used and each not in roots)
+    rest = (column for column in columns if column not in used and column not in roots)
     return replace(found, unused=tuple(rest))
 
 
@@ -230,4 +232,4 @@ def list_mapping_rows(found: DataMapping) -> Iterator[tuple[str, str, list[str]]
             yield name, column, [found.show(row, name) for row in first]
     for column in found.answers:
         values = ["" if row.get(column) is None else str(row[column]) for row in first]
-        yield "answer", column, [_SPACE.sub(" ", each) for each in values]
+        yield "answer", column, [_SPACE.sub(" ", value) for value in values]

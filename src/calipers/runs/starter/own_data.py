@@ -116,9 +116,9 @@ def write_from_data(folder: Path, found: DataMapping, *, force: bool = False) ->
 def _write_for_tasks(folder: Path, found: DataMapping, *, force: bool) -> Written:
     source = Path(found.path)
     tasks = read_tasks(source if source.exists() else found.path, dict(found.fields))
-    targets = Counter(str(each["target"]) for each in tasks.tasks if each.get("target") is not None)
+    targets = Counter(str(task["target"]) for task in tasks.tasks if task.get("target") is not None)
     frequent = targets.most_common(1)[0][0] if targets else "I do not know."
-    rows = [{**_select_task(each), "model": "stand-in", "answer": frequent} for each in tasks.tasks]
+    rows = [{**_select_task(task), "model": "stand-in", "answer": frequent} for task in tasks.tasks]
     first = score(rows, by=["model"])
     accuracy = first.groups[0].metrics.get("accuracy")
     rule = _limit_from_below(accuracy) if accuracy is not None else None
@@ -405,7 +405,7 @@ def _adapt(draft: _Draft, gate: GateResult) -> bool:
             draft.missing[check.name] = f"{min(100, share)}%"
     if gate.verdict == "incomplete":
         draft.undecided = True
-        draft.stated = draft.stated or any("state" in each for each in gate.incomplete)
+        draft.stated = draft.stated or any("state" in cause for cause in gate.incomplete)
     return json.dumps(draft.__dict__, sort_keys=True) != before
 
 
@@ -454,7 +454,7 @@ def _write_replay(folder: Path, found: DataMapping, first: Score) -> list[Path]:
     tasks: dict[str, dict[str, Any]] = {}
     for row in rows:
         tasks.setdefault(str(row["id"]), {n: row[n] for n in (*_TASK_FIELDS, "id") if n in row})
-    if any("input" not in each for each in tasks.values()):
+    if any("input" not in task for task in tasks.values()):
         return []
     trusted = sorted({name for row in rows for name in row if name in _TRUSTED})
     suite = {

@@ -32,8 +32,8 @@ class AgentKind(NamedTuple):
 
 
 KINDS = tuple(
-    AgentKind(each.NAME, each.is_agent, each.take_turn)
-    for each in (pydantic_ai, langgraph, openai_agents)
+    AgentKind(library.NAME, library.is_agent, library.take_turn)
+    for library in (pydantic_ai, langgraph, openai_agents)
 )
 
 

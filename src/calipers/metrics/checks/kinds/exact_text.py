@@ -18,7 +18,7 @@ _TEXTS = {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 
 
 def _evaluate(expression: pl.Expr, **columns: pl.Series) -> pl.Series:
     """Return an expression over columns; columns of one value apply to every row."""
-    rows = max((len(each) for each in columns.values()), default=0)
+    rows = max((len(column) for column in columns.values()), default=0)
     spread = {
         name: each if len(each) == rows else each.new_from_index(0, rows)
         for name, each in columns.items()
@@ -135,7 +135,7 @@ class IsOneOf(ReplyTest):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for each in self.texts for name in each.fields))
+        return tuple(dict.fromkeys(name for text in self.texts for name in text.fields))
 
     @property
     def sentence(self) -> str:

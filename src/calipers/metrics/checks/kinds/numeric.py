@@ -75,10 +75,10 @@ class LastNumber(ReplyTest):
     def hold(self, replies: Replies) -> pl.Series:
         """Compare; a reply without a number does not hold."""
         wanted = _find_last_number(replies.fill(self.value))
-        found = _find_last_number(replies.text)
+        last_number = _find_last_number(replies.text)
         if len(wanted) == 1:
-            wanted = wanted.new_from_index(0, len(found))
-        near = (found - wanted).abs() <= self.tolerance + _ROUNDING * self.tolerance
+            wanted = wanted.new_from_index(0, len(last_number))
+        near = (last_number - wanted).abs() <= self.tolerance + _ROUNDING * self.tolerance
         there = replies.text.is_not_null() & wanted.is_not_null()
         return near.fill_null(value=False).set(~there, None)
 
@@ -151,7 +151,7 @@ class _Most(ReplyTest):
     def _measure(self, replies: Replies) -> pl.Series:
         """Return what each call took."""
         columns = map(replies.get_column, self.fields)
-        return self._combine(*(each.cast(pl.Float64, strict=False) for each in columns))
+        return self._combine(*(column.cast(pl.Float64, strict=False) for column in columns))
 
     def _combine(self, *fields: pl.Series) -> pl.Series:
         return reduce(add, fields)

@@ -36,20 +36,20 @@ _IBAN_LENGTHS = {each[:2]: int(each[2:]) for each in _IBAN.split()}
 
 
 def _is_card(text: str) -> bool:
-    """Say whether the digits may be a card number: its length, and the Luhn checksum.
+    """Return True if the digits may be a card number: its length, and the Luhn checksum.
 
     >>> _is_card("4111 1111 1111 1111"), _is_card("4111 1111 1111 1112")
     (True, False)
     """
-    digits = [int(each) for each in _NOT_DIGITS.sub("", text)]
+    digits = [int(digit) for digit in _NOT_DIGITS.sub("", text)]
     if len(digits) not in _CARD_DIGITS or digits[0] not in (2, 3, 4, 5, 6):
         return False
-    doubled = (2 * each - 9 * (each > 4) for each in digits[-2::-2])  # noqa: PLR2004
+    doubled = (2 * digit - 9 * (digit > 4) for digit in digits[-2::-2])  # noqa: PLR2004
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _is_iban(text: str) -> bool:
-    """Say whether a text is an IBAN: the length of its country, and remainder 1 modulo 97.
+    """Return True if a text is an IBAN: the length of its country, and remainder 1 modulo 97.
 
     >>> _is_iban("DE89 3704 0044 0532 0130 00"), _is_iban("DE89 3704 0044 0532 0130 01")
     (True, False)
@@ -75,7 +75,7 @@ def _is_phone(text: str) -> bool:
 
 
 def _is_ssn(text: str) -> bool:
-    """Say whether the number could have been issued.
+    """Return True if the number could have been issued.
 
     >>> _is_ssn("123-45-6789"), _is_ssn("666-45-6789"), _is_ssn("123-00-6789")
     (True, False, False)

@@ -51,11 +51,11 @@ def _parse_calls(text: str) -> Calls | None:
     calls = trace.get("tool_calls") if isinstance(trace, Mapping) else None
     if not isinstance(calls, list):
         return None
-    return [each for each in calls if isinstance(each, Mapping)]
+    return [call for call in calls if isinstance(call, Mapping)]
 
 
 def _list_names(calls: Calls) -> list[str]:
-    return [str(each.get("tool_name")) for each in calls]
+    return [str(call.get("tool_name")) for call in calls]
 
 
 class _ToolKind(ReplyTest):
@@ -114,7 +114,7 @@ class ToolCalled(_ToolKind):
     @property
     def fields(self) -> tuple[str, ...]:
         texts = (value for value in self._wanted.values() if isinstance(value, str))
-        return ("trace", *dict.fromkeys(name for each in texts for name in Template(each).fields))
+        return ("trace", *dict.fromkeys(name for text in texts for name in Template(text).fields))
 
     def hold(self, replies: Replies) -> pl.Series:
         wanted = self._wanted
@@ -134,7 +134,7 @@ def _has_call(calls: Calls, name: str, args: Mapping[str, Any]) -> bool | None:
     if any(value is None for value in args.values()):
         return None  # a field that the record lacks
     return any(
-        each.get("tool_name") == name and _has_args(each.get("args"), args) for each in calls
+        call.get("tool_name") == name and _has_args(call.get("args"), args) for call in calls
     )
 
 

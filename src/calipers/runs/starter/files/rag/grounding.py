@@ -7,6 +7,6 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def is_grounded(record: dict[str, Any]) -> bool:
-    """Say whether every number of the answer stands in the passages or in the question."""
+    """Return True if every number of the answer stands in the passages or in the question."""
     given = set(NUMBER.findall(f"{record['passages']} {record['input']}"))
     return set(NUMBER.findall(record["answer"] or "")) <= given
