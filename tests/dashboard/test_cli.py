@@ -61,7 +61,7 @@ def test_a_host_that_is_not_ours(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["calipers.cli.view"], "_NEEDED", ("no_such_module",))
+    monkeypatch.setattr(sys.modules["calipers.cli.look"], "_NEEDED", ("no_such_module",))
     result = CliRunner().invoke(app, ["view", str(tmp_path)])
     assert result.exit_code == 2
     assert "pip install 'calipers[view]'" in result.output

@@ -44,21 +44,22 @@ _PURPOSES = {
         "mcp": "Answer a coding agent's questions about results.",
     },
 }
-_COMMANDS = tuple(name for names in _PURPOSES.values() for name in names)
+_COMMANDS = {name: purpose for purpose, names in _PURPOSES.items() for name in names}
+_LONG = frozenset({"run", "judge"})  # have a file of their own, not that of their purpose
 _WITHOUT_PLUGINS = frozenset({"init", "schema", "mcp"})  # use nothing that plug-ins register
 _DECIDING = frozenset({"run", "gate", "ci"})  # an exit code 0 of these says that something passed
 _YOUNG = 500_000  # objects before the first collection; imports make up to half as many
 
 
 class CommandGroup(click.Group):
-    """Commands, each imported when it is asked for; their errors are a message with a fix."""
+    """Commands, whose files are imported on demand; their errors are a message with a fix."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
         """Return the names of all commands, whether they have been imported or not."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, which stands in the module of that name."""
+        """Return the command of that name; its file is named after its purpose."""
         if cmd_name in _COMMANDS and cmd_name not in self.commands:
             self.add_command(_import_command(cmd_name))
         return super().get_command(ctx, cmd_name)
@@ -151,7 +152,8 @@ def app() -> None:
 def _import_command(name: str) -> click.Command:
     from calipers.cli.output import add_plugin_option  # noqa: PLC0415
 
-    command: click.Command = getattr(import_module(f"calipers.cli.{name}"), name)
+    file = name if name in _LONG else _COMMANDS[name].lower().replace(" ", "_")
+    command: click.Command = getattr(import_module(f"calipers.cli.{file}"), name)
     if name not in _WITHOUT_PLUGINS:
         single = command.commands.values() if isinstance(command, click.Group) else [command]
         for subcommand in single:
@@ -163,7 +165,7 @@ def main() -> None:
     """Run the command line; an unexpected error is shown with how to report it."""
     gc.set_threshold(_YOUNG, 20, 20)
     if sys.argv[1:2] == ["ci"]:
-        from calipers.cli.ci import watch_over  # noqa: PLC0415
+        from calipers.cli.decide import watch_over  # noqa: PLC0415
 
         watch_over()
     try:

@@ -1,4 +1,8 @@
-"""`calipers score`."""
+"""`calipers score` and `explain`.
+
+The options of all commands that measure are declared in `scores/options.py`, and further ones that
+concern files and metrics in `records/reading_options.py` and `metrics/declare/settings.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_flag, add_option
-from calipers.cli.output import Put, add_output_options, end, show_progress
+from calipers.cli.output import Put, add_output_options, end, show, show_progress
 
 
 @click.command(cls=GroupedCommand, first=("by", "metrics", "map", "output_format", "output"))
@@ -41,9 +45,22 @@ def score(
     from calipers.scores.score import score as measure  # noqa: PLC0415 (loads Polars)
 
     destinations = [read_destination(address) for address in to]  # before there is any work
-    with show_progress() as show:
-        result = measure(list(files), progress=show, **options)
+    with show_progress() as progress:
+        result = measure(list(files), progress=progress, **options)
     put(replace(result, whole=shown["all"]))
     for line in send_all(result, destinations if result.records else ()):
         click.echo(line, err=True)
     end(result, files, result.records)
+
+
+@click.command(cls=GroupedCommand, first=("rows", "by", "map", "metric_settings", "policy"))
+@click.argument("metric")
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@add_declared_options("explain")
+def explain(metric: str, files: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Show how METRIC came to its value, with the rows left out and the most influential ones."""
+    from calipers.scores.score import explain as explain_metric  # noqa: PLC0415 (loads Polars)
+
+    result = explain_metric(metric, list(files), **options)
+    show(result)
+    end(result, files, result.groups)

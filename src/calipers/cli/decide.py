@@ -1,4 +1,4 @@
-"""`calipers ci`."""
+"""`calipers gate` and `ci`: one verdict, and an exit code that a build can trust."""
 
 from __future__ import annotations
 
@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import GroupedCommand, add_declared_options, add_output
-from calipers.cli.output import say_notices, show, show_progress, write, write_verdict
+from calipers.cli.output import (
+    Put,
+    add_output_options,
+    add_verdict_options,
+    end,
+    say_notices,
+    show,
+    show_progress,
+    write,
+    write_verdict,
+)
 from calipers.cli.workflow_commands import is_obeyed, say_commands
+from calipers.gates.gate_options import GateOptions
 from calipers.records.result_folder import REPORT
 from calipers.runs.run_options import CiOptions
 from calipers.support.errors import (
@@ -27,6 +38,33 @@ from calipers.support.errors import (
 
 if TYPE_CHECKING:
     from calipers.runs.ci import Decision
+
+
+@click.command(cls=GroupedCommand, first=("policy", "against", "by", "output_format", "output"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@add_verdict_options
+@add_declared_options("gate", GateOptions)
+@add_output_options
+def gate(
+    files: tuple[str, ...],
+    junit: Path | None,
+    sarif: Path | None,
+    put: Put,
+    options: dict[str, Any],
+) -> None:
+    """Decide whether FILES pass a policy, with a reason for every failed check.
+
+    Exit codes: 0 pass, 1 failed or inconclusive, 2 a mistake in the policy or the data, 3 the run
+    is incomplete or empty. On GitHub Actions the verdict is in the step's summary too.
+    """
+    from calipers.gates.decide import gate as decide  # noqa: PLC0415 (loads Polars)
+
+    with show_progress() as progress:
+        result = decide(list(files), progress=progress, **options)
+    write_verdict(result, decided_by=Path(options["policy"]), junit=junit, sarif=sarif)
+    put(result)
+    end(result, files, result.records)
+
 
 _PASS, _INCOMPLETE, _ERROR = "pass", "incomplete", "error"
 _ENDED = "code of yours ended the process (exit 0): nothing is decided"

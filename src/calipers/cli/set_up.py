@@ -1,17 +1,26 @@
-"""`calipers init`."""
+"""`calipers init`, `convert`, `schema` and `mcp`."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import add_flag, add_option
+from calipers.cli.options import (
+    GroupedCommand,
+    add_declared_options,
+    add_flag,
+    add_option,
+    add_output,
+)
+from calipers.cli.output import say_empty, say_notices, show, show_progress
 from calipers.runs.starter import TEMPLATES
-from calipers.support.errors import UsageError
+from calipers.scores.convert_options import ConvertOptions
+from calipers.support.errors import UsageError, require_extra
 
 if TYPE_CHECKING:
     from calipers.gates.result import GateResult
@@ -97,17 +106,16 @@ def _start_from(
     force: bool,
 ) -> None:
     """Show what the data seem to hold, ask, write the files, and print the first table."""
-    from calipers.cli.output import say_notices, show  # noqa: PLC0415
     from calipers.records.reading_options import parse_pairs, split_columns  # noqa: PLC0415
     from calipers.reports.number_format import strip_controls  # noqa: PLC0415
     from calipers.runs.starter.mapping import change_mapping, guess_mapping  # noqa: PLC0415
     from calipers.runs.starter.own_data import write_from_data  # noqa: PLC0415
 
-    found = guess_mapping(data)
+    mapping = guess_mapping(data)
     if fields or answers:
-        found = change_mapping(found, parse_pairs(fields), split_columns(answers))
-    found = _ask_mapping(found, yes=yes)
-    written = write_from_data(folder, found, force=force)
+        mapping = change_mapping(mapping, parse_pairs(fields), split_columns(answers))
+    mapping = _ask_mapping(mapping, yes=yes)
+    written = write_from_data(folder, mapping, force=force)
     for path in written.files:
         click.echo(f"wrote {strip_controls(path)}")
     click.echo()
@@ -135,44 +143,43 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask_mapping(found: DataMapping, *, yes: bool) -> DataMapping:
+def _ask_mapping(mapping: DataMapping, *, yes: bool) -> DataMapping:
     """Return the mapping once it is confirmed; what a person types changes it."""
     from calipers.records.reading_options import parse_pairs  # noqa: PLC0415
     from calipers.runs.starter.mapping import change_mapping  # noqa: PLC0415
 
     while True:
-        _show_mapping(found)
+        _show_mapping(mapping)
         if yes:
-            return found
+            return mapping
         if not _is_terminal():
             raise UsageError(
                 "there is no terminal to ask on",
                 fix="take the guess: --yes; or say it: --map FIELD=NAME --yes",
             )
-        said = click.prompt(
+        reply = click.prompt(
             "Is this right? Enter, or FIELD=COLUMN (FIELD= leaves it out)",
             default="",
             show_default=False,
             err=True,
         ).strip()
-        if said.lower() in ("", "y", "yes"):
-            return found
-        name, _, column = said.partition("=")
+        if reply.lower() in ("", "y", "yes"):
+            return mapping
+        name, _, column = reply.partition("=")
         try:
-            pairs = {name.strip(): ""} if not column.strip() else parse_pairs((said,))
-            found = change_mapping(found, pairs)
+            pairs = {name.strip(): ""} if not column.strip() else parse_pairs((reply,))
+            mapping = change_mapping(mapping, pairs)
         except UsageError as error:
             click.echo(f"{error.message}: {error.fix}", err=True)
 
 
-def _show_mapping(found: DataMapping) -> None:
+def _show_mapping(mapping: DataMapping) -> None:
     """Print each field with its column and three values; on a phone-wide terminal, fewer."""
-    from calipers.cli.output import show  # noqa: PLC0415
     from calipers.reports.number_format import join_some, shorten_text, show_name  # noqa: PLC0415
     from calipers.reports.table import Column, Line, Table, make_rows  # noqa: PLC0415
     from calipers.runs.starter.mapping import SHOWN, list_mapping_rows  # noqa: PLC0415
 
-    heads = [f"row {number}" for number in range(1, min(SHOWN, len(found.rows)) + 1)]
+    heads = [f"row {number}" for number in range(1, min(SHOWN, len(mapping.rows)) + 1)]
     columns = (
         Column(name="field", kind="key"),
         Column(name="column", kind="text"),
@@ -180,13 +187,68 @@ def _show_mapping(found: DataMapping) -> None:
     )
     rows = make_rows(
         (name, shorten_text(show_name(column), 28), *(shorten_text(v, _LONGEST) for v in values))
-        for name, column, values in list_mapping_rows(found)
+        for name, column, values in list_mapping_rows(mapping)
     )
-    what = f"a log of {found.log}" if found.log else f"a table of {found.kind}"
-    wide = f", with a column of answers for each of {len(found.answers)} systems"
+    what = f"a log of {mapping.log}" if mapping.log else f"a table of {mapping.kind}"
+    wide = f", with a column of answers for each of {len(mapping.answers)} systems"
     notes = []
-    if found.unused:
-        notes.append(f"kept as they are: {join_some(list(map(show_name, found.unused)), _UNUSED)}")
-    lead = f"{found.path} looks like {what}{wide if found.answers else ''}:"
+    if mapping.unused:
+        notes.append(
+            f"kept as they are: {join_some(list(map(show_name, mapping.unused)), _UNUSED)}"
+        )
+    lead = f"{mapping.path} looks like {what}{wide if mapping.answers else ''}:"
     table = Table(columns=columns, rows=rows, notes=tuple(notes))
     show((Line(text=lead), table))
+
+
+@click.command(cls=GroupedCommand, first=("output", "tasks", "map", "source", "join", "on_bad"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES…")
+@add_output("Where to write the records: a .parquet or .jsonl file.", required=True)
+@add_declared_options("convert", ConvertOptions)
+def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
+    """Write FILES, logs of any tool that `score` reads, as records to one file.
+
+    With --tasks, write what the records that fail, are flaky or are flagged were asked: the data of
+    a suite.
+    """
+    from calipers.scores.convert import convert as write_records  # noqa: PLC0415 (loads Polars)
+
+    with show_progress() as progress:
+        written = write_records(list(files), output, progress=progress, **options)
+    say_notices(written.notices)
+    left_out = f", {written.skipped:,} bad rows left out" if written.skipped else ""
+    fields = len(written.columns)
+    kind = "records" if options.get("tasks") is None else "tasks"
+    click.echo(f"{output}: {written.records:,} {kind}, {fields} fields{left_out}", err=True)
+    if not written.records:
+        say_empty(files)
+        raise SystemExit(3)
+
+
+@click.command()
+@click.argument("what", type=click.Choice(("policy", "suite", "catalog")))
+def schema(what: str) -> None:
+    """Print the JSON Schema of a suite or policy file, for completion and checks in editors.
+
+    `catalog` prints the entries of both for the catalogue of SchemaStore.
+    """
+    from calipers.runs import suite  # noqa: PLC0415 (loads Polars)
+
+    document = suite.list_schema_catalog() if what == "catalog" else suite.make_schema(what)
+    click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=".", metavar="[FOLDER]")
+def mcp(folder: Path) -> None:
+    """Answer a coding agent's questions about the results in FOLDER, over MCP on stdin and stdout.
+
+    The tools only read: list runs, read a verdict, score, compare, explain, list failed samples.
+    An agent's configuration names the command, for example: calipers mcp results/
+    """
+    if not folder.exists():
+        raise UsageError(f"{folder}: no such folder", fix="name a folder with results, or a file")
+    require_extra("mcp: the protocol is not installed", extra="mcp", modules=("mcp",))
+    from calipers.dashboard.mcp_server import make_server  # noqa: PLC0415 (loads the protocol)
+
+    make_server(folder).run("stdio")
