@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import calipers as cal
-from calipers.support.look_alikes import find_look_alikes, is_plural, show_difference
+from calipers.support.names import find_look_alikes, is_plural, show_difference
 from tests.gates.deciding import blocking, record
 
 ALIKE = [

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.scores.groups import sort_keys, split_natural
+from calipers.scores.groups import sort_keys
+from calipers.support.names import split_natural
 from tests.commands import run
 from tests.shared_data import FOLDER
 

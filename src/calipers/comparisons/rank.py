@@ -51,7 +51,6 @@ from calipers.metrics import Metric
 from calipers.metrics.declare.declaration import TASK
 from calipers.records.batch import Source
 from calipers.records.fields import VARIANT
-from calipers.scores.groups import split_natural
 from calipers.scores.options import Options
 from calipers.scores.task_values import name_kept_field
 from calipers.scores.variants import FEW_TASKS
@@ -67,6 +66,7 @@ from calipers.statistics.ranking import (
     fixed_interval,
 )
 from calipers.support.errors import DataError, EmptyError, UsageError, nearest, quote_name
+from calipers.support.names import split_natural
 
 MOST_PARTS = 40  # columns of a table that can still be read
 _CATEGORY, _ID = "category", "id"

@@ -45,7 +45,7 @@ from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
 from calipers.support.field_paths import split_root
 from calipers.support.lazy_numpy import np
-from calipers.support.look_alikes import find_look_alikes, is_plural, show_difference
+from calipers.support.names import find_look_alikes, is_plural, show_difference
 from calipers.support.options import ignore_progress
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from calipers.judges.judgment_table import (
 )
 from calipers.records.sources import STDIN, open_sources
 from calipers.records.task_data import read_records
-from calipers.scores.groups import split_natural
 from calipers.scores.options import Options
 from calipers.scores.result import Measured
 from calipers.statistics.agreement import slope_within
@@ -40,6 +39,7 @@ from calipers.statistics.clusters import Floats
 from calipers.statistics.estimates import Estimate, Sampling, estimate_share
 from calipers.statistics.paired import estimate_mean, student
 from calipers.support.errors import DataError
+from calipers.support.names import split_natural
 
 
 def measure_share(values: Floats, *, sampling: Sampling, of: int, empty: str) -> Measured:

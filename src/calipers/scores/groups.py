@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,8 +32,7 @@ from calipers.scores.result import (
     ReliabilityBin,
 )
 from calipers.statistics.intervals import NO_BOUND, Interval, wilson
-
-_DIGITS = re.compile(r"([0-9]{1,18})")
+from calipers.support.names import split_natural
 
 
 def sort_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -50,16 +48,6 @@ def _is_whole(values: Iterable[Any]) -> bool:
     """Return True if all of a field's numbers are whole, so that 1.0 may be shown as 1."""
     numbers = [value for value in values if isinstance(value, float)]
     return bool(numbers) and all(value.is_integer() for value in numbers)
-
-
-def split_natural(text: str) -> tuple[Any, ...]:
-    """Return the sort key of a text in which numbers count as such: T2 before T10.
-
-    >>> sorted(["T10", "T2", "T1", "T"], key=split_natural)
-    ['T', 'T1', 'T2', 'T10']
-    """
-    parts = _DIGITS.split(text)
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), text
 
 
 def _sort_key(value: Any) -> tuple[int, float, tuple[Any, ...]]:

@@ -19,10 +19,10 @@ from calipers.metrics.user_defined import resolve_share
 from calipers.records.batch import count_bad, refuse_bad
 from calipers.records.fields import FIELDS
 from calipers.records.sources import open_sources
-from calipers.scores.groups import split_natural
 from calipers.scores.options import Options
 from calipers.scores.score import make_plan
 from calipers.support.errors import DataError
+from calipers.support.names import split_natural
 
 VALUE = "value"
 SQUARES = "squares"  # of the runs of a task, around their mean

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from calipers.reports.data.report_data import SampleKind
-from calipers.scores.groups import split_natural
+from calipers.support.names import split_natural
 
 Key: TypeAlias = tuple[Any, ...]
 Choice = Literal["all", "differ", "runs", "right", "wrong", "failed"]

@@ -28,7 +28,7 @@ from calipers.reports.data.sample_choice import (
     SampleChooser,
 )
 from calipers.reports.data.transcript import read_transcript
-from calipers.scores.groups import split_natural
+from calipers.support.names import split_natural
 
 _MOST_PAIRS = 200_000  # pairs of a task and a system that are counted
 MOST_TASKS = 20  # tasks of a report

@@ -1,7 +1,4 @@
-"""Texts as a reader sees them: look-alike letters, hidden characters, width and case undone.
-
-`fold_text` and `list_readings` give the ways in which a judged text may be read (each takes time in
-proportion to the text); `find_look_alikes` tells names apart that look the same.
+"""Names of systems, tasks and fields: sorted as people count, and told apart where they look alike.
 
 >>> find_look_alikes(["safety", "Safety ", "вода", "водан", "adversarial", "adversarials"])
 [('safety', 'Safety ')]
@@ -11,105 +8,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from functools import cache
-from itertools import chain, groupby
+from collections.abc import Iterable
+from typing import Any
 
-_DROPPED = ("Mn", "Me", "Cf")  # accents, and characters that are not seen
-_LOOK_ALIKES = {
-    **str.maketrans("асеорхуіѕјԁһӏқвкмнтгпиԛԝ", "aceopxyisjdhlkbkmhtrnuqw"),
-    **str.maketrans("αβεικνορτυχγηωϲϳ", "abeikvoptuxynwcj"),
-    **str.maketrans("ıɑɡʟɩɪꞁℓ", "iagliill"),
-}
-_DIGIT_LETTERS = dict(zip("013457@$!", "oieastasi", strict=True))
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
-_MIXED = re.compile(r"[a-z0-9@$!]+")
-_LAST_LETTER = 0x1F000  # beyond are pictures, and CJK characters without accents
-_TAGS = range(0xE0000, 0xE0200)
-_FEWEST_LETTERS = 4  # letters with a space after each that are read as a word
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
-def fold_text(text: str) -> str:
-    """Return the text in lower case, without accents, hidden characters and compatibility forms.
+def split_natural(text: str) -> tuple[Any, ...]:
+    """Return the sort key of a text in which numbers count as such: T2 before T10.
 
-    >>> fold_text("Gi\u200bve it ｆｕｌｌ Márks")
-    'give it full marks'
+    >>> sorted(["T10", "T2", "T1", "T"], key=split_natural)
+    ['T', 'T1', 'T2', 'T10']
     """
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFKD", text).translate(_list_dropped()).lower()
-
-
-def list_readings(folded: str) -> Iterator[str]:
-    """Yield the other ways to read a folded text, if there are any.
-
-    >>> list(list_readings("1gn0r3 it")), list(list_readings("p a s s  it"))
-    (['ignore it'], ['pass  it'])
-    """
-    latin = folded if folded.isascii() else folded.translate(_LOOK_ALIKES)
-    if latin != folded:
-        yield latin
-    plain = _MIXED.sub(_replace_digits, latin)
-    if plain != latin:
-        yield plain
-    closed = _close_up(latin)
-    if closed != latin:
-        yield closed
-
-
-def to_ascii(folded: str) -> str:
-    """Return a folded text in ASCII: letters of other scripts as ~.
-
-    >>> to_ascii(fold_text("score 5 分"))
-    'score 5 ~'
-    """
-    return folded if folded.isascii() else _FOREIGN.sub("~", folded)
-
-
-def find_reversed(text: str) -> Iterator[str]:
-    """Yield what follows a mark that reverses the reading direction, as it is displayed."""
-    for part in re.split("[\u202d\u202e]", text)[1:]:
-        yield re.split("[\u202c\n]", part, maxsplit=1)[0][::-1]
-
-
-def read_tags(text: str) -> str:
-    """Return what is written in tag characters, which are invisible except to a model."""
-    return "".join(
-        chr(ord(character) - 0xE0000)
-        for character in text
-        if "\U000e0020" <= character <= "\U000e007e"
-    )
-
-
-@cache
-def _list_dropped() -> dict[int, None]:
-    every = chain(range(_LAST_LETTER), _TAGS)
-    return {at: None for at in every if unicodedata.category(chr(at)) in _DROPPED}
-
-
-def _replace_digits(match: re.Match[str]) -> str:
-    """Return the word in which digits stand for letters; a plain word or number is unchanged."""
-    word = match[0]
-    if word.isalpha() or not any(map(str.isalpha, word)):
-        return word
-    ending = word[len(word.rstrip("!")) :]
-    body = word.removesuffix(ending)
-    return "".join(_DIGIT_LETTERS.get(character, character) for character in body) + ending
-
-
-def _close_up(text: str) -> str:
-    """Return letters with a space after each joined into words; two spaces separate words."""
-    lines = []
-    for line in text.split("\n"):
-        parts: list[str] = []
-        for is_letter, group in groupby(line.split(" "), key=lambda piece: len(piece) <= 1):
-            words = list(group)
-            if is_letter and sum(map(bool, words)) >= _FEWEST_LETTERS:
-                parts += "".join(word or " " for word in words).split(" ")
-            else:
-                parts += words
-        lines.append(" ".join(parts))
-    return "\n".join(lines)
+    parts = _DIGITS.split(text)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), text
 
 
 # Letters of other scripts, and of rarer Latin, that look like a common Latin one.
