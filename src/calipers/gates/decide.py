@@ -29,8 +29,9 @@ from calipers.gates.undecided import UNDECIDED_FIX, explain_undecided
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.means import weigh_tasks
 from calipers.metrics.provenance import SYSTEM, list_metric_fields, list_sources
-from calipers.records.completeness import find_trusted_fields, find_untrusted, list_missing
+from calipers.records.completeness import list_missing
 from calipers.records.fields import REPORTED
+from calipers.records.trusted_fields import find_trusted_fields, find_untrusted
 from calipers.scores.calibration import Calibration, read_calibration_files, use_corrected
 from calipers.scores.notices import describe_difference
 from calipers.scores.options import Options

@@ -26,7 +26,7 @@ from calipers.gates.result import Check, Level
 from calipers.gates.threshold_test import MeasuredValue, Verdict
 from calipers.gates.undecided import Undecided, choose_worse
 from calipers.metrics.provenance import list_judged_parts
-from calipers.records.completeness import TrustedFields
+from calipers.records.trusted_fields import TrustedFields
 from calipers.scores.options import Options
 from calipers.scores.result import Group, Measured
 

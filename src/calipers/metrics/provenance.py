@@ -34,7 +34,6 @@ from calipers.metrics.families.scenarios import (
     ruled_passed,
     unjudged_passed,
 )
-from calipers.records.completeness import TrustedFields
 from calipers.records.fields import FIELDS, Author
 from calipers.records.nested_fields import (
     hash_record,
@@ -45,6 +44,7 @@ from calipers.records.nested_fields import (
     read_judgment_score,
     read_judgment_vote,
 )
+from calipers.records.trusted_fields import TrustedFields
 from calipers.support.field_paths import split_root
 
 PASSED, IMPL_RATE = "passed", "impl_rate"

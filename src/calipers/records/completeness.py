@@ -7,24 +7,19 @@ output of `calipers judge` beside a journal, which says whether all of it was ju
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calipers.records.fields import FIELDS, load_json
+from calipers.records.fields import load_json
 from calipers.records.logs.log import Log
 from calipers.records.result_folder import (
     MANIFEST,
     RECORDS,
     count_planned,
-    list_task_fields,
-    list_trusted,
     read_json_object,
 )
 from calipers.records.sources import open_sources
-from calipers.records.task_data import TASK
-from calipers.support.field_paths import split_root
 
 JUDGES_SCHEMA = "calipers.judges/1"
 JUDGE_JOURNAL = ".journal"  # is added to the name of the output
@@ -46,39 +41,7 @@ def list_missing(calls: Mapping[str, int | None]) -> Iterator[str]:
             yield lack if len(calls) == 1 else f"{path}: {lack}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrustedFields:
-    """What systems may say of themselves in the runs that wrote some records."""
-
-    trusted: tuple[str, ...]  # fields of their replies that count
-    given: frozenset[str]  # fields of their own that the tasks have
-    is_all: bool  # no record is of another file, whose authors nobody knows
-
-
-def find_trusted_fields(paths: Iterable[str]) -> TrustedFields | None:
-    """Return what counted in the runs that wrote these files; None where none is of a run."""
-    manifests = [manifest for path in paths for manifest in _read_manifests(Path(path))]
-    trusted = [names for manifest in manifests if (names := list_trusted(manifest)) is not None]
-    if not trusted:
-        return None
-    return TrustedFields(
-        trusted=tuple(sorted({name for names in trusted for name in names})),
-        given=frozenset(
-            name for manifest in manifests for name in list_task_fields(manifest) or ()
-        ),
-        is_all=len(trusted) == len(manifests),
-    )
-
-
-def _read_manifests(path: Path) -> list[dict[str, Any] | None]:
-    """Return the manifests of the runs whose records a file holds; None for what is of no run."""
-    return [
-        read_json_object(origin.parent / MANIFEST) if origin.name == RECORDS else None
-        for origin in _list_origins(path)
-    ]
-
-
-def _list_origins(path: Path, depth: int = 0) -> list[Path]:
+def list_origins(path: Path, depth: int = 0) -> list[Path]:
     """Return the files that the records were written to first, before judges read them."""
     try:
         records_path = path.resolve()
@@ -91,27 +54,8 @@ def _list_origins(path: Path, depth: int = 0) -> list[Path]:
     if records_path.name == RECORDS or not names or depth == _MOST_JUDGED:
         return [records_path]
     return [
-        origin for name in names for origin in _list_origins(records_path.parent / name, depth + 1)
+        origin for name in names for origin in list_origins(records_path.parent / name, depth + 1)
     ]
-
-
-def find_untrusted(paths: Iterable[str], fields: Iterable[str]) -> str | None:
-    """Return which of these fields a run's system has filled although nothing says it counts.
-
-    Fields that every record may have are not asked for: a run has sorted these when it wrote them.
-    """
-    own = {name: split_root(name)[0] for name in fields if name not in FIELDS}
-    for manifest in (
-        found_manifest for path in paths if own for found_manifest in _read_manifests(Path(path))
-    ):
-        given, trusted = list_task_fields(manifest), list_trusted(manifest)
-        if given is None or trusted is None:
-            continue  # no run, or of a version that has not noted it
-        counted = {*given, *trusted, *FIELDS, TASK}
-        for name, root in own.items():
-            if counted.isdisjoint((name, root)):
-                return name
-    return None
 
 
 def _note_stopped(path: str) -> Iterator[str]:
@@ -133,7 +77,7 @@ def explain_missing(path: Path, rows: int | None = None) -> Iterator[str]:
             return
     except (OSError, ValueError, RuntimeError):  # no path at all, or a circle of links
         return
-    for origin in _list_origins(real_path):
+    for origin in list_origins(real_path):
         yield from _note_not_called(origin, rows if origin == real_path else None)
     yield from _note_unjudged(real_path.with_name(real_path.name + JUDGE_JOURNAL))
 

@@ -77,36 +77,21 @@ def read_json_object(path: Path) -> dict[str, Any] | None:
 
 def get_suite_name(manifest: Mapping[str, Any] | None) -> str | None:
     """Return the name of the run's suite, if the manifest has it."""
-    name = _get_suite(manifest).get("name")
+    name = get_suite(manifest).get("name")
     return name if isinstance(name, str) else None
 
 
 def list_suite_parts(manifest: Mapping[str, Any] | None, kind: str) -> list[dict[str, Any]]:
     """Return the suite's `systems`, `tiers` and so on, as far as the manifest can be read."""
-    parts = _get_suite(manifest).get(kind)
+    parts = get_suite(manifest).get(kind)
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-
-
-def list_task_fields(manifest: Mapping[str, Any] | None) -> list[str] | None:
-    """Return the fields of their own that the run's tasks have; None if the manifest has none."""
-    data = (manifest or {}).get("data")
-    fields = data.get(TASK_FIELDS) if isinstance(data, dict) else None
-    return [str(name) for name in fields] if isinstance(fields, list) else None
-
-
-def list_trusted(manifest: Mapping[str, Any] | None) -> list[str] | None:
-    """Return the fields that a system may report of itself; None if the manifest has no suite."""
-    if not (suite := _get_suite(manifest)):
-        return None
-    trusted = suite.get("trust")
-    return [str(name) for name in trusted] if isinstance(trusted, list) else []
 
 
 def count_planned(manifest: Mapping[str, Any] | None) -> int | None:
     """Return systems × tiers or prompts × tasks × runs; None if the manifest does not say."""
     data = (manifest or {}).get("data")
     tasks = data.get("tasks") if isinstance(data, dict) else None
-    runs, systems = _get_suite(manifest).get("runs"), list_suite_parts(manifest, "systems")
+    runs, systems = get_suite(manifest).get("runs"), list_suite_parts(manifest, "systems")
     if not (isinstance(tasks, int) and isinstance(runs, int) and systems):
         return None
     conditions = max(len(list_suite_parts(manifest, key)) for key in ("tiers", "prompts"))
@@ -122,6 +107,7 @@ def explain_incomplete(manifest: Mapping[str, Any] | None, records: int, errors:
     return ", ".join(filter(None, (made, failed))) or None
 
 
-def _get_suite(manifest: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def get_suite(manifest: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the suite in the manifest; empty where there is none."""
     suite = (manifest or {}).get("suite")
     return suite if isinstance(suite, dict) else {}

@@ -46,7 +46,7 @@ from calipers.records.result_folder import (
     MANIFEST,
     RECORDS,
     find_folder,
-    list_trusted,
+    get_suite,
     read_json_object,
 )
 from calipers.support.config import shown
@@ -168,7 +168,7 @@ def _open_folder(path: Path) -> Source:
 
 def _open_json(path: Path) -> Source:
     """Return the reader for a file of JSON: a tool's log, an array, one object, or lines."""
-    if path.name == RECORDS and list_trusted(read_json_object(path.parent / MANIFEST)) is not None:
+    if path.name == RECORDS and get_suite(read_json_object(path.parent / MANIFEST)):
         return JsonLines(path)  # of a run: what its systems say does not make it another tool's
     suffix = find_suffix(path)
     named = suffix not in _READERS and suffix in _list_log_suffixes()
