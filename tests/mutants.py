@@ -594,7 +594,7 @@ EVIDENCE = (
     ),
     Mutant(
         "nobody knows any more whether a field is the system's own word",
-        "records/completeness.py",
+        "records/trusted_fields.py",
         "trusted=tuple(sorted({name for names in trusted for name in names})),",
         "trusted=(),",
         "red_stays_red/test_whose_word.py::test_what_a_suite_trusts_by_name_counts_and_is_named",
