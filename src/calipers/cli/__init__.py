@@ -84,7 +84,7 @@ class CommandGroup(click.Group):
                 formatter.write_dl(list(names.items()))
 
     def main(self, *args: Any, **more: Any) -> Any:
-        """Read the command line and run it; what it writes holds no commands to who reads it."""
+        """Run the command line; its output holds no workflow commands of GitHub's."""
         with escape_output():
             return super().main(*args, **more)
 

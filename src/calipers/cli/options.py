@@ -26,7 +26,7 @@ _SET = "metric_settings"
 
 
 class _Bounded(click.FloatRange):
-    """A number whose bounds `--help` shows; whoever takes it checks them, and offers a fix."""
+    """A number whose bounds `--help` shows; the declared option checks them, and offers a fix."""
 
     def __init__(self, option: Option) -> None:
         super().__init__(

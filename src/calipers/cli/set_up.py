@@ -129,7 +129,7 @@ def _start_from(
 
 
 def _shorten(gate: GateResult, score: Score) -> Document:
-    """Return the verdict; of several systems without a row for each of their checks."""
+    """Return the verdict as a document, for several systems without the table of all checks."""
     from calipers.reports.table import Table  # noqa: PLC0415
     from calipers.reports.tables.gate_tables import make_gate_document  # noqa: PLC0415
 

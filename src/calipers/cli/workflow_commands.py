@@ -29,7 +29,7 @@ _LOOKS_BACK = 2  # characters of a line begun that say whether the next ones are
 
 @contextmanager
 def escape_output() -> Iterator[None]:
-    """Write to stdout and stderr nothing that GitHub Actions would take for a command."""
+    """Break up, inside the block, what GitHub Actions would take for a command in the output."""
     with ExitStack() as streams:
         if is_obeyed():
             for stream in (sys.stdout, sys.stderr):
@@ -38,7 +38,7 @@ def escape_output() -> Iterator[None]:
 
 
 def is_obeyed() -> bool:
-    """Return True if a runner reads along."""
+    """Return True if this process runs on GitHub Actions."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -51,7 +51,7 @@ def say_commands(lines: list[str]) -> None:
 
 
 def keep_json(text: str) -> str:
-    """Return JSON that is no command, and says the same."""
+    """Return equal JSON that contains no workflow command."""
     return text.replace("##[", r"#\u0023[") if is_obeyed() else text
 
 
@@ -81,6 +81,6 @@ def _break_up(text: str) -> str:
 
 
 def _shorten_line(begun: str) -> str:
-    """Return as much of a line without its end as tells what may follow."""
+    """Return the part of an unfinished line that decides whether a command follows."""
     shown = begun.lstrip()
     return shown if len(shown) <= _LOOKS_BACK else f".{shown[-_LOOKS_BACK:]}"

@@ -63,7 +63,7 @@ def mark_leaks(inputs: pl.Series, targets: pl.Series) -> Iterator[pl.Series]:
 
 
 def _shift_targets(targets: pl.Series) -> list[str | None]:
-    """Return for each record a target of another one: the next that differs, round and round."""
+    """Return for each record the next target that differs, from the first again after the last."""
     values = targets.to_list()
     distinct = [value for value in dict.fromkeys(values) if value is not None]
     after = dict(zip(distinct, [*distinct[1:], *distinct[:1]], strict=True))

@@ -239,7 +239,7 @@ class BudgetShare:
     place: int  # of the model among all
 
     async def pay(self, asking: RetryingModel, call: Call, pricing: Pricing | None) -> Reply:
-        """Ask if the budget allows it; the cost counts even if no answer came."""
+        """Ask if the budget allows it; the cost counts even where no answer came back."""
         prompt = f"{call.system or ''}{call.prompt}"
         reserved = await self.budget.reserve(self.place, pricing, prompt, call.settings)
         if reserved is None:

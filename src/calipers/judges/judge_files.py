@@ -259,7 +259,7 @@ class JudgeJournal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What to judge, by whom, and where the judged records go."""
+    """The records to judge, the judges, and the file for the judged records."""
 
     files: Sequence[str]
     judges: Sequence[JudgeSpec]

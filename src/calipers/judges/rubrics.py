@@ -55,7 +55,7 @@ class Criterion(StrictModel):
 
 
 class Item(StrictModel):
-    """Something that is worth points."""
+    """An item that is worth points."""
 
     name: Text
     says: Text

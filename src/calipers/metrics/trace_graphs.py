@@ -34,7 +34,7 @@ _NEVER_IN_THREADS = 2**62  # sums in threads differ in their last digits from ru
 
 @dataclass(frozen=True)
 class Graphs:
-    """Nodes and edges of all graphs, numbered through from graph to graph."""
+    """Nodes and edges of all graphs, numbered consecutively over the graphs."""
 
     sizes: Ints  # nodes of each graph
     heads: Ints  # where each edge begins, no edge twice, by the graph and the node it leads to

@@ -102,7 +102,7 @@ class _Problems(dict[int, str]):
         self.nulled: list[tuple[int, str]] = []
 
     def add(self, index: int, problem: BadValue, theirs: str) -> bool:
-        """Note what is wrong with a value; say whether it becomes null and its row stays."""
+        """Note what is wrong with a value; return True if it becomes null and its row stays."""
         if self.nulls_outside and isinstance(problem, OutsideRange):
             self.nulled.append((index, f"{theirs}: {problem}"))
             return True

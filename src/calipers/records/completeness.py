@@ -32,7 +32,7 @@ _MOST_JUDGED = 10  # times, one output after the other
 
 
 def list_missing(calls: Mapping[str, int | None]) -> Iterator[str]:
-    """Yield what each file lacks, logs of other tools included, under its name if several.
+    """Yield what each file lacks, logs of other tools included; with its name if there are several.
 
     `calls` says how many calls each file has records of; None where they are yet to be counted.
     """

@@ -56,7 +56,7 @@ _REASON = "not judged: the run ended before"
 
 
 class Unjudged:
-    """The file of answers that wait."""
+    """The file of answers that wait for their judges."""
 
     def __init__(
         self, path: Path, judges: Sequence[JudgeSpec], rubric_hashes: Sequence[str]
@@ -163,7 +163,7 @@ async def open_systems(
 
 @dataclass(slots=True)
 class _SystemOpener:
-    """Opens systems with resources that they share, each of which is there if it is needed."""
+    """Opens systems; resources that they share are there where one of them needs these."""
 
     of: Prepared
     say: Say

@@ -74,7 +74,7 @@ def _is_code_here(command: Sequence[str], folder: Path) -> bool:
 
 
 def hash_imported(suite: Suite, folder: Path) -> dict[str, str]:
-    """Return the same of the local modules that this process has imported for the systems."""
+    """Return the SHA-256 of the local modules that this process imported for the systems."""
     files = {(folder / _find_python(system)).resolve() for system in suite.systems if system.python}
     return _hash_files({path for file in files for path in find_imported(file)}, folder)
 

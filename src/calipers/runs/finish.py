@@ -92,7 +92,7 @@ class RunResult(Printed, Tabular):
 
     @property
     def is_incomplete(self) -> bool:
-        """Return True if to run again may bring what is missing."""
+        """Return True if running again may complete the results."""
         if self.gate is not None:
             return bool(self.gate.incomplete)
         if self.better is not None:

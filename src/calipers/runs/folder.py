@@ -140,7 +140,7 @@ class Folder:
 
     @property
     def _paid(self) -> tuple[Path, ...]:
-        """What calls have left here; the journal is the last."""
+        """The files that hold results of calls, the journal last."""
         return (self.answers, self.batches, self.tool_replies, self.journal)
 
     @contextmanager

@@ -133,7 +133,7 @@ class AnswerMaker:
         return self._read_state(journal) if self._move_unjudged(state, journal) else state
 
     def make_all(self, state: State, journal: Journal) -> tuple[State, str | None]:
-        """Judge what a judge failed on, then make the calls that are open; say why some are left.
+        """Repeat failed judgments, then make the open calls; return why some are left.
 
         The journal is then read again, since repeated calls replace their lines.
         """
@@ -158,7 +158,7 @@ class AnswerMaker:
             self.manifest.note({IMPORTED: {**self.manifest[IMPORTED], **more}})
 
     def _read_state(self, journal: Journal) -> State:
-        """Return the state from the journal; what was replaced stays spent."""
+        """Return the state of the journal; the cost of replaced records stays counted."""
         state = State(self.of.plan, journal)
         if state.replaced_calls:
             self.manifest.note(

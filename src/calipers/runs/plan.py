@@ -126,7 +126,7 @@ class CallPlan:
         self._check_prompts()
 
     def add_tools(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Add to what models are offered what servers have, beside the suite's own tools."""
+        """Offer the tools of servers to models, beside the suite's own tools."""
         own = [tool for tool in self.tools if tool not in tools]
         self.tools = (*own, *tools)
 

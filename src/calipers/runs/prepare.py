@@ -180,7 +180,7 @@ def prepare_suite(
 
 
 def _note_no_target(suite: Suite, tasks: Tasks) -> Iterator[str]:
-    """Yield that nothing says which answers are right, where no task and no check or judge does."""
+    """Yield a notice if no task, check or judge says which answers are right."""
     says = suite.checks or suite.judges or suite.metrics or suite.trust
     if says or any(task.get(name) is not None for task in tasks.tasks for name in _TARGET_FIELDS):
         return
@@ -191,7 +191,7 @@ def _note_no_target(suite: Suite, tasks: Tasks) -> Iterator[str]:
 
 
 def _list_deciding(suite: Suite, policy: Policy | None) -> Iterator[str]:
-    """Yield the fields, other than those of every record, that the suite or its policy goes by."""
+    """Yield the user's own fields that metrics and checks of the suite or its policy read."""
     names = () if policy is None else policy.list_metrics(Given())
     checks = (*suite.checks, *(() if policy is None else policy.checks))
     fields = [

@@ -198,7 +198,7 @@ class RunManifest:
         self.checks_changed = False  # since the folder's records were checked
 
     def begin(self, order_seed: int | None) -> list[str]:
-        """Write down what the folder is of, and go on from what it says of earlier runs.
+        """Write the manifest, and take over what it records of earlier runs.
 
         Return what the user is to be told. The seed draws the order of the tasks, of a run until
         the gate is decided.
@@ -228,7 +228,7 @@ class RunManifest:
         return notices
 
     def note(self, changed: Mapping[str, Any]) -> None:
-        """Change some of it, on the disk too."""
+        """Update some keys, in memory and on disk."""
         self._content |= changed
         self._folder.write_json(MANIFEST, self._content)
 

@@ -143,7 +143,7 @@ def _find_results_root(suite: Suite) -> Path:
 
 @dataclass(slots=True)
 class _Run:
-    """One run, in a folder that it holds."""
+    """One run in its folder, which is locked meanwhile."""
 
     of: Prepared
     folder: Folder

@@ -193,7 +193,7 @@ def _list_lines(parts: Sequence[_ShardFolder]) -> Iterator[bytes]:
 
 
 def _join_answers(parts: Sequence[_ShardFolder], whole: Folder) -> None:
-    """Keep the answers that wait for their judges."""
+    """Join the files of answers that wait for their judges."""
     for part in parts:
         if part.folder.answers.exists():
             joined, answers = Journal(whole.answers), Journal(part.folder.answers)

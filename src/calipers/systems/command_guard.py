@@ -76,7 +76,7 @@ def guard_commands() -> Iterator[CommandGuard]:
 
 
 def end_remaining(lines: Iterable[str], mark: str) -> None:
-    """Note who begins (+) and who is done (-), until the lines end."""
+    """Follow which commands run, by lines of +PID and -PID, and kill the rest at their end."""
     at_work: set[int] = set()
     for line in lines:
         if line == _END:
@@ -93,14 +93,14 @@ def end_remaining(lines: Iterable[str], mark: str) -> None:
 
 
 def end_marked(mark: str) -> None:
-    """End the processes that carry the mark, where the system tells."""
+    """Kill the processes that carry the mark, where /proc shows it."""
     for pid in find_marked(mark):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
 
 def find_marked(mark: str) -> Iterator[int]:
-    """Yield the processes that carry the mark, where the system tells."""
+    """Yield the processes that carry the mark, where /proc shows it."""
     wanted = f"{_MARK}={mark}".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has ended, or is somebody else's

@@ -138,7 +138,7 @@ async def end_process(process: Process) -> None:
 
 
 def _end_group(process: Process) -> None:
-    """End all that is left of the command's process group, also when itself has ended."""
+    """Kill what is left of the command's process group, even if the command itself has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -334,7 +334,7 @@ class Conversation:
     async def _ask_until_answered(
         self, call: Call, transcript: _Transcript, left: int
     ) -> tuple[Reply, int]:
-        """Ask until no more tools are called; return the reply and the turns that are left."""
+        """Ask until the model calls no more tools; return the reply and the turns that are left."""
         while True:
             now = [dict(message) for message in transcript.messages]
             asked: dict[str, Any] = {"prompt": _find_last_text(now), "messages": now}

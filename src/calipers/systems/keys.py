@@ -185,5 +185,5 @@ class MaskedLines:
             self.write("\n")
 
     def isatty(self) -> bool:
-        """Say that nobody reads along."""
+        """Return False: it is no terminal."""
         return False

@@ -109,7 +109,7 @@ class McpServer:
         return self._choose(tools[:_MOST_TOOLS])
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return what a tool says, and whether it succeeded by its own word.
+        """Return the reply of a tool, and whether it reports success.
 
         Raises:
             Fault: There is no reply, or one that cannot be read.
@@ -337,7 +337,7 @@ async def _send_messages(process: Process, said: Any) -> None:
 
 
 async def _say_farewell(process: Process) -> None:
-    """Close the server's input, by which it knows that it is over, and give it a moment."""
+    """Close the server's input, which tells it to end, and wait for a moment."""
     if process.stdin is not None:
         process.stdin.close()
     with contextlib.suppress(TimeoutError):
@@ -381,7 +381,7 @@ def _read_environment(spec: McpServerSpec) -> dict[str, str]:
 
 
 def _read_text(result: CallToolResult) -> str:
-    """Return what a tool has said as a text: what is none is named."""
+    """Return the reply of a tool as a text; parts of other types are named."""
     texts = [_read_part(part) for part in result.content]
     if not texts and result.structured_content is not None:
         return json.dumps(result.structured_content, default=str, ensure_ascii=False)

@@ -321,7 +321,7 @@ class LeastLoaded:
         return min(awake, key=lambda server: (server.in_flight, server.calls))
 
     def _let_rest(self, server: _FleetServer, at_least: float = 0.0) -> None:
-        """Keep a server out of use that could not serve: the next call may do better elsewhere."""
+        """Pause a server after a failure, so that the next call goes to another one."""
         rest = min(_LONGEST_REST, _FIRST_REST * 2 ** min(server.failures, _MOST_DOUBLINGS))
         server.failures += 1
         server.rests_until = self._clock() + max(rest, min(at_least, LONGEST_WAIT))
@@ -331,7 +331,7 @@ _FORMAT = 2  # of what is kept, and of its key
 
 
 class CachedModel:
-    """A model whose replies are looked up first.
+    """A model whose replies are looked up in a cache first.
 
     A reply that holds a key is not kept: masked, it would not be what the model said. The number of
     the run is part of the key: repeats of a task are separate calls.
@@ -354,7 +354,7 @@ class CachedModel:
         self._reads = reads
 
     async def __call__(self, call: Call) -> Reply:
-        """Return the reply that is kept, or a new one, which then is."""
+        """Return the cached reply, or a new one, which is then cached."""
         key = self._make_key(call)
         if self._reads and (kept := self._cache.find(key, _load_reply)) is not None:
             return kept

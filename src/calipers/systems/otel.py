@@ -76,14 +76,14 @@ class SpanCollector:
         """Do nothing: the spans are with their calls."""
 
     def force_flush(self, timeout_millis: int = 0) -> bool:
-        """Say that nothing is held back."""
+        """Return True: nothing is buffered."""
         return timeout_millis >= 0
 
     def _on_ending(self, span: Any) -> None:
         """Do nothing before a span ends."""
 
     def watch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that gives what this one does, `Watched`."""
+        """Return the function wrapped to return a `WatchedResult`."""
 
         async def awaited(reply: Awaitable[Any], kept: _CallSpans) -> WatchedResult:
             before = _CALL.set(kept)

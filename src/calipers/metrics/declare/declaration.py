@@ -313,7 +313,7 @@ class Metric:
 
     @property
     def measures(self) -> tuple[Aggregate | Rank, ...]:
-        """All that the value is made of."""
+        """The aggregate and the ranks that the value is computed from."""
         return (self.aggregate, *self.ranks)
 
     @property

@@ -27,7 +27,7 @@ _ROUNDED_DIGITS = 3  # a factor with as many, and decimals, may be rounded
 
 
 class Verdict(Enum):
-    """What is said of an equation."""
+    """The verdict on an equation."""
 
     RIGHT = "right"
     ROUNDED = "rounded"

@@ -228,7 +228,7 @@ _ABOUT = frozenset(("about", "approximately", "roughly", "around", "nearly", "al
 
 
 class Equation(NamedTuple):
-    """Where an equation stands in its text, and what is said of it."""
+    """The place of an equation in its text, and the verdict on it."""
 
     start: int
     end: int

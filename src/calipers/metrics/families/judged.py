@@ -108,7 +108,7 @@ def count_flagged(totals: Totals) -> int | None:
 
 
 def note_flags(groups: Collection[Totals]) -> Iterator[str]:
-    """Say how many judged records are flagged, if any."""
+    """Yield how many judged records are flagged, if any."""
     if found := add_up(groups, _FLAGGED_N):
         yield (
             f"{found:,} of {add_up(groups, _JUDGED_N):,} judged records hold text that seems to "

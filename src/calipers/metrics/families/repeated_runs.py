@@ -58,7 +58,7 @@ def measure_agreement(answers: Frame) -> Frame:
 
 
 def _keep_most_common(answers: Frame) -> Frame:
-    """Keep each repeated task's most common answer, the smallest of equals; say if it is right."""
+    """Keep each repeated task's most common answer, the smallest of equals, and if it is right."""
     n = pl.col("checked")
     return (
         answers.filter(n > 0)

@@ -340,7 +340,7 @@ def _explain_missing(totals: Totals) -> str | None:
 
 @dataclass(frozen=True)
 class _Mover:
-    """The parts' own intervals put together (Zou & Donner 2008, the method of recovered variances).
+    """Combines the intervals of the parts by recovered variances (MOVER, Zou & Donner 2008).
 
     The covariance of the first three parts comes from their joint influence; latency is assumed to
     be perfectly correlated with them. A missing bound of latency is the end of its range.

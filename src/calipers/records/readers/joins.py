@@ -268,7 +268,7 @@ class WideTable(ConvertedLines):
             yield Block(b"".join(lines), first), done
 
     def _spread(self, row: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
-        """Yield the records of a row; without an id, they share its number as one."""
+        """Yield the records of a row; without an id, its number is the id of all of them."""
         dropped = {*self._answers, *self._left_out}
         task = {name: value for name, value in row.items() if name not in dropped}
         task = task if "id" in task else {"id": f"{self._prefix}{number}", **task}

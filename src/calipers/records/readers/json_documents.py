@@ -223,7 +223,7 @@ class JsonText:
         return error.msg.startswith("Unterminated") or error.pos > len(self._text) - _NEAR_END
 
     def _read(self) -> bool:
-        """Read on, as much again as is held; say whether there was anything."""
+        """Read as much again as is held; return False at the end of the text."""
         if self._is_whole:
             return False
         self._line += self._text.count("\n", 0, self._place)

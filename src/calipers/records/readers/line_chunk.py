@@ -332,7 +332,7 @@ def _check(field: Field, column: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
 
 
 def _is_odd_string(text: pl.Expr) -> pl.Expr:
-    """Say which texts, known to be JSON strings, are unusual."""
+    """Return which texts, known to be JSON strings, are unusual."""
     return text.str.starts_with(_WIDE_WHOLE) | _has_nul(text)
 
 

@@ -125,7 +125,7 @@ class JsonLines:
 
     @cached_property
     def _head(self) -> list[Mapping[str, Any]]:
-        """The first rows, parsed once for all that are told by them."""
+        """The first rows, parsed once."""
         block, _ = next(iter(self._blocks()), (Block(b"", 0), 1.0))
         data = block.data
         if _ARRAY.match(data.removeprefix(BOM)):

@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker, and listen to what tests say."""
+    """Declare the marker, and collect what tests report."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(runs, at_least=1.0, evidence='point'): run the test so many times, each with "

@@ -84,7 +84,7 @@ class SuiteRun:
                     )
 
     def results(self, tasks: Collection[str] | None) -> dict[str, Any]:
-        """Return how every scenario came out, after calling what these tasks need; None: all.
+        """Return the outcome of every scenario, after the calls that these tasks (None: all) need.
 
         The suite is run once in a session, however that ends: calls cost money.
 
@@ -295,7 +295,7 @@ class _SuiteItem(pytest.Item):
         return self.path, None, f"{self.path.name}: {self.name}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return what a person needs to know of a failure; only of a bug, where it happened."""
+        """Return the message of a failure; with a traceback only for a bug."""
         if isinstance(excinfo.value, CalipersError):
             return f"{excinfo.value.message}\n{excinfo.value.fix}"
         if isinstance(excinfo.value, AssertionError):

@@ -385,7 +385,7 @@ def _settle_policy(
 
 
 def _adapt(draft: _Draft, gate: GateResult) -> bool:
-    """Change the draft by what keeps it from passing; say whether there was anything to change."""
+    """Relax what keeps the draft from passing; return False if there is nothing to relax."""
     before = json.dumps(draft.__dict__, sort_keys=True)
     for check in gate.checks:
         if check.blocks and check.name in draft.blocking:
