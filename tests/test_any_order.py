@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
+from tests.files import write_lines
 from tests.shared_data import FOLDER
 
 Row = dict[str, Any]
@@ -101,11 +102,6 @@ def convert(data: Any) -> Any:
 
 
 COMMANDS = (score, compare, compare_unpaired, rank, gate, explain, doctor, convert, report)
-
-
-def write_lines(path: Path, rows: list[Row]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def write_zipped(path: Path, rows: list[Row]) -> Path:

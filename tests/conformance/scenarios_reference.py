@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from statistics import median
 from typing import Any
 
 from tests.conformance import reference as reasoning
+from tests.conformance.tiers_reference import called, impl_rate
 
 Record = dict[str, Any]
 
@@ -42,10 +42,6 @@ class Options:
 
 
 Reference = Callable[[list[Record], Options], Expected]
-
-
-def called(records: list[Record]) -> list[Record]:
-    return [record for record in records if not record.get("error")]
 
 
 # --- One scenario ---
@@ -78,14 +74,6 @@ def passed(scenario: Record, options: Options) -> bool | None:
 
 def correct(scenario: Record) -> bool | None:
     return reasoning._correct(scenario, reasoning.Options())
-
-
-def impl_rate(scenario: Record) -> float | None:
-    if scenario.get("impl_rate") is not None:
-        return float(scenario["impl_rate"])
-    judged = scenario.get("judgments") or []
-    scores = [j["weighted_score"] for j in judged if j.get("weighted_score") is not None]
-    return median(scores) if scores else None
 
 
 def weight(scenario: Record, options: Options) -> float:

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from calipers.cli import app
+from tests.commands import run
 from tests.files import write_lines
 
 Row = dict[str, Any]
@@ -60,7 +60,7 @@ def calibrated(folder: Path, machine: list[Row], human: list[Row]) -> None:
     if made_of not in _CALIBRATIONS:
         files = [str(folder / "j.jsonl"), str(folder / "h.jsonl")]
         arguments = ["judge", "calibrate", *files, "-o", str(output)]
-        assert CliRunner().invoke(app, arguments).exit_code == 0
+        assert run(*arguments).exit_code == 0
         _CALIBRATIONS[made_of] = output.read_text(encoding="utf-8")
     output.write_text(_CALIBRATIONS[made_of], encoding="utf-8")
 
@@ -69,7 +69,7 @@ def gate(folder: Path, rows: list[Row], policy: Row, *more: str) -> Result:
     write_lines(folder / "records.jsonl", rows)
     (folder / "policy.json").write_text(json.dumps(policy), encoding="utf-8")
     arguments = [str(folder / "records.jsonl"), "--policy", str(folder / "policy.json"), *more]
-    return CliRunner().invoke(app, ["gate", *arguments])
+    return run("gate", *arguments)
 
 
 def check(folder: Path, rows: list[Row], policy: Row) -> Row:

@@ -9,12 +9,12 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from scipy import stats
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests import commands
 from tests.files import write_lines
 from tests.judges.test_judging import judge, judged, reviews
 from tests.judges.test_rubrics import rubric_file
@@ -52,7 +52,7 @@ def calibrate(folder: Path, machine: list[Row], human: list[Row], *more: str) ->
     write_lines(folder / "j.jsonl", machine)
     write_lines(folder / "h.jsonl", human)
     files = [str(folder / "j.jsonl"), str(folder / "h.jsonl")]
-    return CliRunner().invoke(app, ["judge", "calibrate", *files, *more])
+    return commands.run("judge", "calibrate", *files, *more)
 
 
 def test_measures_are_what_other_programs_find(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import calipers
-from calipers.cli import app
+from tests import commands
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 from tests.judges.licences_at_hand import (
@@ -47,10 +46,10 @@ def test_a_score_shows_means_without_the_judges_error(tmp_path: Path) -> None:
     path = tmp_path / "new.jsonl"
     write_lines(path, machine[200:])
     arguments = ["score", str(path), "--calibration", str(tmp_path / "calibration.json")]
-    shown = CliRunner().invoke(app, arguments)
+    shown = commands.run(*arguments)
     assert "without the judge's error" in shown.stdout
     assert "where the judge says" in shown.stdout
-    result = json.loads(CliRunner().invoke(app, [*arguments, "--format", "json"]).stdout)
+    result = json.loads(commands.run(*arguments, "--format", "json").stdout)
     metrics = result["groups"][0]["metrics"]
     for name, field in (("pass_rate", "passed"), ("impl_rate", "weighted_score")):
         truth = sum(row[field] for row in human[200:]) / 200
@@ -59,7 +58,7 @@ def test_a_score_shows_means_without_the_judges_error(tmp_path: Path) -> None:
         assert metrics[name]["low"] > truth  # as judged, it is not even within the interval
         assert found["n"] == 200
     assert "corrected" not in metrics["composite_score"]
-    markdown = CliRunner().invoke(app, [*arguments, "--format", "markdown"]).stdout
+    markdown = commands.run(*arguments, "--format", "markdown").stdout
     assert "without the judge's error" in markdown
 
 

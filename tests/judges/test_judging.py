@@ -12,11 +12,11 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests.commands import run
 from tests.examples import first_of
 from tests.files import write_lines
 from tests.judges.test_rubrics import WEIGHTED, rubric_file
@@ -43,7 +43,7 @@ def arguments(folder: Path, url: str, model: str, rubric: str, *more: str) -> li
 def judge(
     folder: Path, url: str, model: str = "good", rubric: str = "constructiveness", *more: str
 ) -> Result:
-    return CliRunner().invoke(app, arguments(folder, url, model, rubric, *more))
+    return run(*arguments(folder, url, model, rubric, *more))
 
 
 def judged(folder: Path) -> list[dict[str, Any]]:
@@ -60,10 +60,10 @@ def test_without_a_file_the_judged_records_are_the_output(tmp_path: Path) -> Non
     server = ModelServer()
     with server.in_thread() as url:
         *asked, _, _ = arguments(tmp_path, url, "good", "constructiveness")
-        found = CliRunner().invoke(app, asked)
-        planned = CliRunner().invoke(app, [*asked, "--dry-run"])
+        found = run(*asked)
+        planned = run(*asked, "--dry-run")
         *asked, _, _ = arguments(tmp_path, url, "broken", "constructiveness")
-        failed = CliRunner().invoke(app, [*asked, "--retries", "0"])
+        failed = run(*asked, "--retries", "0")
     assert found.exit_code == 0, found.stderr
     lines = [json.loads(line) for line in found.stdout.splitlines()]
     assert [line["id"] for line in lines] == ["r0", "r1", "r2"]
@@ -388,7 +388,7 @@ def test_mistakes_are_told_before_any_call(
         **change,
     }
     pairs = [part for pair in options.items() for part in pair]
-    result = CliRunner().invoke(app, ["judge", "records.jsonl", *pairs])
+    result = run("judge", "records.jsonl", *pairs)
     assert result.exit_code == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests.commands import run
 from tests.files import write_lines
 from tests.judges.test_rubrics import rubric_file
 
@@ -45,7 +45,7 @@ def compare(folder: Path, url: str, kind: str = "good", *more: str) -> Result:
         str(folder / "pairs.jsonl"),
     ]
     asked = ["judge", "--pairwise", str(folder / "A.jsonl"), str(folder / "B.jsonl"), *named, *more]
-    return CliRunner().invoke(app, asked)
+    return run(*asked)
 
 
 def pairs(folder: Path) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ def test_refusals(a: Any, b: Any, more: tuple[str, ...], says: str, tmp_path: Pa
 def test_without_pairwise_a_rubric_is_needed(tmp_path: Path) -> None:
     write_lines(tmp_path / "A.jsonl", side("x", [1]))
     asked = ["judge", str(tmp_path / "A.jsonl"), "--model", "openai:judge-good"]
-    result = CliRunner().invoke(app, asked)
+    result = run(*asked)
     assert (result.exit_code, "--rubric is missing" in result.stderr) == (2, True)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests.commands import run
 from tests.files import write_lines
 from tests.judges.test_judging import judged, judgments, reviews
 from tests.judges.test_rubrics import rubric_file
@@ -41,7 +41,7 @@ def ask(folder: Path, url: str, models: str, *more: str) -> Result:
     (folder / "prices.yaml").write_text(yaml.safe_dump(PRICES), encoding="utf-8")
     arguments = [str(folder / "records.jsonl"), "--rubric", rubric, *named, "--base-url", url]
     output = ["-o", str(folder / "judged.jsonl"), "--prices", str(folder / "prices.yaml")]
-    return CliRunner().invoke(app, ["judge", *arguments, *output, *more])
+    return run("judge", *arguments, *output, *more)
 
 
 def asked(server: ModelServer) -> Counter[str]:
@@ -161,7 +161,7 @@ def test_a_cascade_is_calibrated_as_one_judge(tmp_path: Path) -> None:
         assert ask(tmp_path, url, "biased", "--escalate", "openai:judge-good").exit_code == 0
     calibration = str(tmp_path / "calibration.json")
     files = [str(tmp_path / name) for name in ("judged.jsonl", "human.jsonl")]
-    result = CliRunner().invoke(app, ["judge", "calibrate", *files, "-o", calibration])
+    result = run("judge", "calibrate", *files, "-o", calibration)
     assert result.exit_code == 0, result.output
     [found] = json.loads(Path(calibration).read_text())["judges"]
     assert found["members"][0]["model"].startswith("openai:judge-biased → openai:judge-good")
@@ -173,11 +173,11 @@ def test_a_cascade_is_calibrated_as_one_judge(tmp_path: Path) -> None:
     gate = ["gate", str(tmp_path / "judged.jsonl"), "--policy", str(policy)]
     rows = [{**row, "answer": f"again: {row['answer']}"} for row in judged(tmp_path)]
     write_lines(tmp_path / "judged.jsonl", rows)
-    assert CliRunner().invoke(app, gate).exit_code == 0
+    assert run(*gate).exit_code == 0
     for row in rows:  # the cheap judge alone has no licence
         row["judgments"][0].pop("cascade")
     write_lines(tmp_path / "judged.jsonl", rows)
-    assert CliRunner().invoke(app, gate).exit_code == 1
+    assert run(*gate).exit_code == 1
 
 
 def test_several_models_are_a_panel(tmp_path: Path) -> None:

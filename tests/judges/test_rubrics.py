@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.cli import app
 from calipers.judges.rubric_items import list_items, sum_weighted
 from calipers.judges.rubrics import Rubric, list_built_in, read_rubric
 from calipers.support.errors import UsageError
+from tests.commands import run
 from tests.files import write_lines
 
 SCORE = st.floats(1, 5)
@@ -198,6 +197,6 @@ def test_a_rubric_of_a_plug_in_is_found_by_its_name(tmp_path: Path) -> None:
     records = write_lines(tmp_path / "a.jsonl", [{"id": "a", "input": "x", "answer": "4"}])
     asked = ["judge", str(records), "--rubric", "brevity", "--model", "openai:gpt-4o-mini"]
     asked += ["-o", str(tmp_path / "out.jsonl"), "--dry-run"]
-    assert CliRunner().invoke(app, asked).exit_code == 2
-    planned = CliRunner().invoke(app, [*asked, "--plugin", str(plugin)])
+    assert run(*asked).exit_code == 2
+    planned = run(*asked, "--plugin", plugin)
     assert planned.exit_code == 0, planned.output

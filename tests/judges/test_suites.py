@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import calipers
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests import commands
 from tests.files import write_lines
 from tests.judges.test_rubrics import rubric_file
 from tests.runs.suites_at_hand import SuiteFolder, chat, suite_folder
@@ -329,13 +328,13 @@ def test_a_run_is_gated_by_the_judges_licence(tmp_path: Path) -> None:
         write_lines(tmp_path / "tasks.jsonl", fresh)
         again = folder.write(policy="policy.yaml")
         asked = sum(server.asked.values())
-        lacking = CliRunner().invoke(app, ["run", str(tmp_path / "suite.yaml"), "-o", "nowhere"])
+        lacking = commands.run("run", tmp_path / "suite.yaml", "-o", "nowhere")
         assert lacking.exit_code == 2
         assert "calibration.json" in lacking.stderr
         assert sum(server.asked.values()) == asked
         (tmp_path / "calibration.json").write_text(calipers.calibrate_judges(*files).to_json())
         other = ["run", str(tmp_path / "suite.yaml"), "-o", str(tmp_path / "other")]
-        result = CliRunner().invoke(app, other)
+        result = commands.run(*other)
         assert result.exit_code == 0, result.output
         assert "without the judge's error" in result.stdout
         path = tmp_path / "rubric.yaml"

@@ -12,12 +12,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.families.agents import (
     FEATURES,
@@ -31,6 +29,7 @@ from calipers.metrics.families.agents import (
 )
 from calipers.metrics.families.traces import single_agent
 from calipers.support.errors import UsageError
+from tests import commands
 from tests.conformance import composite_reference as reference
 from tests.examples import examples
 from tests.files import write_lines
@@ -304,7 +303,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     command = ["score", str(path), "--profile", "agents", "--format", "json"]
     options = ["--weights", str(tmp_path / "weights.yaml")]
     samples = ["--per-sample", str(tmp_path / "samples.jsonl")]
-    result = CliRunner().invoke(app, [*command, *options, *samples])
+    result = commands.run(*command, *options, *samples)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     measured = found["groups"][0]["metrics"]["agent_composite"]
@@ -330,9 +329,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_a_bad_file_of_weights_on_the_command_line(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "runs.jsonl", [{"id": "1"}])
     (tmp_path / "weights.yaml").write_text("tool_eficiency: 1", encoding="utf-8")
-    result = CliRunner().invoke(
-        app, ["score", str(path), "--weights", str(tmp_path / "weights.yaml")]
-    )
+    result = commands.run("score", path, "--weights", tmp_path / "weights.yaml")
     assert result.exit_code == 2
     assert "did you mean tool_efficiency?" in result.stderr
 

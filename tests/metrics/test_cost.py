@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics.token_prices import open_price_list
 from calipers.scores.result import Measured
+from tests import commands
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.examples import examples
 from tests.files import write_lines
@@ -245,7 +244,7 @@ def test_explain_says_why_there_is_no_cost() -> None:
 def test_the_command_line_takes_prices(table: Path, tmp_path: Path) -> None:
     data = write_lines(tmp_path / "runs.jsonl", [run("GPT-4o", 1e6, 0), run("GPT-4o", 0, 1e6)])
     arguments = ["score", str(data), "--metric", "cost_usd", "--prices", str(table)]
-    result = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    result = commands.run(*arguments, "--format", "json")
     assert result.exit_code == 0
     score = json.loads(result.stdout)
     assert score["groups"][0]["metrics"]["cost_usd"]["value"] == 10

@@ -9,12 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from calipers import score
-from calipers.cli import app
 from calipers.metrics import metric_named
 from calipers.support.errors import UsageError
+from tests.commands import run
 from tests.files import write_lines
 
 NAMES = ("clarity", "ton & Länge", "is (polite)")
@@ -62,14 +61,12 @@ def test_each_criterion_is_measured_as_in_plain_python() -> None:
 def test_a_criterion_can_be_named_by_itself(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "j.jsonl", judged())
     for name in ("clarity", "judged(clarity)", "is (polite)"):
-        outcome = CliRunner().invoke(
-            app, ["score", str(path), "--metric", name, "--format", "json"]
-        )
+        outcome = run("score", path, "--metric", name, "--format", "json")
         assert outcome.exit_code == 0, outcome.output
         [group] = json.loads(outcome.stdout)["groups"]
         [label] = group["metrics"]
         assert label == (name if name.startswith("judged") else f"judged({name})")
-    wrong = CliRunner().invoke(app, ["score", str(path), "--metric", "clarty"])
+    wrong = run("score", path, "--metric", "clarty")
     assert wrong.exit_code == 2
     assert "no metric is called clarty" in wrong.output
     with pytest.raises(UsageError):

@@ -8,11 +8,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
 from calipers.reports.number_format import format_figure
+from tests import commands
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 from tests.metrics.scenarios_at_hand import SUITE, scenario
@@ -20,7 +19,7 @@ from tests.shared_data import FOLDER, expected, needs_shared_data
 
 
 def run(*args: object) -> Any:
-    return CliRunner().invoke(app, ["score", *map(str, args)])
+    return commands.run("score", *args)
 
 
 def test_the_profile_reads_as_the_document(tmp_path: Path) -> None:

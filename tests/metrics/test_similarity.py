@@ -11,12 +11,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics.similarity.bert_score import _open_embeddings
 from calipers.support.errors import MissingExtraError
+from tests.commands import run
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -28,10 +27,6 @@ Scorer = Callable[[Pairs], list[float]]
 def agents(rows: Any, **options: Any) -> cal.Group:
     [group] = cal.score(rows, profile="agents", **options).groups
     return group
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
 def sample(rows: Any, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:

@@ -9,11 +9,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from calipers.cli import app
 from calipers.metrics import catalogue
 from calipers.metrics.specifications import DOCUMENTS, SECTIONS, DocumentRule, list_rules
+from tests.commands import run
 
 ROOT = Path(__file__).parents[2]
 RULES = list_rules()
@@ -48,12 +47,12 @@ def test_every_metric_of_a_document_is_among_them() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_command_lists_them(document: str) -> None:
-    result = CliRunner().invoke(app, ["metrics", "--spec", document, "--format", "json"])
+    result = run("metrics", "--spec", document, "--format", "json")
     assert result.exit_code == 0, result.output
     listed = json.loads(result.stdout)
     assert [each["spec"] for each in listed] == [rule.spec for rule in list_rules(document)]
     assert all(each["where"] and each["test"] for each in listed)
-    table = CliRunner().invoke(app, ["metrics", "--spec", document])
+    table = run("metrics", "--spec", document)
     assert listed[-1]["section"] in table.stdout
-    markdown = CliRunner().invoke(app, ["metrics", "--spec", document, "--format", "markdown"])
+    markdown = run("metrics", "--spec", document, "--format", "markdown")
     assert f"| {listed[0]['spec']} |" in markdown.stdout

@@ -8,10 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
+from tests.commands import run
 from tests.engines_at_hand import ENGINES_AT_LENGTH
 from tests.files import write_lines
 
@@ -235,7 +234,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         "goal=b",
     ]
     samples = ["--per-sample", str(tmp_path / "samples.jsonl")]
-    result = CliRunner().invoke(app, [*command, *options, *samples])
+    result = run(*command, *options, *samples)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["groups"][0]["metrics"]["path_convergence"]["value"] == 0.5

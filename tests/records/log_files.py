@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from calipers.records.logs.log import Log
+from calipers.records.sources import open_sources
+
 
 def write_texts(path: Path, *lines: Any, indent: int | None = None) -> Path:
     """A file of JSON texts."""
     path.write_text("\n".join(json.dumps(line, indent=indent) for line in lines), encoding="utf-8")
     return path
+
+
+def recognize(path: Path) -> str | None:
+    """The tool that a file is read as a log of; None for plain records."""
+    [source] = open_sources(path)
+    return source.format.name if isinstance(source, Log) else None
 
 
 HEADER: dict[str, Any] = {

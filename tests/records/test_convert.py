@@ -8,16 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 import calipers as cal
-from calipers.cli import app
 from calipers.support.errors import DataError
+from tests.commands import run
 from tests.records.log_files import make_lm_eval_line, sample, write_inspect_log, write_texts
-
-
-def _invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
 def test_convert_writes_what_scores_alike(tmp_path: Path) -> None:
@@ -25,7 +20,7 @@ def test_convert_writes_what_scores_alike(tmp_path: Path) -> None:
         tmp_path / "a.eval", [sample(n, "C" if n % 3 else "I") for n in range(1, 20)]
     )
     for name in ("out.parquet", "out.jsonl"):
-        result = _invoke("convert", log, "-o", tmp_path / name)
+        result = run("convert", log, "-o", tmp_path / name)
         assert result.exit_code == 0, result.output
         assert "19 records" in result.output
         expected, found = cal.score(log), cal.score(tmp_path / name)
@@ -52,22 +47,22 @@ def test_convert_keeps_what_it_replaces_until_it_is_whole(tmp_path: Path) -> Non
     write_texts(good, {"id": "1", "answer": "1"})
     bad.write_text('{"id": "1", "prob_correct": 3}\n', encoding="utf-8")
     out = tmp_path / "out.parquet"
-    assert _invoke("convert", good, "-o", out).exit_code == 0
+    assert run("convert", good, "-o", out).exit_code == 0
     before = out.read_bytes()
-    result = _invoke("convert", good, bad, "-o", out)
+    result = run("convert", good, bad, "-o", out)
     assert result.exit_code == 2
     assert "bad.jsonl:1" in result.output
     assert out.read_bytes() == before
-    skipped = _invoke("convert", good, bad, "-o", out, "--on-bad", "skip")
+    skipped = run("convert", good, bad, "-o", out, "--on-bad", "skip")
     assert skipped.exit_code == 0
     assert "1 bad rows left out" in skipped.output
 
 
 def test_convert_refuses_formats_it_does_not_write(tmp_path: Path) -> None:
     good = write_texts(tmp_path / "good.jsonl", {"id": "1"})
-    assert _invoke("convert", good, "-o", tmp_path / "out.xlsx").exit_code == 2
-    assert _invoke("convert", good, "-o", tmp_path / "no" / "out.parquet").exit_code == 2
-    assert _invoke("convert", good).exit_code == 2
+    assert run("convert", good, "-o", tmp_path / "out.xlsx").exit_code == 2
+    assert run("convert", good, "-o", tmp_path / "no" / "out.parquet").exit_code == 2
+    assert run("convert", good).exit_code == 2
 
 
 def test_a_file_of_nothing_but_bad_rows_is_an_error(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ def test_bad_rows_are_left_out_and_written_down(tmp_path: Path) -> None:
     lines = [make_lm_eval_line(1), make_lm_eval_line(2, doc_id=[1]), make_lm_eval_line(3)]
     path = write_texts(tmp_path / "samples.jsonl", *lines)
     output, bad = tmp_path / "a.parquet", tmp_path / "bad.jsonl"
-    result = _invoke("convert", path, "-o", output, "--on-bad", "skip", "--bad-rows", bad)
+    result = run("convert", path, "-o", output, "--on-bad", "skip", "--bad-rows", bad)
     assert result.exit_code == 0, result.output
     assert pl.read_parquet(output)["id"].to_list() == ["1", "3"]
     assert json.loads(bad.read_text(encoding="utf-8"))["row"] == 2

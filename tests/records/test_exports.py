@@ -11,25 +11,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 import calipers as cal
-from calipers.cli import app
-from calipers.records.logs.log import Log
-from calipers.records.sources import open_sources
 from calipers.support.errors import DataError, UsageError
+from tests.commands import run
 from tests.records import export_files as files
-from tests.records.log_files import sample, write_inspect_log, write_texts
-
-
-def _invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
-def _format(path: Path) -> str | None:
-    [source] = open_sources(path)
-    return source.format.name if isinstance(source, Log) else None
-
+from tests.records.log_files import recognize, sample, write_inspect_log, write_texts
 
 _TEXTS = {"input": "2 + 2?", "answer": "4"}
 _TOKENS = {"prompt_tokens": 10, "completion_tokens": 3}
@@ -126,7 +113,7 @@ def test_an_export_is_told_by_its_content_and_keeps_its_scores(
 ) -> None:
     file, content, expected = _CASES[name]
     path = write_texts(tmp_path / file, content, indent=indent)
-    assert _format(path) == name
+    assert recognize(path) == name
     record = cal.read(path).to_dicts()[0]
     assert {field: record.get(field) for field in expected} == expected
 
@@ -145,7 +132,7 @@ def test_odd_values_in_an_export_are_read_or_named(tmp_path: Path, name: str, va
 def test_the_scores_of_an_export_are_measured(tmp_path: Path) -> None:
     rows = [files.make_ragas_row(faithfulness=value, id=str(value)) for value in (0.5, 1.0)]
     path = write_texts(tmp_path / "ragas.jsonl", *rows)
-    result = json.loads(_invoke("score", path, "--format", "json").stdout)
+    result = json.loads(run("score", path, "--format", "json").stdout)
     assert result["groups"][0]["metrics"]["score_faithfulness"]["value"] == 0.75
 
 
@@ -154,7 +141,7 @@ def test_a_table_of_another_tool_is_told_by_its_columns(tmp_path: Path, suffix: 
     frame = pl.DataFrame([files.make_ragas_row(retrieved_contexts="['four']")] * 2)
     path = tmp_path / f"ragas{suffix}"
     frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
-    assert _format(path) == "Ragas"
+    assert recognize(path) == "Ragas"
     assert cal.read(path)["score_faithfulness"].to_list() == [0.5, 0.5]
 
 
@@ -230,7 +217,7 @@ def test_an_observation_of_langfuse_need_not_have_nulls(tmp_path: Path) -> None:
     path = write_texts(
         tmp_path / "observations.json", {"data": [{**row, **used}], "meta": {}}, indent=2
     )
-    assert _format(path) == "Langfuse"
+    assert recognize(path) == "Langfuse"
     [record] = cal.read(path).to_dicts()
     assert (record["answer"], record["prompt_tokens"], record["completion_tokens"]) == ("4", 10, 3)
 
@@ -306,7 +293,7 @@ def test_tables_of_phoenix_are_read_as_pandas_writes_them(tmp_path: Path) -> Non
 
 def test_simulations_of_tau2_bench_are_trials(tmp_path: Path) -> None:
     path = write_texts(tmp_path / "results.json", files.TAU2_BENCH, indent=2)
-    assert _format(path) == "tau-bench"
+    assert recognize(path) == "tau-bench"
     record = cal.read(path).to_dicts()[0]
     assert (record["id"], record["run"], record["passed"], record["cost_usd"]) == (
         *("3", 1, False, 0.25),
@@ -407,7 +394,7 @@ def test_the_csv_of_promptfoo_has_a_record_per_row_and_prompt(tmp_path: Path) ->
         'Rome,Italy,PASS,1.00,"{""tone"":0.5}",All passed,,France,FAIL,0.00,,Wrong,\n',
         encoding="utf-8",
     )
-    assert _format(path) == "promptfoo CSV"
+    assert recognize(path) == "promptfoo CSV"
     table = cal.read(path).sort("model")
     assert table["model"].to_list() == ["m1", "m2"]
     assert table["passed"].to_list() == [True, False]
@@ -420,7 +407,7 @@ def test_the_csv_of_promptfoo_has_a_record_per_row_and_prompt(tmp_path: Path) ->
 def test_a_source_can_be_forced(tmp_path: Path) -> None:
     path = write_texts(tmp_path / "a.jsonl", {"user_input": "2 + 2?", "response": "4"})
     assert cal.read(path, source="ragas").columns[:2] == ["input", "answer"]
-    result = _invoke("score", path, "--source", "RAGAS", "--format", "json")
+    result = run("score", path, "--source", "RAGAS", "--format", "json")
     assert "a log of Ragas" in result.output
     log = write_inspect_log(tmp_path / "odd.name", [sample(1)])
     assert cal.read(log, source="Inspect")["id"].to_list() == ["sums/1"]
@@ -445,7 +432,7 @@ def test_a_forced_source_is_read_from_standard_input(
     zipped = write_inspect_log(tmp_path / "a.eval", [sample(1), sample(2, "I")]).read_bytes()
     for name, data, rows in (("Ragas", lines, 2), ("Ragas", table, 1), ("Inspect", zipped, 2)):
         arguments = ["score", "-", "--source", name, "--format", "json"]
-        result = CliRunner().invoke(app, arguments, input=pack(data))
+        result = run(*arguments, input=pack(data))
         assert result.exit_code == 0, result.output
         found = json.loads(result.stdout)
         [read] = found["inputs"]
@@ -453,7 +440,7 @@ def test_a_forced_source_is_read_from_standard_input(
 
 
 def test_a_log_on_standard_input_that_is_damaged_is_told_as_such() -> None:
-    result = CliRunner().invoke(app, ["score", "-", "--source", "SWE-agent"], input=b'{"info": {')
+    result = run("score", "-", "--source", "SWE-agent", input=b'{"info": {')
     assert result.exit_code == 2
     assert "-:1: not JSON" in result.output
 
@@ -470,7 +457,7 @@ def test_a_source_that_is_unknown_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such log reader") as caught:
         cal.read(path, source="Langfuze")
     assert "Langfuse" in caught.value.fix
-    assert _invoke("score", path, "--source", "Langfuze").exit_code == 2
+    assert run("score", path, "--source", "Langfuze").exit_code == 2
 
 
 def test_a_name_of_the_tools_own_can_still_be_mapped(tmp_path: Path) -> None:

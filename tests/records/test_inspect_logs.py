@@ -13,20 +13,15 @@ from typing import Any
 
 import pytest
 import zstandard
-from click.testing import CliRunner, Result
 from polars.testing import assert_frame_equal
 
 import calipers as cal
 from benchmarks.eval_log import write_log
-from calipers.cli import app
 from calipers.support.errors import DataError
+from tests.commands import run
 from tests.engines_at_hand import ENGINES
 from tests.records.log_files import HEADER, sample, write_inspect_log, write_texts
 from tests.shared_data import FOLDER, needs_shared_data
-
-
-def _invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
 def test_a_sample_of_inspect_becomes_a_record(tmp_path: Path) -> None:
@@ -335,7 +330,7 @@ def _zip_in_zstd(members: Mapping[str, Any]) -> bytes:
 def test_a_damaged_log_is_one_clear_message(tmp_path: Path, kept: int) -> None:
     path = write_inspect_log(tmp_path / "a.eval", [sample(1)])
     path.write_bytes(path.read_bytes()[:kept])
-    result = _invoke("score", path)
+    result = run("score", path)
     assert result.exit_code in (2, 3), result.output
     assert "a.eval" in result.output
     assert "Traceback" not in result.output

@@ -19,23 +19,17 @@ from hypothesis import strategies as st
 import calipers as cal
 from calipers.records.fields import FIELDS
 from calipers.records.logs import list_readers
-from calipers.records.logs.log import Log
-from calipers.records.sources import open_sources
 from calipers.support.errors import DataError
 from tests.commands import run
 from tests.records.log_files import (
     make_agent_spans,
     make_lm_eval_line,
     make_promptfoo_row,
+    recognize,
     sample,
     write_inspect_log,
     write_texts,
 )
-
-
-def _format(path: Path) -> str | None:
-    [source] = open_sources(path)
-    return source.format.name if isinstance(source, Log) else None
 
 
 def test_garak_runs_pass_where_no_detector_found_anything(tmp_path: Path) -> None:
@@ -113,7 +107,7 @@ def test_the_call_of_a_grader_is_none_of_the_models(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 def test_records_of_our_own_are_no_logs(tmp_path: Path, row: dict[str, Any], suffix: str) -> None:
-    assert _format(write_texts(tmp_path / f"a{suffix}", row, row)) is None
+    assert recognize(write_texts(tmp_path / f"a{suffix}", row, row)) is None
 
 
 @given(
@@ -157,7 +151,7 @@ def test_a_folder_of_other_files_says_how_to_name_them(tmp_path: Path) -> None:
 def test_logs_are_read_packed_too(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl.zst"
     path.write_bytes(zstandard.compress(json.dumps(make_lm_eval_line(1)).encode()))
-    assert _format(path) == "lm-eval"
+    assert recognize(path) == "lm-eval"
     assert cal.read(path)["correct"].to_list() == [True]
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
 from calipers.support.errors import DataError
+from tests.commands import run
 from tests.files import write_lines
 
 ROWS: list[dict[str, Any]] = [
@@ -98,7 +97,7 @@ def test_every_command_takes_it(tmp_path: Path) -> None:
         ["explain", "impl_rate", str(path)],
         ["report", str(path), "-o", str(tmp_path / "report.html")],
     ):
-        result = CliRunner().invoke(app, [*command, "--on-bad", "null"])
+        result = run(*command, "--on-bad", "null")
         assert result.exit_code == 0, (command, result.output)
     assert [json.loads(line)["stays"] for line in bad.read_text().splitlines()] == [True] * NULLED
     read = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]

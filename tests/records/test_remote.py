@@ -11,12 +11,11 @@ from urllib.request import Request, urlopen
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
 from calipers.records.readers.streams import RemoteLines, open_remote
 from calipers.support.errors import EXIT_ERROR, DataError, UsageError
+from tests.commands import run
 
 server = pytest.importorskip("moto.server", reason="make test installs moto")
 
@@ -138,7 +137,7 @@ def test_a_store_out_of_reach_ends_with_words_and_the_code_of_errors(
 ) -> None:
     del put
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    result = CliRunner().invoke(app, ["score", "s3://out-of-reach/r.jsonl"])
+    result = run("score", "s3://out-of-reach/r.jsonl")
     assert result.exit_code == EXIT_ERROR
     assert "error: s3://out-of-reach/r.jsonl: the store cannot be reached" in result.stderr
     assert "Traceback" not in result.stderr

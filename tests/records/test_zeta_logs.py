@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
+from tests.commands import run
 from tests.shared_data import FOLDER, needs_shared_data
 
 KEY = "sk-live-0123456789abcdef"
@@ -193,10 +192,7 @@ def test_a_folder_of_experiments_keeps_its_data_sets_apart(tmp_path: Path) -> No
         assert score.repeated == 0
         assert len([each for each in score.inputs if each.stated]) == 2
     assert "holds no records" in str(cal.score(f"{tmp_path}/experiments/*.json").notices)
-    apart = CliRunner().invoke(
-        app,
-        ["compare", *(str(tmp_path / "experiments" / f"{n}.json") for n in range(2))],
-    )
+    apart = run("compare", *(str(tmp_path / "experiments" / f"{n}.json") for n in range(2)))
     assert apart.exit_code == 2  # no task in common
 
 
@@ -236,11 +232,11 @@ def test_no_key_is_ever_written(tmp_path: Path) -> None:
         ["explain", "accuracy", str(path), "--on-bad", "skip"],
     ]
     for command in commands:
-        result = CliRunner().invoke(app, command)
+        result = run(*command)
         assert KEY not in result.output + str(result.exception or "")
-    assert CliRunner().invoke(app, commands[0]).exit_code == 2
+    assert run(*commands[0]).exit_code == 2
     plain = ["convert", str(path), "-o", str(tmp_path / "p.jsonl"), "--source", "records"]
-    assert CliRunner().invoke(app, plain).exit_code == 2
+    assert run(*plain).exit_code == 2
     assert not (tmp_path / "p.jsonl").exists()
     written = list(out.iterdir())
     assert len(written) == 4

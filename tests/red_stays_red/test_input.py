@@ -10,18 +10,18 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import calipers as cal
-from calipers.cli import app
 from calipers.support.files import stage_file
 from calipers.systems.journal import Journal
+from tests.commands import run
 
 _RECORD = {"id": "1", "answer": "4", "target": "4"}
 
 
 def _score(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["score", *map(str, arguments)])
+    return run("score", *arguments)
 
 
 def test_a_compressed_file_that_expands_without_measure_is_refused(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_release_that_is_a_list_is_a_mistake_in_the_policy(tmp_path: Path) -> 
     policy.write_text("progressive: {release: [], v1: {accuracy: 80}}\n")
     (tmp_path / "a.jsonl").write_text(json.dumps(_RECORD))
     arguments = ["gate", str(tmp_path / "a.jsonl"), "--policy", str(policy)]
-    result = CliRunner().invoke(app, arguments)
+    result = run(*arguments)
     assert (result.exit_code, "release" in result.output) == (2, True), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
 

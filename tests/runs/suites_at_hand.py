@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from calipers.cli import app
+from tests import commands
 from tests.files import write_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ class SuiteFolder:
     def run(self, *options: str, report: bool = False) -> Result:
         """Run the suite; a page takes longer than all else, and few tests look at it."""
         arguments = ["run", str(self.path / "suite.yaml"), "-o", str(self.results), *options]
-        return CliRunner().invoke(app, [*arguments, *(() if report else ("--no-report",))])
+        return commands.run(*arguments, *(() if report else ("--no-report",)))
 
     def start(self, *, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """The same in a process of its own, which can be killed."""

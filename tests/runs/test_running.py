@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
+from tests.commands import run
 from tests.runs.suites_at_hand import ANSWER, SuiteFolder, chat, suite_folder, sums
 from tests.runs.systems_at_hand import only, python
 
@@ -162,7 +161,7 @@ class TestEnding:
         assert f"Report: {suite.results / 'report.html'}" in result.stderr
         told = [line.partition(": calipers ")[2] for line in result.stderr.splitlines()]
         for line in filter(None, told):
-            assert CliRunner().invoke(app, [line.split()[0], "--help"]).exit_code == 0
+            assert run(line.split()[0], "--help").exit_code == 0
 
     def test_python_runs_it_too(self, tmp_path: Path) -> None:
         suite = python(tmp_path, "waits", tasks=sums(3))

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import calipers as cal
 from benchmarks.model_server import ModelServer
-from calipers.cli import app
 from calipers.runs.shards import Shard
+from tests import commands
 from tests.examples import first_of
 from tests.runs.suites_at_hand import ROOT, SuiteFolder, chat, suite_folder, sums
 
@@ -49,7 +49,7 @@ def run_shard(of: SuiteFolder, shard: str, *options: str) -> Result:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["run", *arguments])
+    return commands.run("run", *arguments)
 
 
 def merge(of: SuiteFolder, *names: str, to: str = "all", suite: bool = False) -> Result:

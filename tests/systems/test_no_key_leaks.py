@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("aiohttp", reason="the extra run is not installed")
-from calipers.cli import app
 from calipers.systems.redact import Mask
+from tests import commands
 from tests.dashboard.dashboards import Dashboard, cache, serving
 from tests.examples import examples
 from tests.runs.suites_at_hand import SuiteFolder, chat, quick, suite_folder
@@ -83,7 +82,7 @@ def check(suite: SuiteFolder) -> list[dict[str, Any]]:
     policy = suite.path / "policy.yaml"
     policy.write_text("thresholds: {blocking: {accuracy: 0.5}}")
     gate = ["gate", str(suite.results / "records.jsonl"), "--policy", str(policy)]
-    gated = CliRunner().invoke(app, [*gate, "--junit", str(suite.path / "junit.xml")])
+    gated = commands.run(*gate, "--junit", suite.path / "junit.xml")
     said = f"{result.output}\n{result.stderr}\n{gated.output}\n{gated.stderr}"
     shown = [("output", said), *written(suite)]
     for name, text in shown:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
+from tests.commands import run
 from tests.files import write_lines
 from tests.shared_data import FOLDER, expected, needs_shared_data
 
@@ -100,19 +99,19 @@ def test_a_judge_that_prefers_its_own_model() -> None:
 def test_formats_and_exit_codes(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "pairs.jsonl", [pair(n, "a", "ab"[n % 2]) for n in range(20)])
     asked = ["judge", "audit", str(path)]
-    shown = CliRunner().invoke(app, asked)
+    shown = run(*asked)
     assert shown.exit_code == 0, shown.stderr
     assert "judges of pairs" in shown.stdout
     assert "0 without a position bias" in " ".join(shown.stdout.split())
-    told = json.loads(CliRunner().invoke(app, [*asked, "--format", "json"]).stdout)
+    told = json.loads(run(*asked, "--format", "json").stdout)
     [judge] = told["preferences"][0]["judges"]
     assert judge["position_bias"]["value"] == 0.5
-    lines = CliRunner().invoke(app, [*asked, "--format", "csv"]).stdout.splitlines()
+    lines = run(*asked, "--format", "csv").stdout.splitlines()
     assert any("j,,preference,position_bias,0.5" in line for line in lines)
     frame = cal.audit_judges(path).to_polars()
     assert frame.filter(metric="consistency")["value"].to_list() == [0.5]
     bad = write_lines(tmp_path / "bad.jsonl", [{"a": "x", "b": "y", "winner": "x"}])
-    refused = CliRunner().invoke(app, ["judge", "audit", str(bad)])
+    refused = run("judge", "audit", bad)
     assert (refused.exit_code, "winner is a, b, tie or null" in refused.stderr) == (2, True)
 
 
@@ -159,7 +158,7 @@ def test_only_the_same_answers_are_compared(tmp_path: Path) -> None:
     paths = [
         write_lines(tmp_path / name, rows) for name, rows in (("a.jsonl", old), ("b.jsonl", other))
     ]
-    told = CliRunner().invoke(app, ["judge", "audit", str(paths[1]), "--before", str(paths[0])])
+    told = run("judge", "audit", paths[1], "--before", paths[0])
     assert (told.exit_code, "the same judge in both runs" in told.stderr) == (2, True)
 
 

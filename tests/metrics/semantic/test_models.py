@@ -9,11 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import calipers as cal
-from calipers.cli import app
 from calipers.metrics.similarity.bert_score import _open_cache, _open_embeddings, find_model
+from tests.commands import run
 from tests.files import write_lines
 from tests.metrics.semantic.weights import MODEL, skip_without_model
 
@@ -61,7 +60,7 @@ def test_a_package_and_its_folder_give_the_same() -> None:
 def test_the_output_names_the_model_and_counts_what_is_too_long(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", ROWS)
     asked = ("--profile", "agents", "--set", f"semantic_model={MODEL}", "--format", "json")
-    result = CliRunner().invoke(app, ["score", str(path), *asked])
+    result = run("score", path, *asked)
     assert result.exit_code == 0, result.output
     score = json.loads(result.stdout)
     assert score["settings"]["semantic_model"] == MODEL
