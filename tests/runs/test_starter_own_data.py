@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import calipers as cal
-from calipers.cli import init as init_command
+from calipers.cli import set_up
 from calipers.runs.starter import own_data
 from calipers.runs.starter.mapping import change_mapping, guess_mapping
 from calipers.support.errors import UsageError
@@ -178,7 +178,7 @@ def test_it_asks_on_a_terminal_and_takes_a_correction(monkeypatch: pytest.Monkey
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
     assert not Path("evals").exists()
-    monkeypatch.setattr(init_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(set_up, "_is_terminal", lambda: True)
     made = run("init", "evals", "--from", data, input="nosuch=question\ntarget=chosen\n\n")
     assert "the record has no field nosuch" in made.stderr
     assert made.exit_code == 0, made.output

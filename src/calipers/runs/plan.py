@@ -126,7 +126,7 @@ class CallPlan:
         self._check_prompts()
 
     def add_tools(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Offer the tools of servers to models, beside the suite's own tools."""
+        """Add the tools of servers to those of the suite that models are offered."""
         own = [tool for tool in self.tools if tool not in tools]
         self.tools = (*own, *tools)
 
