@@ -78,13 +78,13 @@ class _Translation:
     def _read_requirements(self) -> list[dict[str, Any]]:
         at: Line = ("requirements",)
         items = [
-            self._read_requirement(each, (*at, number), number)
-            for number, each in self._walk_list(self._config.value["requirements"], at)
+            self._read_requirement(requirement, (*at, number), number)
+            for number, requirement in self._walk_list(self._config.value["requirements"], at)
         ]
         return [{"name": "requirements", "items": items}]
 
-    def _read_requirement(self, each: Any, at: Line, number: int) -> dict[str, Any]:
-        found = self._read_mapping(each, at, _REQUIREMENT)
+    def _read_requirement(self, requirement: Any, at: Line, number: int) -> dict[str, Any]:
+        found = self._read_mapping(requirement, at, _REQUIREMENT)
         self._note_line(("categories", 0, "items", number), at)
         how = found.get("evaluation", "scaled")
         if how not in _EVALUATIONS:
@@ -102,9 +102,9 @@ class _Translation:
         if not isinstance(categories, Mapping):
             self._refuse(("categories",), "categories is no mapping of names to categories")
         made = []
-        for place, (name, each) in enumerate(categories.items()):
+        for place, (name, category) in enumerate(categories.items()):
             at: Line = ("categories", name)
-            found = self._read_mapping(each, at, _CATEGORY)
+            found = self._read_mapping(category, at, _CATEGORY)
             self._note_line(("categories", place), at)
             listed = self._walk_list(found.get("items"), (*at, "items"))
             items = [
@@ -115,8 +115,8 @@ class _Translation:
             made.append({"name": str(name), **weight, "items": items})
         return made
 
-    def _read_item(self, each: Any, at: Line, place: tuple[int, int]) -> dict[str, Any]:
-        found = self._read_mapping(each, at, _ITEM)
+    def _read_item(self, item: Any, at: Line, place: tuple[int, int]) -> dict[str, Any]:
+        found = self._read_mapping(item, at, _ITEM)
         self._note_line(("categories", place[0], "items", place[1]), at)
         condition = found.get("na_condition")
         more = f" (does not apply: {condition})" if condition else ""

@@ -199,7 +199,7 @@ class Rubric(StrictModel):
         """Return the grade of a score: the highest letter whose bound it reaches."""
         if self.grade_scale is None or total is None:
             return {}
-        best_first = sorted(self.grade_scale.items(), key=lambda each: -each[1])
+        best_first = sorted(self.grade_scale.items(), key=lambda bound: -bound[1])
         reached = (letter for letter, bound in best_first if total >= bound - _ROUNDING)
         return {"grade": next(reached, best_first[-1][0])}
 

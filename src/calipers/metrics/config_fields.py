@@ -104,7 +104,7 @@ def _load_function(reference: str, folder: Path) -> MetricFunction:
     module = _load_module((folder / file).resolve())
     found = getattr(module, name, None)
     if not callable(found):
-        known = [each for each, value in vars(module).items() if callable(value)]
+        known = [attribute for attribute, value in vars(module).items() if callable(value)]
         raise UsageError(f"{folder / file} has no function {name}", fix=nearest(name, known))
     return found  # type: ignore[no-any-return]
 

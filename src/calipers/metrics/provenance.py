@@ -90,9 +90,11 @@ def list_judged_values(
                 found.setdefault(name, set()).add(identify_judge(judgment))
                 rubrics.setdefault(name, set()).add(identify_rubric(judgment))
                 flagged |= {name} if judgment.get("flags") else set()
-    told = {identify_rubric(each) for each in judgments if not is_empty_judgment(each)}
-    other = told - {identify_rubric(each) for each in judgments if _list_values(each)}
-    failed = {identify_rubric(each) for each in judgments if is_empty_judgment(each)} - told
+    told = {identify_rubric(judgment) for judgment in judgments if not is_empty_judgment(judgment)}
+    other = told - {identify_rubric(judgment) for judgment in judgments if _list_values(judgment)}
+    failed = {
+        identify_rubric(judgment) for judgment in judgments if is_empty_judgment(judgment)
+    } - told
     named = {
         name: sorted(keys)
         for name, keys in rubrics.items()

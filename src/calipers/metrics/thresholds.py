@@ -27,7 +27,7 @@ Operator = Literal["≥", "≤", ">", "<", "="]
 Better = Literal["higher", "lower"] | None
 
 _SPELLINGS: dict[str, Operator] = {
-    **{each: each for each in get_args(Operator)},
+    **{operator: operator for operator in get_args(Operator)},
     ">=": "≥",
     "<=": "≤",
     "==": "=",
@@ -123,7 +123,7 @@ def parse_threshold(written: Any, scale: Scale) -> Threshold:
     value = _convert_unit(number, unit, written, scale)
     low, high = scale.range
     if not low <= value <= high:
-        found, least, most = (format_number(each, scale) for each in (value, low, high))
+        found, least, most = (format_number(number, scale) for number in (value, low, high))
         raise _make_error(written, f"is {found}, outside {least} to {most}", scale)
     if (operator == ">" and value == high) or (operator == "<" and value == low):
         raise _make_error(written, "can never be met", scale)

@@ -84,7 +84,7 @@ class Prices:
         if model in self.by_model:
             return self.by_model[model]
         found = self._find_near(model, str) or self._find_near(model, fold_name)
-        return found[0] if found and all(each == found[0] for each in found) else None
+        return found[0] if found and all(price == found[0] for price in found) else None
 
     def _find_near(self, model: str, fold: Callable[[str], str]) -> list[Price]:
         """Return the entries that are nearest to a model's name, folded."""

@@ -100,7 +100,7 @@ def _derive(row: Mapping[str, Any], name: str) -> Any:
             raise type(problem)(f"{SYNONYMS[name]}: {problem}") from None
         return value
     if name == PASSAGES:
-        return next((row[each] for each in PASSAGE_NAMES if not is_null(row.get(each))), None)
+        return next((row[name] for name in PASSAGE_NAMES if not is_null(row.get(name))), None)
     if name == TRACE:
         parts = {part: row[part] for part in TRACE_PARTS if not is_null(row.get(part))}
         return {part: load_nested(parts[part], f"{part} is not JSON") for part in parts} or None

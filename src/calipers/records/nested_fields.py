@@ -109,7 +109,7 @@ def read_trace(value: Any) -> Trace | None:
 def _read_trace(found: Mapping[str, Any]) -> Trace:
     listed, said = _list_objects(found, "tool_calls"), _list_objects(found, "agent_interactions")
     calls = None if listed is None else tuple(_read_call(*call) for call in listed)
-    messages = None if said is None else tuple(_read_message(*each) for each in said)
+    messages = None if said is None else tuple(_read_message(*message) for message in said)
     tasks = _read_tasks(found.get("agent_tasks"))
     if tasks is None:
         by_agent = Counter(call.agent_id for call in calls or () if call.agent_id is not None)
@@ -364,7 +364,7 @@ def flatten_judgment(judgment: Mapping[str, Any]) -> Mapping[str, Any]:
         if flat.get(ours) is None and summary.get(theirs) is not None:
             flat[ours] = summary[theirs]
     if flat.get("scores") is None:
-        groups = [each for key in _SCORED if isinstance(each := judgment.get(key), Mapping)]
+        groups = [group for key in _SCORED if isinstance(group := judgment.get(key), Mapping)]
         scores = {
             str(name): entry.get("score")
             for group in groups

@@ -275,7 +275,7 @@ def make_check_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "allOf": [
             {"oneOf": [{"required": [rule]} for rule in RULES]},
-            {"oneOf": [{"required": [each]} for each in kinds]},
+            {"oneOf": [{"required": [kind]} for kind in kinds]},
         ],
     }
 

@@ -81,7 +81,9 @@ class BehaviorLists:
 
     def append_results(self, earlier: str | None, results: list[Any]) -> str:
         """Return results after those of earlier checks of other names, as JSON."""
-        others = [each for each in _read_list(earlier) or () if _find_name(each) not in self._all]
+        others = [
+            result for result in _read_list(earlier) or () if _find_name(result) not in self._all
+        ]
         return json.dumps([*others, *results], ensure_ascii=False)
 
     def _remove_earlier(

@@ -211,7 +211,8 @@ def _convert_to_smallest(tokens: Sequence[Token]) -> list[Token]:
     scaled: list[Token] = []
     for token in tokens:
         size = sizes.get(token.start, 1) if token.kind == NUMBER else 1
-        over = [each.kind for each in scaled[-2:]] == [NUMBER, OPERATOR] and scaled[-1].text == "/"
+        kinds = [token.kind for token in scaled[-2:]]
+        over = kinds == [NUMBER, OPERATOR] and scaled[-1].text == "/"
         if over and scaled[-2].start not in sizes:
             scaled.append(token._replace(denominator=token.denominator * size))
         else:

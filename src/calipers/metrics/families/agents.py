@@ -152,7 +152,7 @@ def are_parts_known(names: Iterable[str]) -> bool:
     False
     """
     known = {*names}
-    return sum(known.issuperset(each) for each in _MEASURED_BY.values()) >= FEWEST_PARTS
+    return sum(known.issuperset(names) for names in _MEASURED_BY.values()) >= FEWEST_PARTS
 
 
 def _list_weights(settings: Settings) -> dict[str, float]:

@@ -128,9 +128,9 @@ KINDS = (impl_rate, scenario_score, correct)  # the first is kind 1
 QUALITY = OneOf((*RATED.choices, BEHAVIORS, *DECIDABLE.choices))
 
 _NAME = "token_efficiency"
-_N, _KIND, _TOKENS, _QUALITY = (f"{_NAME}__{each}" for each in ("n", "kind", "tokens", "quality"))
+_N, _KIND, _TOKENS, _QUALITY = (f"{_NAME}__{total}" for total in ("n", "kind", "tokens", "quality"))
 _SQUARES, _CROSS, _TOKEN_SQUARES = (
-    f"{_NAME}__{each}" for each in ("squares", "cross", "token_squares")
+    f"{_NAME}__{total}" for total in ("squares", "cross", "token_squares")
 )
 
 kinds_known = Feature(

@@ -33,11 +33,11 @@ def find_ranks(passages: str, relevant_ids: str) -> tuple[list[int], int] | None
     """
     json = load_json(passages)
     ids = (
-        [_read_id(each.get("id")) for each in json if isinstance(each, dict)]
+        [_read_id(passage.get("id")) for passage in json if isinstance(passage, dict)]
         if (isinstance(json, list))
         else []
     )
-    if not isinstance(json, list) or (json and not any(each is not None for each in ids)):
+    if not isinstance(json, list) or (json and not any(number is not None for number in ids)):
         return None
     relevant = set(_read_ids(relevant_ids))
     ranks, open_ = [], set(relevant)

@@ -103,10 +103,10 @@ def read_case_weights(given: Any) -> CaseWeights:
 
 _WEIGHT_ROUNDING = 1e-9
 _KEYS = ("category", "capability")
-_WEIGHTED_N, _ALL, _PASSED = (f"weighted_pass_rate__{each}" for each in ("n", "weight", "passed"))
+_WEIGHTED_N, _ALL, _PASSED = (f"weighted_pass_rate__{total}" for total in ("n", "weight", "passed"))
 _PASSED_SQUARES = "weighted_pass_rate__passed_squares"
 _SQUARES, _CUBES, _FOURTHS = (
-    f"weighted_pass_rate__weight_{each}" for each in ("squares", "cubes", "fourths")
+    f"weighted_pass_rate__weight_{power}" for power in ("squares", "cubes", "fourths")
 )
 
 
@@ -392,7 +392,9 @@ final_score = Metric(
     range=(0, 1),
     better="higher",
     aggregate=Aggregate(
-        features=tuple(dict.fromkeys(each for part in _PARTS for each in part.metric.features)),
+        features=tuple(
+            dict.fromkeys(feature for part in _PARTS for feature in part.metric.features)
+        ),
         totals=dict(_list_totals()),
     ),
     ranks=(_p95,),

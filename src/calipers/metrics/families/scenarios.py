@@ -162,7 +162,7 @@ def _sum_pooled_squares(totals: Totals) -> float:
 
 
 _WANTED = ("behaviors__wanted_squares", "behaviors__wanted_cubes", "behaviors__wanted_fourths")
-_found, _wanted = (pl.col(each.name) for each in (behaviors_observed, behaviors_expected))
+_found, _wanted = (pl.col(counted.name) for counted in (behaviors_observed, behaviors_expected))
 
 _POOLED = "behavior_coverage_pooled"
 

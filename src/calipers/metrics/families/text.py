@@ -79,7 +79,7 @@ def _score_by_model(pairs: Sequence[tuple[str, str]], settings: Settings) -> pl.
         except (CalipersError, ImportError, OSError, RuntimeError, ValueError) as error:
             _failed[model] = _explain(error)
             return _fill_nulls(len(pairs), _failed[model])
-    rows = [(each.f1 if isfinite(each.f1) else None, None, each.cut) for each in found]
+    rows = [(match.f1 if isfinite(match.f1) else None, None, match.cut) for match in found]
     return pl.DataFrame(rows, schema=FOUND, orient="row")
 
 

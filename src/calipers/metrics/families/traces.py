@@ -218,7 +218,7 @@ def _count_agents(calls: pl.Series, of_tasks: pl.Series, messages: pl.Series) ->
     element = pl.element().struct
     called = calls.list.eval(element.field("agent_id"))
     ends = (messages.list.eval(element.field(end)) for end in ("from", "to"))
-    lists = [each.fill_null([]) for each in (called, of_tasks, *ends)]
+    lists = [column.fill_null([]) for column in (called, of_tasks, *ends)]
     frame = pl.DataFrame([each.alias(str(place)) for place, each in enumerate(lists)])
     every = pl.concat_list(pl.all()).list.drop_nulls().list.n_unique()
     return frame.select(every.cast(pl.Int64).alias("agents")).to_series()
@@ -533,7 +533,7 @@ def measure_agents(text: str | None) -> dict[str, float]:
         return {}
     agents = measure_centralities(decoded.struct.field("agent_interactions")).item(0)
     found = [] if agents is None else agents.to_list()
-    return {each["agent"]: each["centrality"] for each in found}
+    return {agent["agent"]: agent["centrality"] for agent in found}
 
 
 task_distribution_balance = declare_part("task_distribution_balance", trace, "balance")

@@ -75,7 +75,7 @@ def read_words() -> Words:
         if line.startswith("#"):
             continue
         if name == "refusal":
-            refusals.append([_read_slot(each, sets) for each in listed.split()])
+            refusals.append([_read_slot(slot, sets) for slot in listed.split()])
         elif listed.isascii():
             sets[name] = frozenset(listed.split())
         else:
@@ -374,7 +374,7 @@ def _walk(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth < _DEEPEST:
-        yield from chain.from_iterable(_walk(each, depth + 1) for each in value)
+        yield from chain.from_iterable(_walk(part, depth + 1) for part in value)
     elif isinstance(value, dict):
         texts = (value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str))
         yield next(texts, "")

@@ -92,7 +92,7 @@ def find_model(name: str) -> Path:
 def hash_model(folder: Path) -> str:
     """Return the hash of a model's files, on which its numbers depend."""
     digest = sha256()
-    for path in sorted({path for each in _FILES for path in folder.glob(each)}):
+    for path in sorted({path for pattern in _FILES for path in folder.glob(pattern)}):
         with path.open("rb") as file:
             digest.update(f"{path.name}\0".encode())
             digest.update(file_digest(file, "sha256").digest())

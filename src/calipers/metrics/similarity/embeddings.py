@@ -120,7 +120,7 @@ def _limit(tokenizer: Any, network: Any) -> int:
     known = [tokenizer.model_max_length]
     if positions := getattr(network.config, "max_position_embeddings", None):
         known.append(positions - _count_unused(network))
-    return int(min((each for each in known if 0 < each < _UNLIMITED), default=_LIMIT_OTHERWISE))
+    return int(min((limit for limit in known if 0 < limit < _UNLIMITED), default=_LIMIT_OTHERWISE))
 
 
 def _count_unused(network: Any) -> int:
@@ -259,7 +259,8 @@ def _match_batch(pairs: Sequence[Vectors]) -> torch.Tensor:
     )
     cosines = (answers @ references.mT).clamp_(0, 1)
     sides = [
-        cosines.amax(dim).sum(1) / torch.tensor([len(each) for each in side], device=cosines.device)
+        cosines.amax(dim).sum(1)
+        / torch.tensor([len(tokens) for tokens in side], device=cosines.device)
         for dim, side in zip((2, 1), zip(*pairs, strict=True), strict=True)
     ]
     return torch.stack(sides, dim=1).clamp_(0, 1)

@@ -69,7 +69,7 @@ def find_reader(name: str) -> LogReader:
         UsageError: No reader has the name.
     """
     known = {reader.name: reader for reader in list_readers()}
-    found = [each for each in known if _fold(each) == _fold(name)]
+    found = [title for title in known if _fold(title) == _fold(name)]
     if not found:
         raise UsageError(
             f"--source {name}: there is no such log reader", fix=nearest(name, [*known, "records"])
@@ -104,17 +104,17 @@ def log_at(path: Path, suffix: str, head: Head | None = None) -> Log | None:
 
 
 def _log_at(path: Path, suffix: str, known: list[LogReader], head: Head | None) -> Log | None:
-    if (named := next((each for each in known if suffix in each.suffixes), None)) is not None:
+    if (named := next((reader for reader in known if suffix in reader.suffixes), None)) is not None:
         return Log(path, named)
     head = head or read_head(path)
-    for each in known:
-        each.refuse(head.first, path)
-    reader = _find_reader(head.first, known)
-    if reader is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
+    for reader in known:
+        reader.refuse(head.first, path)
+    fitting = _find_reader(head.first, known)
+    if fitting is None and suffix == _DOCUMENT and not head.is_whole and not head.is_array:
         # What identifies the format may come after a long beginning.
         with suppress(DataError, *UNREADABLE):
-            reader = _find_reader(read_outline(path), known)
-    return None if reader is None else Log(path, reader)
+            fitting = _find_reader(read_outline(path), known)
+    return None if fitting is None else Log(path, fitting)
 
 
 def _is_plain_record(first: Any) -> bool:
@@ -127,4 +127,4 @@ def _is_plain_record(first: Any) -> bool:
 
 
 def _find_reader(first: Any, known: list[LogReader]) -> LogReader | None:
-    return next((each for each in known if each.fits(first)), None)
+    return next((reader for reader in known if reader.fits(first)), None)

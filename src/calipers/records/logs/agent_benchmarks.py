@@ -172,15 +172,15 @@ def _list_submitted(report: Mapping[str, Any]) -> Iterator[Record]:
 
 
 def _list_instances(report: Mapping[str, Any]) -> Iterator[Record]:
-    for name, each in report.items():
-        tests = as_mapping(each.get("tests_status"))
+    for name, instance in report.items():
+        tests = as_mapping(instance.get("tests_status"))
         yield {
             "id": name,
             "category": name.partition("__")[0],
             "repository": name_repository(str(name)),
-            "passed": each.get("resolved") is True,
-            "empty_patch": each.get("patch_exists") is False,
-            "patch_applied": each.get("patch_successfully_applied"),
+            "passed": instance.get("resolved") is True,
+            "empty_patch": instance.get("patch_exists") is False,
+            "patch_applied": instance.get("patch_successfully_applied"),
             **name_scores({kind: _compute_share(found) for kind, found in tests.items()}),
         }
 

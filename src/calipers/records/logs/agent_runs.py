@@ -93,7 +93,8 @@ def _make_record(folder: Path, path: Path) -> Record:
         found = as_mapping(read_whole(path))
         traced, scored = (found, scored) if "tool_calls" in found else (traced, found)
     execution = next(
-        (text for each in (traced, about) if (text := read_text(each.get("execution_id")))), None
+        (text for document in (traced, about) if (text := read_text(document.get("execution_id")))),
+        None,
     )
     paper = read_text(about.get("paper_id"))
     return {
@@ -161,14 +162,14 @@ def _read_stream(path: Path, keys: Collection[str]) -> Iterator[LogRecord]:
 def _read_sweep(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     listed = list(list_objects(read_whole(path)))
     seen: Counter[str | None] = Counter()
-    for place, each in enumerate(listed, start=1):
-        scored = as_mapping(each.get("result"))
-        variant = _name_composition(as_mapping(each.get("composition")))
+    for place, entry in enumerate(listed, start=1):
+        scored = as_mapping(entry.get("result"))
+        variant = _name_composition(as_mapping(entry.get("composition")))
         seen[variant] += 1
         yield (
             {
                 # It does not say which paper: those of one sweep are repetitions of one task.
-                "id": read_text(each.get("paper_id")) or path.parent.name,
+                "id": read_text(entry.get("paper_id")) or path.parent.name,
                 "model": read_text(scored.get("engine_type")),
                 "variant": variant,
                 "run": seen[variant],
@@ -181,8 +182,8 @@ def _read_sweep(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
 def _list_scores(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the evaluations that belong to a file: of its run, or those of a sweep."""
     if path.name == _SWEEP:
-        for each in list_objects(read_whole(path)):
-            yield as_mapping(each.get("result"))
+        for entry in list_objects(read_whole(path)):
+            yield as_mapping(entry.get("result"))
     elif path.name in (_TRACE, _EVALUATION, _STREAM, _CALLS):
         yield _read_beside(path.parent, "evaluation")
 
@@ -191,9 +192,9 @@ def _list_means(paths: Sequence[Path]) -> Iterator[Figure]:
     """Yield the means of the tool's own scores over all runs that are read."""
     evaluations = [evaluation for path in paths for evaluation in _list_scores(path) if evaluation]
     values: dict[str, list[float]] = {}
-    for each in evaluations:
-        own = {name: each.get(name) for name in _OWN}
-        for name, given in (own | dict(as_mapping(each.get("metric_scores")))).items():
+    for evaluation in evaluations:
+        own = {name: evaluation.get(name) for name in _OWN}
+        for name, given in (own | dict(as_mapping(evaluation.get("metric_scores")))).items():
             if (value := read_number(given)) is not None:
                 values.setdefault(name, []).append(value)
     for name, found in values.items():
@@ -212,11 +213,14 @@ def _note_recommendations(paths: Sequence[Path]) -> Iterator[str]:
     """Yield how many recommendations contradict the score beside them."""
     evaluations = [evaluation for path in paths for evaluation in _list_scores(path) if evaluation]
     against = total = 0
-    for each in evaluations:
-        score, said = read_number(each.get(_COMPOSITE)), read_text(each.get("recommendation"))
-        if score is not None and said is not None:
+    for evaluation in evaluations:
+        score = read_number(evaluation.get(_COMPOSITE))
+        stated = read_text(evaluation.get("recommendation"))
+        if score is not None and stated is not None:
             total += 1
-            against += said != next(name for name, least in _BOUNDS if score >= least or not least)
+            against += stated != next(
+                name for name, least in _BOUNDS if score >= least or not least
+            )
     if against:
         yield (
             f"{against:,} of {total:,} recommendations that the tool states are not those of its "

@@ -246,12 +246,14 @@ def read_session(path: Path) -> Record:
 
 
 def _is_unfinished(path: Path) -> bool:
-    return any(each.is_stream and not each.result for each, _ in _iterate_sessions(path))
+    return any(session.is_stream and not session.result for session, _ in _iterate_sessions(path))
 
 
 def _list_stated(path: Path) -> Iterator[Figure]:
     """Yield what the result of each stream says that it cost, together."""
-    costs = [as_number(each.result.get("total_cost_usd")) for each, _ in _iterate_sessions(path)]
+    costs = [
+        as_number(session.result.get("total_cost_usd")) for session, _ in _iterate_sessions(path)
+    ]
     known = [cost for cost in costs if cost is not None]
     if known:
         yield Figure(name="total_cost_usd", value=sum(known), n=len(known), ours=("sum(cost_usd)",))

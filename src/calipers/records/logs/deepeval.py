@@ -193,7 +193,7 @@ def _list_stated(path: Path) -> Iterator[Figure]:
         )
     for metric in map(_respell, list_objects(run.get("metrics_scores"))):
         scores = [
-            each for each in map(as_number, as_list(metric.get("scores"))) if each is not None
+            score for score in map(as_number, as_list(metric.get("scores"))) if score is not None
         ]
         name = read_text(metric.get("metric"))
         if scores and name:

@@ -59,7 +59,7 @@ def _attempt(line: Mapping[str, Any], threshold: float) -> Iterator[Record]:
             for name, found in as_mapping(line.get("detector_results")).items()
         }
         known = {
-            name: each for name, value in scores.items() if (each := as_number(value)) is not None
+            name: score for name, value in scores.items() if (score := as_number(value)) is not None
         }
         hits = [name for name, score in known.items() if score >= threshold]
         yield {

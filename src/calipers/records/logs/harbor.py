@@ -107,11 +107,11 @@ def _read_usage(trial: Mapping[str, Any]) -> Record:
     steps = list_objects(trial.get("step_results"))
     several = [whole] if whole else [as_mapping(step.get("agent_result")) for step in steps]
     by_model: dict[str, list[Mapping[str, Any]]] = {}
-    for each in several:
-        for model, used in as_mapping(each.get("model_usage")).items():
+    for result in several:
+        for model, used in as_mapping(result.get("model_usage")).items():
             by_model.setdefault(str(model), []).append(as_mapping(used))
     parts = sum_usage({model: _count_tokens(used) for model, used in by_model.items()})
-    totals = {name: each for name, each in _count_tokens(several).items() if each is not None}
+    totals = {name: total for name, total in _count_tokens(several).items() if total is not None}
     return {**{name: parts[name] for name in ("usage",) if name in parts}, **totals}
 
 
@@ -127,7 +127,7 @@ def _count_tokens(used: list[Mapping[str, Any]]) -> dict[str, float | None]:
 def _measure_agent(trial: Mapping[str, Any]) -> float | None:
     """Return the seconds that the agent worked, in all steps."""
     steps = [result.get("agent_execution") for result in list_objects(trial.get("step_results"))]
-    times = [as_mapping(each) for each in (trial.get("agent_execution"), *steps)]
+    times = [as_mapping(part) for part in (trial.get("agent_execution"), *steps)]
     found = [measure_seconds(part.get("started_at"), part.get("finished_at")) for part in times]
     known = [seconds for seconds in found if seconds is not None]
     return sum(known) if known else None
@@ -144,7 +144,7 @@ def _find_passed(folder: Path, rewards: Mapping[str, float]) -> bool | None:
     if set(rewards) != {_REWARD} or as_truth(rewards[_REWARD]) is None:
         return None
     job = folder.absolute().parent
-    files = (each for each in (job, job / _RESULT) if each.exists())
+    files = (path for path in (job, job / _RESULT) if path.exists())
     changed = tuple(path.stat().st_mtime_ns for path in files)  # a job rewrites its own result
     return as_truth(rewards[_REWARD]) if _is_binary(job, changed) else None
 

@@ -37,8 +37,8 @@ def _read_records(path: Path, keys: Collection[str]) -> Iterator[LogRecord]:
     beside: dict[str, Any] = {}
     stats = _read_stats(path.parent / _STATS)
     decisive = _find_decisive(stats)
-    for each, done in stream_list(path, ("request_states",), beside):
-        state, adapter = as_mapping(each), as_mapping(beside.get("adapter_spec"))
+    for element, done in stream_list(path, ("request_states",), beside):
+        state, adapter = as_mapping(element), as_mapping(beside.get("adapter_spec"))
         # Not about a further reference, nor for calibration.
         is_own = not state.get("reference_index") and state.get("request_mode") != "calibration"
         counts = is_own and (_PERTURBATION in keys or _find_perturbation(state) is None)

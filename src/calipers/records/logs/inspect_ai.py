@@ -100,7 +100,7 @@ _SUMMARIES = re.compile(r"summaries\.json")
 _OTHERS = re.compile(
     r"(?:header|summaries|reductions|_journal/start|_journal/summaries/\d+)\.json|(?:.*/)?"
 )
-_KNOWN = re.compile("|".join(each.pattern for each in (_SAMPLES, _CHUNKS, _OTHERS)), re.DOTALL)
+_KNOWN = re.compile("|".join(layout.pattern for layout in (_SAMPLES, _CHUNKS, _OTHERS)), re.DOTALL)
 _HEADERS = re.compile(r"header\.json"), re.compile(r"_journal/start\.json")
 
 
@@ -180,7 +180,9 @@ def _count_samples(archive: ZipArchive) -> int:
 def _choose_in_zip(archive: ZipArchive, path: Path, header: Mapping[str, Any]) -> ScoreUse:
     """Return how scores are used by the summaries, or by the samples where a summary is missing."""
     summaries = [as_mapping(summary) for summary in as_list(archive.read_first(_SUMMARIES))]
-    scored = all(isinstance(each.get("scores"), dict) or each.get("error") for each in summaries)
+    scored = all(
+        isinstance(outline.get("scores"), dict) or outline.get("error") for outline in summaries
+    )
     if len(summaries) == _count_samples(archive) and scored:
         return choose_scores(summaries, header)
     return choose_scores(_read_samples(archive, path, ()), header)

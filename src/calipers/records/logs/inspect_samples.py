@@ -116,7 +116,7 @@ def list_figures(log: Mapping[str, Any], use: ScoreUse) -> Iterator[Figure]:
     results = as_mapping(log.get("results"))
     epochs = as_number(as_mapping(as_mapping(log.get("eval")).get("config")).get("epochs")) or 1
     scores = list(list_objects(results.get("scores")))
-    by_mean = {_identify(each) for each in scores if each.get("reducer") in _MEANS}
+    by_mean = {_identify(entry) for entry in scores if entry.get("reducer") in _MEANS}
     for score in scores:
         reducer = score.get("reducer")
         is_mean = epochs == 1 or reducer in _MEANS
@@ -214,9 +214,9 @@ class SampleReader:
             return list(parts)
         known = {name for names in parts.values() for name in names}
         others = {
-            each for each in wanted if each not in known | OURS and not each.startswith(_SCORE)
+            name for name in wanted if name not in known | OURS and not name.startswith(_SCORE)
         }
-        scores = {_SCORE for each in wanted if each.startswith(_SCORE)}
+        scores = {_SCORE for name in wanted if name.startswith(_SCORE)}
         needed = {*wanted, *scores, *(_NAMED if others else ())}
         return [part for part, names in parts.items() if not needed.isdisjoint(names)]
 
@@ -226,7 +226,7 @@ class SampleReader:
             return {}
         named = {name: read_text(found[name]) for name in _NAMED if name in found}
         if self._metadata is not None:
-            found = {name: each for name, each in found.items() if name in self._metadata}
+            found = {name: value for name, value in found.items() if name in self._metadata}
         return {**named, **keep_extra(found, used=_NAMED)}
 
     def _identify(self, sample: Sample) -> Record:
@@ -271,7 +271,9 @@ class SampleReader:
     def _read_scores(self, sample: Sample) -> Record:
         """Return each score, grades as the numbers that Inspect counts them as."""
         scores = as_mapping(sample.get("scores"))
-        fields = spread_scores({key: as_mapping(each).get("value") for key, each in scores.items()})
+        fields = spread_scores(
+            {key: as_mapping(score).get("value") for key, score in scores.items()}
+        )
         texts = self._use.texts
         return {
             name: value if name in texts else _read_value(value) for name, value in fields.items()
@@ -283,7 +285,7 @@ class SampleReader:
         used = as_mapping(sample.get("model_usage")) or {"": output.get("usage")}
         if not any(used.values()):
             return {}
-        counts = {model: _read_counts(each) for model, each in used.items()}
+        counts = {model: _read_counts(usage) for model, usage in used.items()}
         for model, graded in self._list_graded(sample):
             own = counts.get(model)
             if own is None:

@@ -108,8 +108,8 @@ def _list_stated(path: Path) -> Iterator[Figure]:
     count = as_number(counts.get("effective"))
     config = as_mapping(as_mapping(results.get("configs")).get(task))
     aggregations = {
-        str(each.get("metric")): str(each.get("aggregation", _MEAN))
-        for each in list_objects(config.get("metric_list"))
+        str(metric.get("metric")): str(metric.get("aggregation", _MEAN))
+        for metric in list_objects(config.get("metric_list"))
     }
     for name, value in as_mapping(as_mapping(results.get("results")).get(task)).items():
         number = as_number(value)
@@ -169,9 +169,9 @@ def _list_repeats(line: Mapping[str, Any]) -> list[str]:
 def _list_answers(line: Mapping[str, Any], replies: Sequence[str]) -> Sequence[str | None]:
     """Return the answer of each reply; None where the filter shows only that of the first."""
     filtered = as_list(line.get("filtered_resps"))
-    each = as_list(filtered[0]) if len(filtered) == 1 else []
-    if len(each) == len(replies) and all(isinstance(answer, str) for answer in each):
-        return each
+    texts = as_list(filtered[0]) if len(filtered) == 1 else []
+    if len(texts) == len(replies) and all(isinstance(answer, str) for answer in texts):
+        return texts
     is_plain = filtered[:1] == list(replies[:1])
     return replies if is_plain else [None] * len(replies)
 
@@ -199,7 +199,7 @@ def _make_record(line: Mapping[str, Any], task: str | None, decisive: str | None
         "correct": correct,
         "prob_correct": _compute_confidence(replies) if replies else None,
         "filter": line.get("filter"),
-        **{f"score_{each}": _read_figure(value) for each, value in scores.items()},
+        **{f"score_{kind}": _read_figure(value) for kind, value in scores.items()},
     }
 
 
@@ -241,7 +241,7 @@ def _read_likelihoods(line: Mapping[str, Any]) -> list[float]:
     """Return the log-likelihoods of the choices, if the model was not asked for a text."""
     replies = as_list(line.get("filtered_resps"))
     found = [_log(reply[0]) for reply in replies if _is_likelihood(reply)]
-    known = [each for each in found if each is not None]
+    known = [value for value in found if value is not None]
     if len(known) != len(replies):
         return []
     if _UNCONDITIONAL in as_list(line.get("metrics")):  # each once more, without its question

@@ -179,8 +179,8 @@ class Log(ConvertedLines):
         some: list[tuple[bytes | None, float]] = []
         size = 0
         try:
-            while len(some) < most and size < BLOCK_BYTES and (each := next(found, None)):
-                record, done = each
+            while len(some) < most and size < BLOCK_BYTES and (following := next(found, None)):
+                record, done = following
                 line = None if record is None else self._format_line(record)
                 some.append((line, done))
                 size += len(line or b"")

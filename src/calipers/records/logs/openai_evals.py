@@ -70,7 +70,7 @@ def _read_calls(calls: list[Mapping[str, Any]], *, graded: bool) -> Record:
 
 
 def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
-    known = [count for each in used if (count := as_number(each.get(name))) is not None]
+    known = [count for usage in used if (count := as_number(usage.get(name))) is not None]
     return sum(known) if known else None
 
 

@@ -93,7 +93,7 @@ def read_first_of(span: Span, names: Sequence[str]) -> Any:
 def find_finish_reason(calls: Sequence[Span]) -> str | None:
     """Return why the last call ended, one of a list of reasons which may be JSON text."""
     found = [read_first_of(span, _FINISHED) for span in calls]
-    last = next((each for each in reversed(found) if each is not None), None)
+    last = next((value for value in reversed(found) if value is not None), None)
     if isinstance(last, str) and last.startswith("["):
         last = load_json(last, last)
     return name_finish_reason(last[0] if isinstance(last, list) and last else last)
@@ -232,7 +232,7 @@ class _Trace:
 
     def make_record(self) -> Record:
         # If spans are each other's parents there is no root: the first one is used.
-        roots = [each for each in self._spans if each.parent not in self._by_id] or self._spans[:1]
+        roots = [span for span in self._spans if span.parent not in self._by_id] or self._spans[:1]
         root = roots[0]
         calls = self._find_calls()
         models = Counter(read_text(read_first_of(span, MODELS)) for span in calls)
@@ -338,16 +338,16 @@ class _Trace:
     def _find_agents(self) -> dict[str, str]:
         """Return the names of the agents by their spans; a workflow around agents is none."""
         found = {span.id: name for span in self._spans if (name := name_agent(span))}
-        around = {above.id for each in found for above in self._walk_parents(self._by_id[each])}
+        around = {above.id for key in found for above in self._walk_parents(self._by_id[key])}
         return {
-            each: name
-            for each, name in found.items()
-            if each not in around or not is_workflow(self._by_id[each])
+            key: name
+            for key, name in found.items()
+            if key not in around or not is_workflow(self._by_id[key])
         }
 
     def _find_agent(self, span: Span, agents: Mapping[str, str]) -> str | None:
         return next(
-            (agents[each.id] for each in self._walk_parents(span) if each.id in agents), None
+            (agents[above.id] for above in self._walk_parents(span) if above.id in agents), None
         )
 
     def _read_evaluations(self) -> dict[str, Any]:
@@ -359,12 +359,12 @@ class _Trace:
             if name == _EVALUATION
         ]
         scores = {
-            read_text(each.get("gen_ai.evaluation.name")) or "evaluation": as_number(
-                each.get("gen_ai.evaluation.score.value")
+            read_text(event.get("gen_ai.evaluation.name")) or "evaluation": as_number(
+                event.get("gen_ai.evaluation.score.value")
             )
-            for each in found
+            for event in found
         }
-        labels = {as_truth(each.get("gen_ai.evaluation.score.label")) for each in found} - {None}
+        labels = {as_truth(event.get("gen_ai.evaluation.score.label")) for event in found} - {None}
         passed = labels.pop() if len(labels) == 1 else False if labels else None
         return {"passed": passed, **spread_scores(scores)}
 

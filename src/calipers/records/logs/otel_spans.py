@@ -70,8 +70,8 @@ def is_spans(document: Any) -> bool:
 def list_spans(document: Any) -> Iterator[Span]:
     """Yield all spans of a JSON document, parents before children."""
     if isinstance(document, list):
-        for each in document:
-            yield from list_spans(each)
+        for part in document:
+            yield from list_spans(part)
         return
     found = as_mapping(document)
     resources = found.get("resourceSpans", found.get("resource_spans"))
@@ -93,8 +93,8 @@ def _read_span(found: Mapping[str, Any]) -> Span:
     start, seconds = _read_times(found)
     code, message = _read_status(found)
     return Span(
-        trace=_read_id(*(_get_first(each, "traceId", "trace_id") for each in (found, context))),
-        id=_read_id(*(_get_first(each, "spanId", "span_id") for each in (found, context))),
+        trace=_read_id(*(_get_first(ids, "traceId", "trace_id") for ids in (found, context))),
+        id=_read_id(*(_get_first(ids, "spanId", "span_id") for ids in (found, context))),
         parent=_read_id(near or as_mapping(found.get("parentSpanContext")).get("spanId")) or None,
         name=read_text(_get_first(found, "name", "span_name")) or "",
         start=start,
@@ -128,8 +128,8 @@ def _read_attributes(found: Any) -> Mapping[str, Any]:
     """Return attributes by name; OTLP has them in a list, each value with its type."""
     if isinstance(found, list):
         return {
-            read_text(each.get("key")) or "": _read_value(each.get("value"))
-            for each in list_objects(found)
+            read_text(attribute.get("key")) or "": _read_value(attribute.get("value"))
+            for attribute in list_objects(found)
         }
     return as_mapping(found)
 
@@ -143,7 +143,7 @@ def _read_value(value: Any) -> Any:
         return parse_number(typed["intValue"])
     if "arrayValue" in typed:
         values = as_mapping(typed["arrayValue"]).get("values")
-        return [_read_value(each) for each in as_list(values)]
+        return [_read_value(item) for item in as_list(values)]
     if "kvlistValue" in typed:
         return dict(_read_attributes(as_list(as_mapping(typed["kvlistValue"]).get("values"))))
     return None

@@ -149,7 +149,7 @@ def spread_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in scores.items():
         if isinstance(value, dict):
-            fields |= {f"{_PREFIX}{name}_{part}": each for part, each in value.items()}
+            fields |= {f"{_PREFIX}{name}_{part}": score for part, score in value.items()}
         elif not isinstance(value, list):
             fields[f"{_PREFIX}{name}"] = value
     return fields
@@ -167,10 +167,10 @@ def sum_usage(by_model: Mapping[str, Mapping[str, float | None]]) -> dict[str, A
     names = dict.fromkeys(name for counts in by_model.values() for name in counts)
     fields: dict[str, Any] = {}
     for name in names:
-        known = [each for counts in by_model.values() if (each := counts.get(name)) is not None]
+        known = [count for counts in by_model.values() if (count := counts.get(name)) is not None]
         fields[name] = sum(known) if known else None
     fields["usage"] = [
-        {"model": model} | {name: each for name, each in counts.items() if each is not None}
+        {"model": model} | {name: count for name, count in counts.items() if count is not None}
         for model, counts in by_model.items()
     ]
     if any(counts.get("cost_usd") is None for counts in by_model.values()):
@@ -246,7 +246,7 @@ def _parse_nested(text: str) -> Any:
 
 
 def _find_in_list(values: list[Any], role: str, depth: int) -> str | None:
-    messages = [_unwrap(each) for each in list_objects(list(map(_read_pair, values)))]
+    messages = [_unwrap(message) for message in list_objects(list(map(_read_pair, values)))]
     if any(_name_role(message) for message in messages):
         said = (
             _read_content(message) for message in reversed(messages) if _name_role(message) == role

@@ -178,13 +178,13 @@ def _describe_error(row: Mapping[str, Any]) -> str | None:
 
 def _find_target(case: Mapping[str, Any], grading: Mapping[str, Any]) -> str | None:
     """Return what the answer must equal; None if only its template is known."""
-    for each in list_objects(grading.get("componentResults")):
-        rendered = as_mapping(each.get("metadata")).get("renderedAssertionValue")
-        if as_mapping(each.get("assertion")).get("type") == "equals" and rendered is not None:
+    for component in list_objects(grading.get("componentResults")):
+        rendered = as_mapping(component.get("metadata")).get("renderedAssertionValue")
+        if as_mapping(component.get("assertion")).get("type") == "equals" and rendered is not None:
             return format_text(rendered)
-    for each in list_objects(case.get("assert")):
-        value = format_text(each.get("value"))
-        if each.get("type") == "equals" and value is not None and "{{" not in value:
+    for assertion in list_objects(case.get("assert")):
+        value = format_text(assertion.get("value"))
+        if assertion.get("type") == "equals" and value is not None and "{{" not in value:
             return value
     return None
 
@@ -256,13 +256,13 @@ def _strip(column: str) -> str:
 def _read_table(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
     table = Csv(path)
     variables, prompts = _find_prompts(table.columns())
-    several = len({each.prompt for each in prompts}) > 1
+    several = len({tested.prompt for tested in prompts}) > 1
     for place, (row, done) in enumerate(iterate_rows(table)):
-        for each in prompts:
-            if row.get(each.parts.get("Status", "")):
+        for tested in prompts:
+            if row.get(tested.parts.get("Status", "")):
                 given = keep_extra({name: row[name] for name in variables})
-                tier = {"tier": each.prompt[:_LABEL]} if several else {}
-                yield {"id": str(place), **given, **tier, **_read_reply(row, each)}, done
+                tier = {"tier": tested.prompt[:_LABEL]} if several else {}
+                yield {"id": str(place), **given, **tier, **_read_reply(row, tested)}, done
 
 
 def _read_reply(row: Any, prompt: _Prompt) -> Record:

@@ -66,13 +66,13 @@ def _make_record(case: Mapping[str, Any], *, failed: bool) -> Record:
     metrics = as_mapping(case.get("metrics"))
     counts = {ours: as_number(metrics.get(name)) for name, ours in _METRICS.items()}
     scores = {
-        kind: {name: as_mapping(each).get("value") for name, each in as_mapping(found).items()}
+        kind: {name: as_mapping(score).get("value") for name, score in as_mapping(found).items()}
         for kind in ("scores", "assertions", "labels")
         if (found := case.get(kind))
     }
     return {
         **keep_extra(case.get("metadata"), case.get("attributes")),
-        **{name: each for name, each in metrics.items() if name not in _METRICS},
+        **{name: metric for name, metric in metrics.items() if name not in _METRICS},
         "id": source or name,
         "run": int(number[1]) if number else None,
         "input": format_text(case.get("inputs")),
@@ -82,7 +82,7 @@ def _make_record(case: Mapping[str, Any], *, failed: bool) -> Record:
         **make_duration_fields(as_number(case.get("task_duration"))),
         "passed": None if failed else _find_passed(case, scores.get("assertions", {})),
         "error": (read_text(case.get("error_message")) or "the task failed") if failed else None,
-        **name_scores({name: each for found in scores.values() for name, each in found.items()}),
+        **name_scores({name: score for found in scores.values() for name, score in found.items()}),
     }
 
 
@@ -105,8 +105,8 @@ def _find_passed(case: Mapping[str, Any], assertions: Mapping[str, Any]) -> bool
 def _list_stated(path: Path) -> Iterator[Figure]:
     """Yield the scalars among the analyses of the whole report."""
     for place, value, _ in stream_places(path, _PLACES):
-        for each in list_objects(value) if place == ("analyses",) else ():
-            number, title = as_number(each.get("value")), read_text(each.get("title"))
+        for analysis in list_objects(value) if place == ("analyses",) else ():
+            number, title = as_number(analysis.get("value")), read_text(analysis.get("title"))
             if number is not None and title:
                 yield Figure(name=title, value=number)
 

@@ -235,7 +235,7 @@ def read_number(value: Any) -> float | None:
 def sum_numbers(rows: Iterable[Any], places: str) -> float | None:
     """Return the sum of the numbers that are at the places of rows; None without any."""
     found = (read_number(find_value(row, places)) for row in rows)
-    known = [each for each in found if each is not None]
+    known = [number for number in found if number is not None]
     return sum(known) if known else None
 
 
@@ -258,7 +258,7 @@ def read_score(value: Any) -> Any:
         return None
     number = read_number(value)
     truth = as_truth(value) if len(value.strip()) >= _WORD else None
-    return next((each for each in (number, truth) if each is not None), value)
+    return next((reading for reading in (number, truth) if reading is not None), value)
 
 
 def name_scores(scores: Mapping[str, Any]) -> Record:
@@ -282,8 +282,8 @@ def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
     """Return scores by name, from an object of them or from a list of named ones."""
     scores: dict[str, Any] = {}
     if isinstance(value, dict):
-        for name, each in value.items():
-            inside = parse_cell(each)
+        for name, score in value.items():
+            inside = parse_cell(score)
             told = read_score(_find_score_value(inside)) if isinstance(inside, dict) else None
             if told is not None:
                 scores[f"{prefix}{name}"] = told
@@ -293,21 +293,23 @@ def _list_scores(value: Any, prefix: str = "") -> dict[str, Any]:
                 scores[f"{prefix}{name}"] = _average(inside)
             else:
                 scores[f"{prefix}{name}"] = read_score(inside)
-    for each in list_objects(value):
-        name = next((read_text(each[key]) for key in _SCORE_NAMES if each.get(key)), None)
+    for score in list_objects(value):
+        name = next((read_text(score[key]) for key in _SCORE_NAMES if score.get(key)), None)
         if name is not None:
-            scores[name] = read_score(_find_score_value(each))
+            scores[name] = read_score(_find_score_value(score))
     return scores
 
 
 def _find_score_value(score: Any) -> Any:
     return next(
-        (each for key in _SCORE_VALUES if (each := find_value(score, key)) is not None), None
+        (known for key in _SCORE_VALUES if (known := find_value(score, key)) is not None), None
     )
 
 
 def _average(values: list[Any]) -> float | None:
-    numbers = [float(each) for each in map(read_score, values) if isinstance(each, int | float)]
+    numbers = [
+        float(number) for number in map(read_score, values) if isinstance(number, int | float)
+    ]
     return sum(numbers) / len(numbers) if numbers and len(numbers) == len(values) else None
 
 
@@ -321,7 +323,7 @@ def _read_field(name: str, row: Row, places: str) -> Any:
 
 
 def _read_texts(value: Any) -> Any:
-    texts = [each for each in map(read_text, as_list(value)) if each]
+    texts = [text for text in map(read_text, as_list(value)) if text]
     return (texts or None) if isinstance(value, list) else format_text(value)
 
 

@@ -141,8 +141,8 @@ def _look_beside(experiment: Path, _: int) -> bool:
 
 def _has_tiers(folder: Path) -> bool:
     with suppress(OSError):
-        for each in (folder, *(folder / phase for phase in _PHASES)):
-            if each.is_dir() and any(_TIER.fullmatch(inside.name) for inside in each.iterdir()):
+        for place in (folder, *(folder / phase for phase in _PHASES)):
+            if place.is_dir() and any(_TIER.fullmatch(inside.name) for inside in place.iterdir()):
                 return True
     return False
 
@@ -230,9 +230,9 @@ def _read_runs(path: Path, _: Collection[str]) -> Iterator[LogRecord]:
             "cache_read_tokens": read_number(used.get("cache_read_tokens")),
             "cache_write_tokens": read_number(used.get("cache_creation_tokens")),
             "judgments": [
-                each
+                judged
                 for number, judge in enumerate(list_objects(found.get("judges")), start=1)
-                if (each := _read_judge(judge, path.parent, number))
+                if (judged := _read_judge(judge, path.parent, number))
             ]
             or None,
             "error": _describe_error(found),
@@ -284,9 +284,9 @@ def _read_criteria(judgment: Mapping[str, Any], *, items: bool) -> dict[str, flo
     What does not apply has none.
     """
     found: dict[str, float | None] = {}
-    for name, each in as_mapping(judgment.get("criteria_scores")).items():
-        found[name] = read_number(as_mapping(each).get("score"))
-        listed = as_mapping(as_mapping(each).get("items")) if items else {}
+    for name, criterion in as_mapping(judgment.get("criteria_scores")).items():
+        found[name] = read_number(as_mapping(criterion).get("score"))
+        listed = as_mapping(as_mapping(criterion).get("items")) if items else {}
         for item, marks in listed.items():
             achieved, most = (
                 read_number(as_mapping(marks).get(key)) for key in ("achieved", "max")

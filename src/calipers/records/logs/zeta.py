@@ -244,7 +244,7 @@ def _mask(record: Record, secrets: Collection[str]) -> Record:
 
 def _mask_value(value: Any, secrets: Collection[str]) -> Any:
     if isinstance(value, list):
-        return [_mask_value(each, secrets) for each in value]
+        return [_mask_value(part, secrets) for part in value]
     for secret in secrets if isinstance(value, str) else ():
         value = value.replace(secret, _MASK)
     return value
@@ -300,7 +300,7 @@ def _fits(document: Any) -> bool:
     several = as_list(document.get(_RESULTS[0]))
     inside = (document, document.get(_RESULTS[1]), *several[:1])
     is_empty = not several and as_mapping(document.get(_ABOUT)).keys() >= _INDEX
-    return is_empty or any(_is_result(as_mapping(each)) for each in inside)
+    return is_empty or any(_is_result(as_mapping(part)) for part in inside)
 
 
 def _is_result(found: Mapping[str, Any]) -> bool:
@@ -315,7 +315,7 @@ def _refuse_plain(document: Any, path: Path) -> None:
         as_mapping(document.get(_RESULTS[1])),
         *list_objects(document.get(_RESULTS[0])),
     )
-    if any(as_mapping(each.get(_CONFIGURATION)).get(_SECRET) for each in inside):
+    if any(as_mapping(part.get(_CONFIGURATION)).get(_SECRET) for part in inside):
         raise DataError(
             f"{path}: an experiment of Zeta Reason holds a key, which plain records would show",
             fix="leave --source records out: the log is read without the key",

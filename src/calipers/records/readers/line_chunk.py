@@ -237,7 +237,7 @@ class JsonLinesChunk:
             is_there = theirs in frame.columns
             columns[name] = select_column(theirs) if is_there else pl.lit(None, dtype)
             if name == PASSAGES and name in list_derived(self.wanted):
-                others = (each for each in PASSAGE_NAMES if each in frame.columns)
+                others = (name for name in PASSAGE_NAMES if name in frame.columns)
                 columns[name] = pl.coalesce(columns[name], *others)
             if is_there and dtype == pl.Float64:
                 checks[f"{CHECK}{name}"] = find_field(name).mark_outside(columns[name]).any()

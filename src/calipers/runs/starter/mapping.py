@@ -85,11 +85,11 @@ def guess_mapping(path: str | Path) -> DataMapping:
         raise EmptyError(f"{name}: no rows in it", fix="a row per task or answer, with a header")
     columns = list(dict.fromkeys(column for row in rows for column in row))
     own = tuple(
-        SYNONYMS.get(each, each)
-        for each in columns
-        if (each in FIELDS or each in SYNONYMS) and _is_filled(rows, each)
+        SYNONYMS.get(name, name)
+        for name in columns
+        if (name in FIELDS or name in SYNONYMS) and _is_filled(rows, name)
     )
-    own = tuple(each for each in dict.fromkeys(own) if each in FIELDS)
+    own = tuple(name for name in dict.fromkeys(own) if name in FIELDS)
     found = DataMapping(path=name, kind="records", own=own, rows=tuple(rows), log=log)
     if log is None:
         found = _guess_fields(found, columns)
@@ -188,7 +188,7 @@ def _choose_kind(found: DataMapping) -> DataMapping:
 
 def _find_unused(found: DataMapping, columns: Sequence[str]) -> DataMapping:
     used = {*found.known.values(), *found.answers}
-    roots = {re.split(r"[.\[]", each, maxsplit=1)[0] for each in used}
+    roots = {re.split(r"[.\[]", path, maxsplit=1)[0] for path in used}
     rest = (column for column in columns if column not in used and column not in roots)
     return replace(found, unused=tuple(rest))
 

@@ -38,7 +38,7 @@ _LARGEST = 1 << 30  # bytes of a file that is written anew
 _MOST_REPLAYED = 20_000  # records of a suite
 _BLOCKING = ("accuracy", "pass_rate", "safety_rate", "behavior_coverage", "impl_rate")
 _WARNING = ("latency_p95_ms", "cost_usd")
-_TASK_FIELDS = tuple(name for name, each in FIELDS.items() if each.author is Author.TASK)
+_TASK_FIELDS = tuple(name for name, field in FIELDS.items() if field.author is Author.TASK)
 _WRITTEN_BY_RUN = ("latency_ms", "start_time", "end_time", "duration_seconds")
 _NOT_REPLAYED = (
     *_TASK_FIELDS,
@@ -95,7 +95,7 @@ class _Draft:
         }
 
     def _make_baseline(self) -> dict[str, Any]:
-        margins = {name: each for name, each in self.margins.items() if name in self.blocking}
+        margins = {name: margin for name, margin in self.margins.items() if name in self.blocking}
         return {"file": BASELINE, "required": False, "margins": margins}
 
 
@@ -281,7 +281,7 @@ def _list_next(
 
 
 def _name_fields(by: Sequence[str]) -> str:
-    return "".join(f" --by {quote(each)}" for each in by)
+    return "".join(f" --by {quote(field)}" for field in by)
 
 
 def _is_large(path: str) -> bool:
@@ -323,13 +323,13 @@ def _draft_policy(first: Score) -> _Draft:
     draft = _Draft(failed_count=any(group.errors for group in first.groups))
     for name in _BLOCKING:
         found = [group.metrics[name] for group in first.groups if name in group.metrics]
-        rules = [rule for each in found if (rule := _limit_from_below(each)) is not None]
+        rules = [rule for measured in found if (rule := _limit_from_below(measured)) is not None]
         if found and len(rules) == len(found) == len(first.groups):
             draft.blocking[name] = min(rules, key=_read_percent)
             draft.margins[name] = _choose_margin(found)
     for name in _WARNING:
         found = [group.metrics[name] for group in first.groups if name in group.metrics]
-        limits = [limit for each in found if (limit := _limit_from_above(each)) is not None]
+        limits = [limit for measured in found if (limit := _limit_from_above(measured)) is not None]
         if limits:
             draft.warning[name] = f"<= {max(limits):g}"
     return draft
@@ -360,9 +360,9 @@ def _limit_from_above(found: Measured) -> float | None:
 def _choose_margin(found: Sequence[Measured]) -> str:
     """Return half of the widest interval in whole percent: what chance alone may take away."""
     halves = [
-        (each.high - each.low) / 2
-        for each in found
-        if each.low is not None and each.high is not None
+        (measured.high - measured.low) / 2
+        for measured in found
+        if measured.low is not None and measured.high is not None
     ]
     return f"{ceil(100 * max([_LEAST_MARGIN, *halves]) - 1e-9):d}%"
 

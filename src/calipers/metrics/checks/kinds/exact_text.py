@@ -139,7 +139,7 @@ class IsOneOf(ReplyTest):
 
     @property
     def sentence(self) -> str:
-        return f"one of {', '.join(each.text for each in self.texts)}"
+        return f"one of {', '.join(choice.text for choice in self.texts)}"
 
     def hold(self, replies: Replies) -> pl.Series:
         columns = {

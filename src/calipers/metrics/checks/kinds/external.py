@@ -79,7 +79,7 @@ class Python(ReplyTest):
         function = _load(self.reference, self.folder)
         records = enumerate(map(_read_record, replies.frame.iter_rows(named=True)))
         found = (ask_user(replies, at, partial(function, record)) for at, record in records)
-        held = [each if isinstance(each, bool) else None for each in found]
+        held = [verdict if isinstance(verdict, bool) else None for verdict in found]
         return pl.Series(held, dtype=pl.Boolean)
 
 
@@ -156,7 +156,7 @@ class Judged(ReplyTest):
         if vote is not None:
             return vote
         scores = (judgment.get(name) for name in ("weighted_score", "overall_score"))
-        score = next((each for each in scores if isinstance(each, int | float)), None)
+        score = next((number for number in scores if isinstance(number, int | float)), None)
         if score is None:
             score = score_judgment(judgment)
         mark = PASS_MARK if self.at_least is None else self.at_least

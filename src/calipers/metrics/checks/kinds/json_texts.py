@@ -242,7 +242,7 @@ class JsonPath(ReplyTest):
             return False
         if not self.has_value:
             return bool(found)
-        return any(_is_same(each, wanted, from_field=bool(self.fields)) for each in found)
+        return any(_is_same(value, wanted, from_field=bool(self.fields)) for value in found)
 
     def _describe(self, text: str) -> str:
         try:

@@ -32,7 +32,7 @@ _IBAN = (
     "NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 "
     "TN24 TR26 UA29 VA22 VG24 XK20"
 )
-_IBAN_LENGTHS = {each[:2]: int(each[2:]) for each in _IBAN.split()}
+_IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBAN.split()}
 
 
 def _is_card(text: str) -> bool:
@@ -59,7 +59,7 @@ def _is_iban(text: str) -> bool:
     if len(written) < length or not length:
         return False
     turned = written[4:length] + written[:4]
-    return int("".join(str(int(each, 36)) for each in turned)) % 97 == 1
+    return int("".join(str(int(character, 36)) for character in turned)) % 97 == 1
 
 
 def _is_ip(text: str) -> bool:
