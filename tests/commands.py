@@ -14,7 +14,7 @@ def run(*args: object, **more: Any) -> Result:
     """What a command answers; it may say no, but never with a traceback."""
     result = CliRunner().invoke(app, [str(arg) for arg in args], **more)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
+    assert "Traceback (most recent call last)" not in result.output, result.output
     return result
 
 

@@ -39,7 +39,7 @@ from calipers.systems.http import Endpoint, open_session
 from calipers.systems.images import list_images
 from calipers.systems.journal import CACHED, Journal
 from calipers.systems.keys import MaskedSystem, hash_servers, make_mask, read_api_key
-from calipers.systems.models import CachedModel, mask_errors, open_model
+from calipers.systems.models import CachedModel, mask_errors, open_batch_model, open_model
 from calipers.systems.otel import SpanExporter
 from calipers.systems.pace import Lane, RetryingModel, ask_in_time, make_not_called
 from calipers.systems.redact import Mask
@@ -235,8 +235,6 @@ class _SystemOpener:
             return Endpoint(self.session, system.http, read_api_key(system))
         assert system.model is not None
         if system.mode == "batch":
-            from calipers.systems.batches.opening import open_batch_model  # noqa: PLC0415 (rare)
-
             model = open_batch_model(
                 system,
                 self.session,

@@ -1,8 +1,9 @@
 """Models that a suite names: OpenAI's chat protocol, several servers of one model, cached replies.
 
 `open_model` returns what can be asked: a `ChatModel` where a `base_url` is given, otherwise a
-provider's model through pydantic-ai (`systems/providers.py`). Through pydantic-ai and the OpenAI
-SDK a call takes 3.4 ms of processor time, here 0.1 ms: at 5,000 calls a second that matters.
+provider's model through pydantic-ai (`systems/providers.py`); `open_batch_model` one that is asked
+by the batch (`systems/batches/`). Through pydantic-ai and the OpenAI SDK a call takes 3.4 ms of
+processor time, here 0.1 ms: at 5,000 calls a second that matters.
 
 The cache stands below the tool loop: what is kept is one reply to one request. Tools, turns of the
 user and simulated users are played every time, so that what they say now is what counts.
@@ -25,16 +26,18 @@ from calipers.records.fields import name_finish_reason
 from calipers.support.errors import MissingExtraError, UsageError
 from calipers.support.files import DiskCache, Say, hash_key
 from calipers.systems.calls import Call, Fault, Reply, System, ToolCall
-from calipers.systems.http import Post, encode_json, open_session, parse_body
+from calipers.systems.http import ApiClient, Post, encode_json, open_session, parse_body
 from calipers.systems.images import load_images
 from calipers.systems.keys import MaskedSystem, make_mask, read_api_key
 from calipers.systems.pace import LONGEST_WAIT
 from calipers.systems.redact import Mask
 from calipers.systems.reply_text import read_logprobs
-from calipers.systems.spec import Served, ServedModel
+from calipers.systems.spec import Served, ServedModel, SystemSpec
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+    from calipers.systems.batches.batch_model import BatchModel
 
 CHAT_PROVIDERS = ("openai", "openai-chat", "openrouter", "azure")
 """Providers whose models are asked straight where a `base_url` is given."""
@@ -270,6 +273,36 @@ def _open_at(
         raise MissingExtraError(f"{name} needs pydantic-ai", extra="run") from None
 
     return ProviderModel(session, name, url, key, logprobs=logprobs)
+
+
+def open_batch_model(
+    system: SystemSpec,
+    session: ClientSession,
+    ledger: Path,
+    say: Say,
+    *,
+    logprobs: bool,
+    timeout_seconds: float,
+) -> BatchModel:
+    """Return a model that is asked by the batch; `ledger` remembers what waits at the provider."""
+    from calipers.systems.batches import anthropic, openai  # noqa: PLC0415 (rare)
+    from calipers.systems.batches.batch_model import BatchModel, BatchService, Ledger  # noqa: PLC0415
+
+    provider, _, model = (system.model or "").partition(":")
+    key = read_api_key(system) or os.environ.get(f"{provider.upper()}_API_KEY") or None
+    is_anthropic = provider == "anthropic"
+    if is_anthropic:
+        headers = {"anthropic-version": anthropic.VERSION, **({"x-api-key": key} if key else {})}
+    else:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+    base_url = next(iter(system.urls), None) or (anthropic if is_anthropic else openai).BASE_URL
+    requests = ApiClient(session, base_url, headers, timeout_seconds)
+    service: BatchService = (
+        anthropic.AnthropicBatches(requests, model)
+        if is_anthropic
+        else openai.OpenAIBatches(requests, model, logprobs=logprobs)
+    )
+    return BatchModel(service, Ledger(ledger, system.name), say, system.name)
 
 
 @dataclass(slots=True)
