@@ -35,7 +35,6 @@ from tests.conformance.scenarios_reference import (
     QUALITIES,
     Options,
     Record,
-    called,
     correct,
     found_and_expected,
     is_positive,
@@ -47,6 +46,7 @@ from tests.conformance.scenarios_reference import (
     tokens,
     weight,
 )
+from tests.conformance.tiers_reference import called
 
 METHODS = {
     **dict.fromkeys(

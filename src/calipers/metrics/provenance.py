@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -44,8 +44,10 @@ from calipers.records.nested_fields import (
     read_judgment_score,
     read_judgment_vote,
 )
-from calipers.records.trusted_fields import TrustedFields
 from calipers.support.field_paths import split_root
+
+if TYPE_CHECKING:
+    from calipers.records.trusted_fields import TrustedFields
 
 PASSED, IMPL_RATE = "passed", "impl_rate"
 # What the text says beside the values.
