@@ -11,7 +11,14 @@ import polars as pl
 
 from calipers.dashboard.index import Index
 from calipers.dashboard.selection import Query, check_column, has_few_values
-from calipers.reports.data.answers_matrix import Key, count_choices, order_systems, tell_tasks
+from calipers.reports.data.answers_matrix import (
+    Key,
+    Shares,
+    add_verdicts,
+    count_choices,
+    order_systems,
+    tell_tasks,
+)
 from calipers.support.files import stage_file, write_whole
 
 if TYPE_CHECKING:
@@ -33,7 +40,7 @@ class ToldView:
     by: tuple[str, ...]
     tasks: pl.DataFrame
     counts: dict[str, int]
-    systems: dict[Key, float | None]
+    systems: dict[Key, Shares]
     runs: int  # the most answers that a system has to a task
 
 
@@ -85,7 +92,7 @@ def find_rows(opened: Opened, query: Query, ids: Sequence[str] | None) -> pl.Ser
 
 
 def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.DataFrame:
-    """Return of each row its task, its system, whether it is right, and whether the call failed."""
+    """Return of each row its task, its system, its verdicts, and whether the call failed."""
     known = [name for name in (*_VERDICTS, _FAILED) if name in index.columns]
     index.hold(["id", *by, *known])
     whole = len(rows) == index.rows
@@ -97,16 +104,12 @@ def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.Data
     frame = pl.DataFrame(
         [read("id"), *map(read, by), *(read(each).alias(f"_{each}") for each in known)]
     )
-    good = [f"_{name}" for name in _VERDICTS if name in known]
     failed = (
         pl.col(f"_{_FAILED}").fill_null(value=False) if _FAILED in known else pl.lit(value=False)
     )
-    return frame.select(
-        "id",
-        *by,
-        (pl.coalesce(good) if good else pl.lit(None, pl.Boolean)).alias("right"),
-        failed.alias("failed"),
-    )
+    frame = frame.with_columns(failed.alias("failed"))
+    passed, correct = (f"_{name}" if name in known else None for name in _VERDICTS)
+    return add_verdicts(frame, passed, correct)
 
 
 def read_answers(
@@ -136,7 +139,7 @@ def write_told(index: Index) -> None:
     about = {
         "by": by,
         "counts": told.counts,
-        "systems": [[list(key), share] for key, share in told.systems.items()],
+        "systems": [[list(key), shares] for key, shares in told.systems.items()],
         "runs": told.runs,
     }
     with stage_file(index.folder / _TASKS) as beside:
@@ -153,6 +156,6 @@ def read_told(index: Index) -> ToldView | None:
         by=tuple(about["by"]),
         tasks=pl.read_ipc(index.folder / _TASKS),
         counts=about["counts"],
-        systems={tuple(key): share for key, share in about["systems"]},
+        systems={tuple(key): Shares(*shares) for key, shares in about["systems"]},
         runs=about["runs"],
     )

@@ -270,7 +270,9 @@ def _make_view(
     by = tuple(score.groups[0].by) if score.groups else ()
     ready = opened is not None and opened.complete and "id" in opened.index.columns
     told = tell(site, opened, query) if opened is not None and ready else None
-    field, shares = share_by_part(opened, query, by) if opened and ready else (None, {})
+    field, shares = (
+        share_by_part(opened, query, by, verdict.metric) if opened and ready else (None, {})
+    )
 
     def locate_part(system: str, part: str) -> str:
         own = next((g.by for g in score.groups if format_group(g.by) == system), {})
