@@ -12,6 +12,7 @@ import polars as pl
 from calipers.dashboard.index import Index
 from calipers.dashboard.selection import Query, check_column, has_few_values
 from calipers.reports.data.answers_matrix import (
+    CELL,
     Key,
     Shares,
     add_verdicts,
@@ -65,12 +66,20 @@ def tell_view(opened: Opened, query: Query, by: tuple[str, ...]) -> ToldView:
 
 
 def _tell_rows(index: Index, rows: pl.Series, by: tuple[str, ...]) -> ToldView:
-    told = select_outcomes(index, rows, by)
-    tasks = tell_tasks(told, by)
+    told = select_outcomes(index, rows, by, ids=False)
+    numbers, first = index.number("id")
+    cells = numbers.cast(pl.Int64)
+    for name in by:
+        values, different = index.number(name)
+        cells = cells * len(different) + values
+    if len(rows) < index.rows:
+        numbers, cells = numbers.gather(rows), cells.gather(rows)
+    tasks = tell_tasks(told.with_columns(numbers.alias("id"), cells.alias(CELL)), by)
+    ids = index.read_column("id").gather(first.gather(tasks["id"]))
     most = tasks["calls"].max()
     return ToldView(
         by=by,
-        tasks=tasks.drop("calls"),
+        tasks=tasks.drop("calls").with_columns(ids.alias("id")),
         counts=count_choices(tasks),
         systems=order_systems(told, by),
         runs=most if isinstance(most, int) else 0,
@@ -91,7 +100,9 @@ def find_rows(opened: Opened, query: Query, ids: Sequence[str] | None) -> pl.Ser
     return kept.arg_true()
 
 
-def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.DataFrame:
+def select_outcomes(
+    index: Index, rows: pl.Series, by: Sequence[str], *, ids: bool = True
+) -> pl.DataFrame:
     """Return of each row its task, its system, its verdicts, and whether the call failed."""
     known = [name for name in (*_VERDICTS, _FAILED) if name in index.columns]
     index.hold(["id", *by, *known])
@@ -101,9 +112,8 @@ def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.Data
         column = index.read_column(name)
         return column if whole else column.gather(rows)
 
-    frame = pl.DataFrame(
-        [read("id"), *map(read, by), *(read(each).alias(f"_{each}") for each in known)]
-    )
+    names = ["id", *by] if ids else by
+    frame = pl.DataFrame([*map(read, names), *(read(each).alias(f"_{each}") for each in known)])
     failed = (
         pl.col(f"_{_FAILED}").fill_null(value=False) if _FAILED in known else pl.lit(value=False)
     )

@@ -157,7 +157,7 @@ def share_by_part(
     if any(name not in index.columns for name in by):
         return None, {}
     rows = find_rows(opened, query, None)
-    told = select_outcomes(index, rows, (*by, field)).filter(~pl.col("failed"))
+    told = select_outcomes(index, rows, (*by, field), ids=False).filter(~pl.col("failed"))
     right = CORRECT if metric == "accuracy" else "right"
     told = told.drop_nulls(right)
     shares = told.group_by(field, *by).agg(pl.col(right).mean()).sort(field, nulls_last=True)
