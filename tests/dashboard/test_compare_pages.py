@@ -160,6 +160,28 @@ def test_the_leaderboard(results: Path, site: Dashboard) -> None:
     assert site.get("/rank?of=nothing").status == 404
 
 
+def test_records_without_ids_are_compared_as_independent_samples(
+    serving: Serving, tmp_path: Path
+) -> None:
+    rows = [{"model": ("o1", "o3")[n % 2], "passed": n % 5 > n % 2} for n in range(80)]
+    write_lines(tmp_path / "runs.jsonl", rows)
+    site = serving(tmp_path)
+    [run] = site.ids().values()
+    shown = site.get(
+        f"/compare?base={quote(f'{run}?model=o1')}&candidate={quote(f'{run}?model=o3')}"
+    )
+    assert shown.status == 200
+    assert "Independent samples" in shown.text
+    assert "80 %" in untagged(shown.text)
+    assert "60 %" in untagged(shown.text)
+    wrong = site.get(
+        f"/compare?base={quote(f'{run}?model=o1')}&candidate={quote(f'{run}?model=gpt')}"
+    )
+    assert wrong.status == 400
+    assert "Not compared" in wrong.text
+    assert 'name="candidate"' in wrong.text  # to choose another side
+
+
 def test_the_leaderboard_of_records_without_ids(serving: Serving, tmp_path: Path) -> None:
     rows = [{"tier": f"T{n % 3}", "passed": n % 7 > n % 3} for n in range(90)]
     (tmp_path / "runs").mkdir()

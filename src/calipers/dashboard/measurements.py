@@ -206,7 +206,12 @@ def _compare_views(views: Sequence[View]) -> ComparedViews:
     sides = [select_records(*view) for view in views]
     options = ViewOptions(on_bad="skip", settings=_find_settings(views))
     flipped: list[pl.DataFrame] = []
-    asked = CompareOptions(take_flips=flipped.append, to_first=True, flip_signs=False)
+    asked = CompareOptions(
+        take_flips=flipped.append,
+        to_first=True,
+        flip_signs=False,
+        unpaired=not all("id" in opened.index.summary.fields for opened, _, _ in views),
+    )
     result = compare_data(sides, options, asked)
     return ComparedViews(result, flipped[0] if flipped else pl.DataFrame())
 

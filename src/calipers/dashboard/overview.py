@@ -13,7 +13,7 @@ from calipers.dashboard.answers import ToldView, find_rows, select_outcomes
 from calipers.dashboard.selection import Query, format_value, has_few_values
 from calipers.metrics.families.judged import find_criterion
 from calipers.reports.data.answers_matrix import CORRECT, DISPUTED
-from calipers.reports.number_format import format_group, show_name
+from calipers.reports.number_format import format_group, shorten_name, show_name
 from calipers.reports.table import ABSENT, Cell, Column, Table, Tone, make_estimate_cell
 from calipers.reports.tables.gate_tables import format_check_value, is_unsure, label_check
 from calipers.reports.tables.shown_metrics import choose_metric_form, get_unit
@@ -235,13 +235,14 @@ def list_looks(
         pairs = [(side, run + query.set_filters(by).rows.to_url()) for side, by in sides]
         yield Look(
             2,
-            f"best systems side by side: {best.name}, {second.name}",
+            f"best systems side by side: {shorten_name(best.name)}, {shorten_name(second.name)}",
             f"/compare?{urlencode(pairs)}",
         )
+    name = shorten_name(best.name)
     required = [check for check in best.failed if check.level == "required"]
     for check in required[:3]:
         url = f"{answers}/task?{urlencode({'task': check.name})}"
-        yield Look(1, f"required task that {best.name} misses: {check.name}", url, "bad")
+        yield Look(1, f"required task that {name} misses: {check.name}", url, "bad")
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,9 +186,14 @@ def compare(
             return RedirectResponse(f"/compare?{_make_link(*two)}", 303)
         base = base or (choices[0][0] if choices else "")
         chosen = chosen or [_suggest_side(base, [each for each, _ in choices])]
-        return site.render("compare_choose.html", choices=choices, base=base, chosen=chosen)
+        sides_asked = {"choices": choices, "base": base, "chosen": chosen}
+        return site.render("compare_choose.html", **sides_asked, problem=None)
     ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
-    found = site.measuring.compare(name_sides(sides))
+    try:
+        found = site.measuring.compare(name_sides(sides))
+    except CalipersError as error:
+        sides_asked = {"choices": choices, "base": base, "chosen": chosen}
+        return site.render("compare_choose.html", 400, **sides_asked, problem=error)
     shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
     names = _sort_metrics(found.result.pairs)
     if len(theirs) > 1:

@@ -159,7 +159,7 @@ def _list_group_notes(score: Score, known: int, name: str) -> Iterator[str]:
 
 
 _LETTER_ROOM = 0.07
-_BEST, _BEHIND = "best, or not told apart from it", "significantly behind the best"
+_BEST, _BEHIND = "best, or not told apart", "behind the best"
 
 
 def draw_systems(ranked: MetricRanking) -> Chart:

@@ -89,6 +89,8 @@ def render_name(text: str, link: str = "", note: str = "") -> str:
 
 def _render_head(column: Column) -> str:
     text = render_name(column.head, column.link, column.note)
+    if not text and column.kind in ("bar", "lane"):
+        text = '<span class="unseen">interval</span>'
     return f'<th scope="col"{_make_class(column)}>{text}</th>'
 
 
