@@ -49,13 +49,27 @@ def main() -> None:
         tried = Path("sabotage.html").absolute()
         CliRunner().invoke(app, [*TRIED, str(tried)])
         red, prompts, own = run_red_check(), run_prompts(), start_from_table()
+        logs = report_logs()
+        call("init", "desk", "--template", "judge")
+        call("run", "desk/suite.yaml", "-o", "judged/desk")
         with open_page() as page, serve_dashboard("results") as address:
             draw(page, red.as_uri(), folder / "red-check.png", height=620)
             draw(page, prompts.as_uri(), folder / "prompts.png", height=700)
             draw(page, own.as_uri(), folder / "own-data.png", height=640)
             draw(page, report.as_uri(), folder / "report.png")
             draw(page, f"{tried.as_uri()}#sabotage", folder / "sabotage.png")
+            draw(page, logs.as_uri(), folder / "logs.png", height=640)
             draw(page, address, folder / "dashboard.png", click="main a[href*='runs/']")
+            with serve_dashboard("judged") as judged:
+                page.goto(judged)
+                page.click("main a[href*='runs/']")
+                page.click("nav a[href$='/judges']")
+                draw(page, page.url, folder / "judges.png", height=620)
+            with serve_dashboard("desk", "--rate", "ratings.jsonl") as rated:
+                page.goto(rated)
+                page.fill("input[name=rater]", "Mia")
+                page.click("button:has-text('Begin')")
+                draw(page, page.url, folder / "rate.png", height=620)
 
 
 def call(*words: str) -> None:
@@ -90,6 +104,14 @@ def start_from_table() -> Path:
     return Path("mine.html").absolute()
 
 
+def report_logs() -> Path:
+    """Return the report of logs that another tool wrote."""
+    subprocess.run([sys.executable, "examples/logs/write_logs.py", "-o", "logs"], check=True)
+    read = ("logs/inspect/careful.json", "logs/inspect/hasty.json", "--by", "model")
+    call("report", *read, "--policy", "examples/logs/policy.yaml", "-o", "logs.html")
+    return Path("logs.html").absolute()
+
+
 def draw(
     page: Page, address: str, path: Path, *, click: str | None = None, height: int = 760
 ) -> None:
@@ -120,9 +142,10 @@ def open_page() -> Iterator[Page]:
 
 
 @contextmanager
-def serve_dashboard(folder: str) -> Iterator[str]:
+def serve_dashboard(folder: str, *options: str) -> Iterator[str]:
     """Yield the address of the dashboard of a folder."""
-    command = [sys.executable, "-m", "calipers", "view", folder, "--no-open", "--port", "0"]
+    view = ("view", folder, *options, "--no-open", "--port", "0")
+    command = [sys.executable, "-m", "calipers", *view]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
         assert server.stdout is not None
         yield server.stdout.readline().strip()

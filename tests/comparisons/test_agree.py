@@ -28,7 +28,7 @@ TABLE = """
  measure                        value, 95 % interval   interval by   n
  ─────────────────────────────────────────────────────────────────────
  all raters
-   percent_agreement               0.67 [0.17, 0.95]   wilson        4
+   percent_agreement                   67 % [17, 95]   wilson        4
    cohen_kappa_mean                              0.3   —             4
    fleiss_kappa                   0.00 [−0.85, 0.85]   delta_z       3
    krippendorff_alpha_nominal     0.33 [−0.71, 0.92]   delta_z       4
@@ -235,7 +235,7 @@ def test_markdown_and_html_let_nothing_through() -> None:
     html = found._repr_html_()
     assert "<b>" not in html
     assert "<i>" not in html
-    assert "0.50" in html
+    assert "50 %" in html
 
 
 @pytest.mark.parametrize("output_format", ["table", "json", "csv", "markdown"])

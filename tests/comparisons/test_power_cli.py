@@ -83,13 +83,13 @@ m0: 20 tasks, 40 records
 
  metric       value   between   within   could see   to see   tasks at 1 run   at 2   at 8
  ─────────────────────────────────────────────────────────────────────────────────────────
- accuracy       0.5   0.00658    0.250       0.334     0.05            1,593    808    219
- stability      0.5     0.263        —       0.338     0.05                     829
- pass_at_2     0.75     0.197        —       0.293     0.05                     622
- pass_hat_2    0.25     0.197        —       0.293     0.05                     622
+ accuracy      50 %   0.00658    0.250    33.4 pts    5 pts            1,593    808    219
+ stability     50 %     0.263        —    33.8 pts    5 pts                     829
+ pass_at_2     75 %     0.197        —    29.3 pts    5 pts                     622
+ pass_hat_2    25 %     0.197        —    29.3 pts    5 pts                     622
 
-To detect a difference of 0.05 in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
-With 20 tasks at 2 runs each, this run could have detected a difference of 0.334.
+To detect a difference of 5 points in accuracy with power 0.8 you need 1,593 tasks at 1 run each, or 219 at 8.
+With 20 tasks at 2 runs each, this run could have detected a difference of 33.4 points.
 """
 
 
@@ -104,7 +104,7 @@ def test_the_table(data: str, tmp_path: Path) -> None:
     assert "(within): a task has one value, of all its runs [m0]" in " ".join(text.split())
     assert "accuracy: a single task does not show how much others vary [m1]" in text
     assert "correlated by 0.5 (--correlation)" in " ".join(text.split())
-    assert "0.05 for metrics in [0, 1], 5 % of the value for others" in text
+    assert "5 points for metrics in [0, 1], 5 % of the value for others" in " ".join(text.split())
     assert "mid-p McNemar" in text
     assert run(data, "--by", "model", "-o", tmp_path / "t.txt").stdout == ""
     assert "tasks at 1 run" in (tmp_path / "t.txt").read_text(encoding="utf-8")

@@ -80,7 +80,7 @@ def test_a_width_takes_more_than_a_few_tasks_where_all_are_alike(metric: str) ->
     assert score.low is not None
     assert score.high is not None
     assert 0.09 < score.high - score.low <= 0.1
-    assert f"no wider than 0.1 you need {plan.tasks} tasks" in str(analysis)
+    assert f"no wider than 10 points you need {plan.tasks} tasks" in str(analysis)
 
 
 def test_a_plan_for_a_width_and_where_the_variance_comes_from() -> None:
@@ -99,6 +99,6 @@ def test_a_plan_for_a_width_and_where_the_variance_comes_from() -> None:
     assert scored.high is not None
     expected = 60 * ((scored.high - scored.low) / 0.1) ** 2
     assert of_four.tasks == pytest.approx(expected, rel=0.1)
-    assert "For an interval of accuracy no wider than 0.1 you need" in str(analysis)
+    assert "For an interval of accuracy no wider than 10 points you need" in str(analysis)
     with pytest.raises(UsageError, match="--width"):
         cal.power(rows, width=0)

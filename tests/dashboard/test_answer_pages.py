@@ -106,6 +106,36 @@ def test_a_search_finds_tasks_with_the_answers_of_all_systems(
     assert page.count('class="reply ') == 4 + 2  # and two in the legend
 
 
+def test_a_cell_shows_both_verdicts_where_they_disagree(tmp_path: Path, serving: Serving) -> None:
+    records = [
+        {
+            "id": f"SEC-00{n}",
+            "model": model,
+            "category": "orders",
+            "answer": "It was shipped." if n else "shipped",
+            "target": "shipped",
+            "passed": model == "GPT-4o",
+        }
+        for n in range(3)
+        for model in ("GPT-4o", "o1")
+    ]
+    write_lines(tmp_path / "o.jsonl", records)
+    site = serving(tmp_path)
+    base = f"/runs/{site.ids()['o.jsonl']}"
+    page = site.get(f"{base}/answers").text
+    assert "100 % passed, 33.3 % correct" in page
+    assert "0 % passed, 33.3 % correct" in page
+    assert chips(page)["checks and target disagree"] == "3"
+    assert page.count(">≠ target</small>") == 2 + 1  # and in the key
+    assert page.count(">= target</small>") == 1 + 1
+    assert chips(page)["systems differ"] == "3"
+    assert "1 to 3 of 3 tasks" in site.get(f"{base}/answers?show=disputed").text
+    score = site.get(f"{base}/score").text
+    assert "tasks whose checks and target disagree" in score
+    assert "fails its checks, is the target" in score
+    assert "passes its checks" in score
+
+
 def test_columns_may_be_runs_or_any_field(tmp_path: Path, serving: Serving) -> None:
     write_lines(tmp_path / "o.jsonl", orders())
     site = serving(tmp_path)

@@ -11,9 +11,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+import calipers
 from calipers.dashboard.server import PARTS, ROUTES
 from tests.browser import Watched, needs_browser, settled
-from tests.dashboard.dashboards import Dashboard, dashboard, records, two_models
+from tests.dashboard.dashboards import Dashboard, Serving, dashboard, records, two_models
 from tests.examples import first_of
 from tests.files import write_lines
 from tests.runs.suites_at_hand import suite_folder, sums
@@ -168,6 +169,68 @@ def test_every_page_can_be_read_by_everybody(site: Dashboard, watched: Watched, 
         assert watched.overflow() <= 0, name
         if name == "missing":
             watched.wrongs[:] = [w for w in watched.wrongs if "400 (Bad Request)" not in w]
+
+
+LONG = "accounts/evaluation-team/deployments/claude-haiku-5.5-finetuned-order-desk-2026-checkpoint-"
+
+
+@pytest.mark.parametrize("form", first_of(["phone", "wide"]))
+def test_twenty_very_long_names_fit_every_page(
+    watched: Watched, tmp_path: Path, serving: Serving, form: str
+) -> None:
+    names = [f"{LONG}{'x' * (118 - len(LONG))}{n:02}" for n in range(19)]
+    names.append(LONG.replace("/", "").replace("-", "").replace(".", "").ljust(300, "x"))
+    path = write_lines(
+        tmp_path / "long.jsonl",
+        [
+            {
+                "id": f"HumanEval/{task}",
+                "model": name,
+                "run": run,
+                "input": "What is 6 times 7?",
+                "target": "42",
+                "answer": "42" if (task + place) % 7 else "43",
+                "cost_usd": 0.001 * place,
+            }
+            for place, name in enumerate(names)
+            for task in range(6)
+            for run in range(2)
+        ],
+    )
+    if form == "phone":
+        watched.phone()
+    site = serving(tmp_path)
+    run = site.ids()["long.jsonl"]
+    sides = [f"{run}?model={name}" for name in names[-2:]]
+    both = f"base={quote(sides[0], safe='')}&candidate={quote(sides[1], safe='')}"
+    report = tmp_path / "report.html"
+    calipers.report(path).save(report)
+    one = f"/runs/{run}"
+    inside = (one, f"{one}/answers", f"{one}/answers/task?task=HumanEval/3", f"{one}/samples")
+    across = (f"{one}/samples/239", f"/rank?of={run}", f"/compare?{both}", "/", "/rank", "/compare")
+    for path_of in (*inside, *across):
+        watched.page.goto(site.url + path_of)
+        settled(watched)
+        assert watched.overflow() <= 0, path_of
+        assert watched.page.evaluate(OVERLAPS) == [], path_of
+    watched.page.goto(report.as_uri())
+    assert watched.overflow() <= 0
+    assert watched.page.evaluate(OVERLAPS) == []
+    cut = watched.page.locator(".first-table .cut").first
+    assert len(cut.inner_text()) < 60
+    cut.focus()
+    whole = "e => getComputedStyle(e, '::after').content"
+    assert any(name in cut.evaluate(whole) for name in names)  # the whole name is seen
+
+
+# Texts that reach beyond the box that holds them, where nothing scrolls or cuts them.
+OVERLAPS = """() => [...document.querySelectorAll("main th, main td, main p, main li, main h1, "
+  + "main h2, main h3, main dd, main label, main summary, main .panel, main .of > span")]
+  .filter(e => e.offsetParent && getComputedStyle(e).overflowX === "visible"
+    && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0)
+  .filter(e => ![...e.querySelectorAll("*")].some(
+    inner => ["auto", "scroll"].includes(getComputedStyle(inner).overflowX)))
+  .map(e => `${e.tagName} ${e.className}: ${e.innerText.slice(0, 60)}`).slice(0, 5)"""
 
 
 def test_filter_sort_search_and_turn_pages(site: Dashboard, watched: Watched) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
 import calipers
-from calipers.reports.number_format import split_figure
+from calipers.reports.number_format import format_figure, split_figure
 from calipers.reports.tables.shown_metrics import choose_difference_form, choose_metric_form
 from calipers.scores.stored_score import read_score
 from tests.dashboard.dashboards import Dashboard, Serving, records
@@ -145,9 +146,40 @@ def test_the_leaderboard(results: Path, site: Dashboard) -> None:
     assert "products" in parts.partition("accuracy by category")[2]
     assert site.get(f"/rank?of={run}&tasks=nothing").status == 400
     alone = site.get(f"/rank?of={quote(f'{run}?model=a', safe='')}")
-    assert alone.status == 400
-    assert "one system has nothing to be ranked against" in alone.text
+    assert alone.status == 200
+    assert "There is nothing to compare it with" in alone.text
+    rows = [json.loads(line) for line in (results / "two.jsonl").read_text().splitlines()]
+    [group] = calipers.score(rows[:120], by="model").groups
+    own = group.metrics["accuracy"]
+    form = replace(choose_metric_form("accuracy", [own]), brackets=True)
+    shown = format_figure(own.value, own.low, own.high, form)
+    assert shown in untagged(alone.text)
+    assert 'type="checkbox"' in alone.text  # to choose another beside it
+    wrong = f"/rank?of={quote(f'{run}?model=a', safe='')}&metric=ece"
+    assert "one system has nothing to be ranked against" in site.get(wrong).text
     assert site.get("/rank?of=nothing").status == 404
+
+
+def test_records_without_ids_are_compared_as_independent_samples(
+    serving: Serving, tmp_path: Path
+) -> None:
+    rows = [{"model": ("o1", "o3")[n % 2], "passed": n % 5 > n % 2} for n in range(80)]
+    write_lines(tmp_path / "runs.jsonl", rows)
+    site = serving(tmp_path)
+    [run] = site.ids().values()
+    shown = site.get(
+        f"/compare?base={quote(f'{run}?model=o1')}&candidate={quote(f'{run}?model=o3')}"
+    )
+    assert shown.status == 200
+    assert "Independent samples" in shown.text
+    assert "80 %" in untagged(shown.text)
+    assert "60 %" in untagged(shown.text)
+    wrong = site.get(
+        f"/compare?base={quote(f'{run}?model=o1')}&candidate={quote(f'{run}?model=gpt')}"
+    )
+    assert wrong.status == 400
+    assert "Not compared" in wrong.text
+    assert 'name="candidate"' in wrong.text  # to choose another side
 
 
 def test_the_leaderboard_of_records_without_ids(serving: Serving, tmp_path: Path) -> None:

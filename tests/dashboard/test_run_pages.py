@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import calipers
+from calipers.dashboard.pages import run_pages
 from calipers.gates.threshold_test import remove_doubt
 from calipers.metrics import catalogue
 from calipers.scores.stored_score import read_score
@@ -69,6 +70,27 @@ def test_numbers_in_tables_lead_to_rows_and_nulls_have_their_reason(
     assert f'<a href="/runs/{run}/samples?tier=T0&cot_chars%21=%28none%29&sort=-cot_chars">' in part
     assert "stability (no task has two runs whose answers can be checked)" in part
     assert "Tiers against T0" in part
+
+
+def test_of_very_many_records_a_filtered_view_shows_the_usual_metrics_first(
+    site: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_pages, "_MANY", 100)
+    run = site.ids()["two.jsonl"]
+    whole = site.get(f"/runs/{run}/score").text  # of the run as a whole: everything at once
+    assert "Measuring the other metrics" not in whole
+    assert "stability" in whole
+    first = site.get(f"/runs/{run}/score?category=products").text
+    rest = re.search(r'id="measured" hx-get="([^"]+)"', first)
+    assert rest is not None
+    assert "Measuring the other metrics" in first
+    assert "ece" not in re.findall(r"/metrics/(\w+)", first)
+    second = site.get(unescape(rest[1])).text
+    assert "hx-select" not in second
+    assert "ece" in re.findall(r"/metrics/(\w+)", second)
+    shares = re.findall(r"[\d.]+ %", first)
+    assert shares
+    assert set(shares) <= set(re.findall(r"[\d.]+ %", second))
 
 
 def test_only_what_can_be_grouped_by_is_offered(tmp_path: Path, serving: Serving) -> None:

@@ -15,8 +15,11 @@ from calipers.reports.data import answers_matrix
 from calipers.reports.data.answers_matrix import (
     AnswerTable,
     GivenAnswer,
+    Shares,
+    add_verdicts,
     choose_tasks,
     count_choices,
+    order_systems,
     tell_tasks,
 )
 
@@ -72,13 +75,13 @@ def test_the_choices_are_those_of_plain_python() -> None:
             {
                 "id": each["id"],
                 "model": each["model"],
-                "right": None if "error" in each else each["answer"] == each["target"],
+                "correct": None if "error" in each else each["answer"] == each["target"],
                 "failed": "error" in each,
             }
             for each in records
         ]
     )
-    told = tell_tasks(rows, ["model"])
+    told = tell_tasks(add_verdicts(rows, None, "correct"), ["model"])
     expected = tell_plainly(records)
     assert told["id"].to_list() == list(expected)  # in the order of the records
     counts = count_choices(told)
@@ -131,16 +134,68 @@ def test_of_very_many_tasks_some_are_kept_with_all_their_answers(
     monkeypatch.setattr(answers_matrix, "_MOST_KEPT", 20)
     monkeypatch.setattr(answers_matrix, "_WAITING", 100)
     table = AnswerTable(("model",))
-    names = {name: name for name in ("model", "input", "target", "answer", "category")}
+    fields = ("model", "input", "target", "answer", "category", "passed", "correct", "failed")
+    names = {name: name for name in fields}
     records = [
-        {"id": f"t{task}", "model": model, "answer": "x", "target": "y", "right": False}
+        {"id": f"t{task}", "model": model, "answer": "x", "target": "y", "correct": False}
         for model in SYSTEMS  # the answers of a task lie far apart
         for task in range(500)
     ]
-    whole = pl.DataFrame(records).with_columns(input=None, category=None, failed=False)
+    whole = pl.DataFrame(records).with_columns(
+        input=None, category=None, failed=False, passed=pl.lit(None, pl.Boolean)
+    )
     for at in range(0, whole.height, 70):
-        table.take(whole[at : at + 70], names, pl.col("right"), "failed")
+        table.take(whole[at : at + 70], names)
     found = table.make(["model"], most=1000)
     assert found is not None
     assert found.tasks == len(found.rows) == 20
     assert all(len(cell) == 1 for row in found.rows for cell in row.cells)
+
+
+def make_checked(model: str, *verdicts: tuple[bool | None, str]) -> list[dict[str, Any]]:
+    """A record per verdict of its checks and its answer; the target is 42."""
+    return [
+        {"id": f"HumanEval/{n}", "model": model, "passed": passed, "answer": said, "target": "42"}
+        for n, (passed, said) in enumerate(verdicts)
+    ]
+
+
+def test_an_answer_whose_checks_and_target_disagree_shows_both() -> None:
+    long, short = "It is 42.", "42"
+    records = [
+        *make_checked("openai/gpt-5-mini", (True, long), (True, short), (True, long)),
+        *make_checked("mistral-tiny", (False, short), (False, long), (None, short)),
+    ]
+    page = report(records)
+    found = page.answers
+    assert found is not None
+    assert found.systems == (("openai/gpt-5-mini",), ("mistral-tiny",))
+    assert found.shares[0] == Shares(1.0, 1.0, pytest.approx(1 / 3))
+    assert found.shares[1] == Shares(pytest.approx(1 / 3), 0.0, pytest.approx(2 / 3))
+    shown = {row.id: [(one.kind, one.disputed) for [one] in row.cells] for row in found.rows}
+    assert shown == {
+        "HumanEval/0": [("right", True), ("wrong", True)],
+        "HumanEval/1": [("right", False), ("wrong", False)],
+        "HumanEval/2": [("right", True), ("right", False)],
+    }
+    assert found.counts["disputed"] == 2
+    assert found.counts["differ"] == 2  # by the same verdicts
+    html = page.to_html()
+    assert html.count("≠ target</small>") == 2 + 1  # and in the key
+    assert html.count("= target</small>") == 1 + 1
+    assert "100 % passed, 33.3 % correct" in html
+    assert "passes its checks" in html
+
+
+def test_a_failed_call_counts_in_no_share() -> None:
+    rows = pl.DataFrame(
+        {
+            "model": ["o1", "o1"],
+            "passed": [True, None],
+            "correct": [True, False],
+            "failed": [False, True],
+        }
+    )
+    told = add_verdicts(rows, "passed", "correct")
+    assert order_systems(told, ["model"]) == {("o1",): Shares(1.0, 1.0, 1.0)}
+    assert not told["disputed"].any()

@@ -115,9 +115,9 @@ def test_the_points_are_the_scores_values_with_their_intervals() -> None:
     for group in score.groups:
         cost, rate = group.metrics["cost_usd"], group.metrics["pass_rate"]
         assert {
-            "x": cost.value,
-            "x_low": cost.low,
-            "x_high": cost.high,
+            "x": 1000 * cost.value,
+            "x_low": 1000 * cost.low,
+            "x_high": 1000 * cost.high,
             "y": rate.value,
             "y_low": rate.low,
             "y_high": rate.high,
@@ -143,7 +143,7 @@ def test_the_texts_tell_what_is_seen() -> None:
     scatter = told["cost_pass_rate"].splitlines()
     assert "Cost of a run against pass rate, by tier" in scatter
     assert "Bars are 95 % intervals." in scatter
-    assert {"T0", "T1", "T2", "mean cost of a run (USD)", "pass rate"} <= set(scatter)
+    assert {"T0", "T1", "T2", "mean cost of 1,000 runs (USD)", "pass rate"} <= set(scatter)
 
 
 def test_what_cannot_be_drawn_is_said_in_the_caption() -> None:

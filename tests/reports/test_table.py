@@ -25,7 +25,7 @@ from calipers.reports.formats.markdown import render_markdown
 from calipers.reports.formats.spreadsheets import render_csv
 from calipers.reports.formats.terminal import render_text
 from calipers.reports.number_format import Form, choose_form, format_figure
-from calipers.reports.table import Cell, Column, Document, Line, Row, Table, hide_data
+from calipers.reports.table import Cell, Column, Document, Line, Row, Table, hide_data, make_rows
 from calipers.reports.tables import score_tables
 from calipers.scores.result import Measured
 from tests.dashboard.dashboards import Dashboard, cache, serving
@@ -369,3 +369,15 @@ def test_only_what_is_significantly_best_is_bold() -> None:
     }
     assert ranked[55].to_latex().count("\\textbf") == 1
     assert "textbf" not in ranked[22].to_latex()
+
+
+def test_a_very_long_name_is_cut_in_the_middle_and_its_title_is_the_whole() -> None:
+    name = "accounts/evaluation-team/deployments/llama-3.1-8b-checkpoint-0019"
+    cells = [(name, "word " * 20 + "end"), ("mistral-tiny", f"not told apart from {name}")]
+    columns = (Column(name="system", kind="key"), Column(name="said", kind="text"))
+    shown = render_html_table(Table(columns=columns, rows=make_rows(cells)))
+    assert shown.count("8b-checkpoint-0019</span>") == 2
+    assert f'title="{name}"' in shown
+    assert f'title="not told apart from {name}"' in shown
+    assert "word word word" in shown  # many short words only wrap
+    assert "mistral-tiny</th>" in shown

@@ -122,7 +122,7 @@ def sections(text: str) -> list[str]:
 
 
 def printed_value(section: str) -> float:
-    match = re.search(r"^value    (\S+)$", section, re.MULTILINE)
+    match = re.search(r"^value    (?:\S+ % \()?([^\s)]+)\)?$", section, re.MULTILINE)
     assert match is not None
     return float(match[1])
 

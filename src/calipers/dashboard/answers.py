@@ -11,7 +11,15 @@ import polars as pl
 
 from calipers.dashboard.index import Index
 from calipers.dashboard.selection import Query, check_column, has_few_values
-from calipers.reports.data.answers_matrix import Key, count_choices, order_systems, tell_tasks
+from calipers.reports.data.answers_matrix import (
+    CELL,
+    Key,
+    Shares,
+    add_verdicts,
+    count_choices,
+    order_systems,
+    tell_tasks,
+)
 from calipers.support.files import stage_file, write_whole
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ class ToldView:
     by: tuple[str, ...]
     tasks: pl.DataFrame
     counts: dict[str, int]
-    systems: dict[Key, float | None]
+    systems: dict[Key, Shares]
     runs: int  # the most answers that a system has to a task
 
 
@@ -58,12 +66,20 @@ def tell_view(opened: Opened, query: Query, by: tuple[str, ...]) -> ToldView:
 
 
 def _tell_rows(index: Index, rows: pl.Series, by: tuple[str, ...]) -> ToldView:
-    told = select_outcomes(index, rows, by)
-    tasks = tell_tasks(told, by)
+    told = select_outcomes(index, rows, by, ids=False)
+    numbers, first = index.number("id")
+    cells = numbers.cast(pl.Int64)
+    for name in by:
+        values, different = index.number(name)
+        cells = cells * len(different) + values
+    if len(rows) < index.rows:
+        numbers, cells = numbers.gather(rows), cells.gather(rows)
+    tasks = tell_tasks(told.with_columns(numbers.alias("id"), cells.alias(CELL)), by)
+    ids = index.read_column("id").gather(first.gather(tasks["id"]))
     most = tasks["calls"].max()
     return ToldView(
         by=by,
-        tasks=tasks.drop("calls"),
+        tasks=tasks.drop("calls").with_columns(ids.alias("id")),
         counts=count_choices(tasks),
         systems=order_systems(told, by),
         runs=most if isinstance(most, int) else 0,
@@ -84,8 +100,10 @@ def find_rows(opened: Opened, query: Query, ids: Sequence[str] | None) -> pl.Ser
     return kept.arg_true()
 
 
-def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.DataFrame:
-    """Return of each row its task, its system, whether it is right, and whether the call failed."""
+def select_outcomes(
+    index: Index, rows: pl.Series, by: Sequence[str], *, ids: bool = True
+) -> pl.DataFrame:
+    """Return of each row its task, its system, its verdicts, and whether the call failed."""
     known = [name for name in (*_VERDICTS, _FAILED) if name in index.columns]
     index.hold(["id", *by, *known])
     whole = len(rows) == index.rows
@@ -94,19 +112,14 @@ def select_outcomes(index: Index, rows: pl.Series, by: Sequence[str]) -> pl.Data
         column = index.read_column(name)
         return column if whole else column.gather(rows)
 
-    frame = pl.DataFrame(
-        [read("id"), *map(read, by), *(read(each).alias(f"_{each}") for each in known)]
-    )
-    good = [f"_{name}" for name in _VERDICTS if name in known]
+    names = ["id", *by] if ids else by
+    frame = pl.DataFrame([*map(read, names), *(read(each).alias(f"_{each}") for each in known)])
     failed = (
         pl.col(f"_{_FAILED}").fill_null(value=False) if _FAILED in known else pl.lit(value=False)
     )
-    return frame.select(
-        "id",
-        *by,
-        (pl.coalesce(good) if good else pl.lit(None, pl.Boolean)).alias("right"),
-        failed.alias("failed"),
-    )
+    frame = frame.with_columns(failed.alias("failed"))
+    passed, correct = (f"_{name}" if name in known else None for name in _VERDICTS)
+    return add_verdicts(frame, passed, correct)
 
 
 def read_answers(
@@ -136,7 +149,7 @@ def write_told(index: Index) -> None:
     about = {
         "by": by,
         "counts": told.counts,
-        "systems": [[list(key), share] for key, share in told.systems.items()],
+        "systems": [[list(key), shares] for key, shares in told.systems.items()],
         "runs": told.runs,
     }
     with stage_file(index.folder / _TASKS) as beside:
@@ -153,6 +166,6 @@ def read_told(index: Index) -> ToldView | None:
         by=tuple(about["by"]),
         tasks=pl.read_ipc(index.folder / _TASKS),
         counts=about["counts"],
-        systems={tuple(key): share for key, share in about["systems"]},
+        systems={tuple(key): Shares(*shares) for key, shares in about["systems"]},
         runs=about["runs"],
     )

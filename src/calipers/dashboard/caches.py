@@ -86,7 +86,7 @@ def cache_by_file(most: int) -> Callable[[Callable[[Path], T]], Callable[[Path],
     return decorate
 
 
-FORMAT = "5"  # of the index: another one is rebuilt
+FORMAT = "6"  # of the index: another one is rebuilt
 MOST_BYTES = 20 << 30  # of all indexes together: the longest unused go first
 _MOST_STATES = 2  # of a source: a page may still read the last one
 META = "index.json"  # the last file of an index, which counts as built once it exists

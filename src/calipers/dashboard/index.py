@@ -22,6 +22,7 @@ from typing import Any, Literal
 import polars as pl
 
 from calipers.dashboard.caches import META
+from calipers.engines.group_codes import number_values
 from calipers.records.fields import FIELDS
 
 HELD_BYTES = 1 << 30  # of columns in memory; those not used for the longest time go first
@@ -78,6 +79,7 @@ class Index:
         self._held: OrderedDict[str, pl.Series] = OrderedDict()
         self._lock = Lock()
         self._distinct: dict[str, int] = {}
+        self._numbers: dict[str, tuple[pl.Series, pl.Series]] = {}
 
     @staticmethod
     def open(folder: Path) -> Index:
@@ -151,6 +153,12 @@ class Index:
         if name not in self._distinct:
             self._distinct[name] = self.read_column(name).n_unique()
         return self._distinct[name]
+
+    def number(self, name: str) -> tuple[pl.Series, pl.Series]:
+        """Return a number per row for its value, and the first row of each; numbered once."""
+        if name not in self._numbers:
+            self._numbers[name] = number_values(self.read_column(name))
+        return self._numbers[name]
 
     def order(self, name: str) -> pl.Series:
         """Return the rows from the smallest value of a column to the largest, nulls last."""

@@ -70,10 +70,11 @@ class IndexedRecords:
         names = [name for name in wanted.fields if name in self._index.summary.fields]
         rows = self._index.summary.parts[part]
         frame = self._index.scan("records", part)
-        # In one chunk: the small ones that pages are read in would slow down every step.
-        records = frame.select(names).collect().rechunk() if names else pl.DataFrame(height=rows)
+        records = frame.select(names).collect() if names else pl.DataFrame(height=rows)
         if self._kept is not None:
             records = records.filter(self._kept.slice(start, rows))
+        # In one chunk: the small ones that pages are read in would slow down every step.
+        records = records.rechunk()
         return conform_columns(records, wanted, self.name, start + 1, thorough=thorough)
 
 
@@ -131,10 +132,21 @@ class Measurements:
         self._diagnoses: Memo[Diagnosis] = Memo()
         self._rankings: Memo[Ranking] = Memo()
 
-    def score(self, opened: Opened, query: Query, name: str) -> Score:
-        """Return the score of the records in a view, grouped as it says, with data for figures."""
-        options = ViewOptions(by=query.by, on_bad="skip", for_report=True, settings=opened.settings)
-        key = opened.key, query.rows, query.by
+    def score(
+        self, opened: Opened, query: Query, name: str, metrics: tuple[str, ...] = ()
+    ) -> Score:
+        """Return the score of the records in a view, grouped as it says, with data for figures.
+
+        `metrics` names those to measure; without, it is all of them.
+        """
+        options = ViewOptions(
+            by=query.by,
+            on_bad="skip",
+            for_report=not metrics,
+            settings=opened.settings,
+            metrics=metrics,
+        )
+        key = opened.key, query.rows, query.by, metrics
         data = partial(select_records, opened, query, name)
         return self._scores.get(key, lambda: score_data(data(), options))
 
@@ -194,7 +206,12 @@ def _compare_views(views: Sequence[View]) -> ComparedViews:
     sides = [select_records(*view) for view in views]
     options = ViewOptions(on_bad="skip", settings=_find_settings(views))
     flipped: list[pl.DataFrame] = []
-    asked = CompareOptions(take_flips=flipped.append, to_first=True, flip_signs=False)
+    asked = CompareOptions(
+        take_flips=flipped.append,
+        to_first=True,
+        flip_signs=False,
+        unpaired=not all("id" in opened.index.summary.fields for opened, _, _ in views),
+    )
     result = compare_data(sides, options, asked)
     return ComparedViews(result, flipped[0] if flipped else pl.DataFrame())
 

@@ -12,7 +12,8 @@ import polars as pl
 from calipers.dashboard.answers import ToldView, find_rows, select_outcomes
 from calipers.dashboard.selection import Query, format_value, has_few_values
 from calipers.metrics.families.judged import find_criterion
-from calipers.reports.number_format import format_group, show_name
+from calipers.reports.data.answers_matrix import CORRECT, DISPUTED
+from calipers.reports.number_format import format_group, shorten_name, show_name
 from calipers.reports.table import ABSENT, Cell, Column, Table, Tone, make_estimate_cell
 from calipers.reports.tables.gate_tables import format_check_value, is_unsure, label_check
 from calipers.reports.tables.shown_metrics import choose_metric_form, get_unit
@@ -143,9 +144,12 @@ def _list_measured(shown: Sequence[SystemStanding], ranked_by: str | None) -> _F
 
 
 def share_by_part(
-    opened: Opened, query: Query, by: Sequence[str]
+    opened: Opened, query: Query, by: Sequence[str], metric: str | None
 ) -> tuple[str | None, dict[str, dict[str, float]]]:
-    """Return the field of the kind of task, and of each kind the systems' right answers."""
+    """Return the field of the kind of task, and of each kind the systems' right answers.
+
+    Where the systems are ranked by accuracy, right is what is the target.
+    """
     index = opened.index
     field = _find_part(index)
     if field is None or field in by or "id" not in index.columns:
@@ -153,8 +157,10 @@ def share_by_part(
     if any(name not in index.columns for name in by):
         return None, {}
     rows = find_rows(opened, query, None)
-    told = select_outcomes(index, rows, (*by, field)).drop_nulls("right")
-    shares = told.group_by(field, *by).agg(pl.col("right").mean()).sort(field, nulls_last=True)
+    told = select_outcomes(index, rows, (*by, field), ids=False).filter(~pl.col("failed"))
+    right = CORRECT if metric == "accuracy" else "right"
+    told = told.drop_nulls(right)
+    shares = told.group_by(field, *by).agg(pl.col(right).mean()).sort(field, nulls_last=True)
     found: dict[str, dict[str, float]] = {}
     for part, *key, share in shares.iter_rows():
         name = format_group(dict(zip(by, key, strict=True)))
@@ -214,6 +220,9 @@ def list_looks(
     if told is not None and told.runs > 1 and told.counts["runs"]:
         url = answers + replace(query.rows, show="runs").to_url()
         yield Look(told.counts["runs"], "tasks right in one run and wrong in another", url)
+    if told is not None and told.counts[DISPUTED]:
+        url = answers + replace(query.rows, show=DISPUTED).to_url()
+        yield Look(told.counts[DISPUTED], "tasks whose checks and target disagree", url)
     if told is not None and told.counts["wrong"]:
         url = answers + replace(query.rows, show="wrong").to_url()
         yield Look(told.counts["wrong"], "tasks that nobody solves", url)
@@ -226,13 +235,14 @@ def list_looks(
         pairs = [(side, run + query.set_filters(by).rows.to_url()) for side, by in sides]
         yield Look(
             2,
-            f"best systems side by side: {best.name}, {second.name}",
+            f"best systems side by side: {shorten_name(best.name)}, {shorten_name(second.name)}",
             f"/compare?{urlencode(pairs)}",
         )
+    name = shorten_name(best.name)
     required = [check for check in best.failed if check.level == "required"]
     for check in required[:3]:
         url = f"{answers}/task?{urlencode({'task': check.name})}"
-        yield Look(1, f"required task that {best.name} misses: {check.name}", url, "bad")
+        yield Look(1, f"required task that {name} misses: {check.name}", url, "bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +267,7 @@ class Picture:
     squares: tuple[Square, ...]
     lines: tuple[tuple[str, float], ...]  # names of systems, and where they stand
     parts: tuple[tuple[str, float, int], ...]  # kinds of task, where they begin, room for letters
+    disputed: bool  # whether there are calls whose checks and target disagree
 
 
 def draw_calls(opened: Opened, query: Query, told: ToldView) -> Picture | None:
@@ -266,7 +277,7 @@ def draw_calls(opened: Opened, query: Query, told: ToldView) -> Picture | None:
         return None
     if told.runs * tasks * len(told.systems) > _MOST_CALLS:
         return None
-    if all(share is None for share in told.systems.values()):
+    if all(shares.right is None for shares in told.systems.values()):
         return None
     field = _find_part(opened.index, _MOST_KINDS)
     part = field if field not in told.by else None
@@ -283,6 +294,7 @@ def draw_calls(opened: Opened, query: Query, told: ToldView) -> Picture | None:
         squares=tuple(_list_squares(calls.with_columns(rows.alias("row")), told, placed, top)),
         lines=tuple((name, top + n * _LINE + 10) for n, name in enumerate(names)),
         parts=tuple(_measure_parts(parts, end)),
+        disputed=told.counts[DISPUTED] > 0,
     )
 
 
@@ -314,18 +326,19 @@ def _list_squares(
 ) -> Iterator[Square]:
     """Yield the calls of each task and system, one below the other."""
     lines = {key: n for n, key in enumerate(told.systems)}
-    cells: dict[tuple[str, Any], list[tuple[int, str]]] = {}
+    cells: dict[tuple[str, Any], list[tuple[int, str, bool]]] = {}
     for call in calls.iter_rows(named=True):
         key = tuple(call[name] for name in told.by)
         kind = _SHOWN_AS["failed" if call["failed"] else call["right"]]
-        cells.setdefault((call["id"], key), []).append((call["row"], kind))
+        cells.setdefault((call["id"], key), []).append((call["row"], kind, call[DISPUTED]))
     for (task, key), found in cells.items():
         span = (_LINE - 5) / len(found)
         name = " · ".join(filter(None, (task, _name_line(told.by, key))))
-        for place, (row, kind) in enumerate(found):
+        for place, (row, kind, disputed) in enumerate(found):
+            said = (_DISPUTED_SAYS if disputed else _SAYS)[kind]
             yield Square(
                 row=row,
-                says=f"{name}: {_SAYS[kind]}",
+                says=f"{name}: {said}",
                 x=placed[task],
                 y=top + lines[key] * _LINE + place * span,
                 height=span - 0.8 if span > _GAP else span,
@@ -335,6 +348,10 @@ def _list_squares(
 
 _SHOWN_AS: dict[Any, str] = {"failed": "lost", True: "right", False: "wrong", None: "open"}
 _SAYS = {"lost": "call failed", "right": "right", "wrong": "wrong", "open": "not known"}
+_DISPUTED_SAYS = {
+    "right": "passes its checks, is not the target",
+    "wrong": "fails its checks, is the target",
+}
 
 
 def _measure_parts(

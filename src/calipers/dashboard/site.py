@@ -39,7 +39,7 @@ from calipers.reports.pages.page_scripts import (
     make_page_figure,
     read_static,
 )
-from calipers.reports.tables.verdict_tables import describe_verdict
+from calipers.reports.tables.verdict_tables import describe_verdict, tabulate_standings
 from calipers.scores.result import Score
 from calipers.support.files import write_whole
 from calipers.support.version import __version__
@@ -184,9 +184,9 @@ def _load_templates() -> Environment:
         "operators": OPERATORS,
         "reasons": REASON_FIELDS,
         "best_sentence": describe_verdict,
+        "tabulate_standings": tabulate_standings,
     }
     made.filters |= {
-        "percent": format_percent,
         "long": partial(clip_text, most=LONGEST_TEXT),
         "cell": format_cell,
         "size": format_size,
@@ -236,16 +236,6 @@ def format_cell(value: Any) -> str:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def format_percent(share: float) -> str:
-    """Return a share in percent.
-
-    >>> [format_percent(each) for each in (0.9375, 1.0, 0.0004)]
-    ['93.8 %', '100 %', '0.04 %']
-    """
-    percent = 100 * share
-    return f"{percent:.3g} %" if 0 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004
 
 
 def format_size(count: int) -> str:

@@ -24,6 +24,7 @@ _SKEWED = 10  # times as long as the shorter side
 _MORE_OF_LOPSIDED = 2  # decimals
 _MOST_DECIMALS = 7  # beyond them: powers of ten
 _LEAST_P = 0.0001
+LONGEST_NAME = 60  # characters of a name in a sentence
 _NAMED = 6  # in a note
 _LEAST_SHOWN = 1e-6  # of money
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -80,6 +81,16 @@ def choose_form(estimates: Iterable[Estimated], own: Form = PLAIN, *, signed: bo
     places.sort()
     decimals = max(places[len(places) // 2], places[-1] - 1) if places else None
     return replace(own, brackets=brackets, signed=signed or own.signed, decimals=decimals)
+
+
+def format_percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> [format_percent(each) for each in (0.9375, 1.0, 0.0004)]
+    ['93.8 %', '100 %', '0.04 %']
+    """
+    percent = 100 * share
+    return f"{percent:.3g} %" if 0 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004
 
 
 def format_figure(
@@ -213,6 +224,7 @@ def join_some(names: Sequence[str], most: int = _NAMED) -> str:
     >>> join_some(["o1, steps", "o1, plain", "o3, steps"], 2)
     'o1, steps; o1, plain and 1 more'
     """
+    names = [shorten_name(name) for name in names[:most]] + list(names[most:])
     more = f" and {len(names) - most} more" if len(names) > most else ""
     mark = "; " if any(", " in name for name in names[:most]) else ", "
     return mark.join(names[:most]) + more
@@ -222,6 +234,19 @@ def shorten_text(text: str, most: int) -> str:
     """Return untrusted text on one line, of at most `most` characters."""
     name = strip_controls(text)
     return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def shorten_name(name: str, most: int = LONGEST_NAME) -> str:
+    """Return untrusted text on one line, cut in the middle: long names often differ at the end.
+
+    >>> shorten_name("accounts/research/models/llama-3.1-8b-checkpoint-0019", 30)
+    'accounts/re…8b-checkpoint-0019'
+    """
+    text = strip_controls(name)
+    if len(text) <= most:
+        return text
+    head = 2 * (most - 1) // 5
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
 
 
 def join_ranges(told: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

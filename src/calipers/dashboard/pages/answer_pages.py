@@ -38,6 +38,7 @@ from calipers.dashboard.site import Site, SiteHere, get_query, redirect_form
 from calipers.reports.data.answers_matrix import (
     CHOICES,
     DIFFER,
+    DISPUTED,
     RUNS,
     Key,
     choose_tasks,
@@ -165,12 +166,14 @@ def _list_choices(told: ToldView | None, query: Query, shown: str) -> list[dict[
         RUNS: "runs differ",
         "right": "right everywhere",
         "wrong": "wrong everywhere",
+        DISPUTED: "checks and target disagree",
         "failed": "failed calls",
     }
-    known = any(share is not None for share in told.systems.values())
+    known = any(shares.right is not None for shares in told.systems.values())
     several = {DIFFER: len(told.systems) > 1 and known, RUNS: told.runs > 1 and known}
     fits = {
         **dict.fromkeys(("right", "wrong"), known),
+        DISPUTED: told.counts[DISPUTED] > 0,
         "failed": told.counts["failed"] > 0,
         **several,
     }

@@ -23,7 +23,7 @@ from calipers.dashboard.highlight import diff_words
 from calipers.dashboard.index_cache import Opened
 from calipers.dashboard.pages.sample_pages import read_call
 from calipers.dashboard.run_view import Run, list_valued
-from calipers.dashboard.selection import Query, has_few_values, read_query
+from calipers.dashboard.selection import Query, add_groups, has_few_values, read_query
 from calipers.dashboard.site import Site, SiteHere
 from calipers.metrics import metric_named
 from calipers.reports.charts.forest import draw_systems
@@ -44,7 +44,10 @@ from calipers.reports.tables.shown_metrics import (
     label_metric,
     put_usual_first,
 )
-from calipers.reports.tables.verdict_tables import make_verdict
+from calipers.reports.tables.verdict_tables import (
+    VerdictOverview,
+    make_verdict,
+)
 from calipers.support.errors import CalipersError
 
 _CANDIDATE_COLUMNS = (
@@ -98,6 +101,7 @@ MOST_FLIPS = 500
 MOST_CANDIDATES = 30  # candidates at a time
 MOST_RANKED = 100  # views at a time
 _MOST_PARTS = 40  # columns of a table
+_SYSTEM = "model"
 _OF_TASKS = ("category", "capability", "target", "tier")
 MOST_CHOICES = 500  # runs to choose from, the newest
 
@@ -182,9 +186,14 @@ def compare(
             return RedirectResponse(f"/compare?{_make_link(*two)}", 303)
         base = base or (choices[0][0] if choices else "")
         chosen = chosen or [_suggest_side(base, [each for each, _ in choices])]
-        return site.render("compare_choose.html", choices=choices, base=base, chosen=chosen)
+        sides_asked = {"choices": choices, "base": base, "chosen": chosen}
+        return site.render("compare_choose.html", **sides_asked, problem=None)
     ours, *theirs = sides = [Side(site, reference) for reference in (base, *chosen)]
-    found = site.measuring.compare(name_sides(sides))
+    try:
+        found = site.measuring.compare(name_sides(sides))
+    except CalipersError as error:
+        sides_asked = {"choices": choices, "base": base, "chosen": chosen}
+        return site.render("compare_choose.html", 400, **sides_asked, problem=error)
     shared = {"choices": choices, "base": ours, "chosen": chosen, "result": found.result}
     names = _sort_metrics(found.result.pairs)
     if len(theirs) > 1:
@@ -407,7 +416,9 @@ def rank(
     chosen = list(dict.fromkeys(of or ()))[:MOST_RANKED]
     choices = list_choices(site)
     if not chosen:
-        return site.render("rank_choose.html", choices=choices, chosen=chosen, problem=None)
+        return site.render(
+            "rank_choose.html", choices=choices, chosen=chosen, problem=None, alone=None
+        )
     from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (slow to load)
 
     sides = [Side(site, reference) for reference in chosen]
@@ -417,7 +428,11 @@ def rank(
     try:
         ranking = site.measuring.rank(name_sides(sides), wanted, by or None, tasks or None)
     except CalipersError as error:
-        return site.render("rank_choose.html", 400, choices=choices, chosen=chosen, problem=error)
+        whole = len(sides) == 1 and not (metric or by or tasks)
+        alone = _measure_alone(site, sides[0]) if whole else None
+        shown = {"problem": None if alone else error, "alone": alone}
+        status = 200 if alone else 400
+        return site.render("rank_choose.html", status, choices=choices, chosen=chosen, **shown)
     ranked = ranking.metrics[0]
     return site.render(
         "rank.html",
@@ -434,6 +449,16 @@ def rank(
         chosen=chosen,
         link=urlencode([("of", reference) for reference in chosen]),
     )
+
+
+def _measure_alone(site: Site, side: Side) -> VerdictOverview | None:
+    """Return what is known of a view's system where it has one alone; None for several."""
+    index = side.opened.index
+    query = add_groups(side.query, index)
+    if not query.by and _SYSTEM in index.columns:
+        query = replace(query, by=(_SYSTEM,))
+    score = site.measuring.score(side.opened, query, side.run.name)
+    return make_verdict(None, score) if len(score.groups) == 1 else None
 
 
 def _list_fields(sides: Sequence[Side]) -> list[str]:

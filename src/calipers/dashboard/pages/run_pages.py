@@ -47,6 +47,7 @@ from calipers.reports.tables.shown_metrics import (
     choose_metric_form,
     choose_rows,
     get_unit,
+    is_usual,
     label_metric,
 )
 from calipers.reports.tables.verdict_tables import describe_lead, describe_verdict, make_verdict
@@ -56,6 +57,7 @@ from calipers.support.errors import CalipersError, UsageError
 
 LISTED = 100  # runs on a page
 _MOST_LINES = 5  # systems of a run in the list
+_MANY = 50_000  # records of a view that is measured in two steps
 _ALSO_GROUPS = ("run", "correct", "passed")
 router = APIRouter()
 
@@ -106,30 +108,55 @@ def show_run(site: SiteHere, request: Request, id_: str) -> Response:
         kinds=list_kinds(opened, query, f"/runs/{id_}") if opened else [],
         failed=int(opened.index.read_column("failed").sum()) if opened and opened.index.rows else 0,
         opened=opened,
+        more=False,
     )
 
 
 @router.get("/runs/{id_}/score")
-def show_score(site: SiteHere, request: Request, id_: str) -> Response:
-    """Show the numbers of a view, measured now: a part of the page that is loaded later."""
-    found, query = site.run(id_), get_query(request)
+def show_score(site: SiteHere, request: Request, id_: str, whole: bool = False) -> Response:  # noqa: FBT001, FBT002
+    """Show the numbers of a view, measured now: a part of the page that is loaded later.
+
+    Of very many records the usual metrics come first; the page then asks for the whole.
+    """
+    found, query = site.run(id_), get_query(request, without=("whole",))
     opened = site.open(found)
     grouped = add_groups(query, opened.index)
-    measured = site.measuring.score(opened, grouped, found.name)
+    first = () if whole else _choose_first(found, query, opened)
+    measured = site.measuring.score(opened, grouped, found.name, first)
     if opened.complete and not (query.narrows or query.by):
         site.keep(found.entry, measured)
     view = _make_view(site, found, grouped, measured, opened)
-    return site.render("_score.html", run=found, view=view, opened=opened)
+    return site.render("_score.html", run=found, view=view, opened=opened, more=bool(first))
+
+
+def _choose_first(run: Run, query: Query, opened: Opened) -> tuple[str, ...]:
+    """Return the metrics that a view of very many records shows first; none for all at once.
+
+    They are those of the policy and the usual ones that the run as a whole has values of.
+    """
+    kept = run.score
+    if kept is None or not query.narrows or opened.index.rows < _MANY:
+        return ()
+    policy = list_policy_metrics(run.gate)
+    names = dict.fromkeys(name for group in kept.groups for name in group.metrics)
+    usual = (name for name in names if name in policy or is_usual(name))
+    return tuple(n for n in usual if any(_has_value(group, n) for group in kept.groups))
 
 
 @router.get("/runs/{id_}/lead")
 def show_lead(site: SiteHere, request: Request, id_: str) -> Response:
     """Show how far the best system is ahead, and how sure that is; it takes a test."""
     found, query = site.run(id_), get_query(request)
-    score = site.get_score(found, query)
+    opened = site.open(found)
+    first = _choose_first(found, query, opened)
+    grouped = add_groups(query, opened.index)
+    score = (
+        site.measuring.score(opened, grouped, found.name, first)
+        if first
+        else site.get_score(found, query)
+    )
     ranking = None
     if len(score.groups) > 1:
-        opened = site.open(found)
         by = ",".join(score.groups[0].by) if len(score.groups[0].by) == 1 else ""
         with suppress(CalipersError):
             ranking = site.measuring.rank(
@@ -270,7 +297,9 @@ def _make_view(
     by = tuple(score.groups[0].by) if score.groups else ()
     ready = opened is not None and opened.complete and "id" in opened.index.columns
     told = tell(site, opened, query) if opened is not None and ready else None
-    field, shares = share_by_part(opened, query, by) if opened and ready else (None, {})
+    field, shares = (
+        share_by_part(opened, query, by, verdict.metric) if opened and ready else (None, {})
+    )
 
     def locate_part(system: str, part: str) -> str:
         own = next((g.by for g in score.groups if format_group(g.by) == system), {})

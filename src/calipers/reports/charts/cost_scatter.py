@@ -36,7 +36,7 @@ from calipers.reports.charts.labels import (
     name_group,
     place_labels,
 )
-from calipers.reports.number_format import shorten_text
+from calipers.reports.number_format import shorten_name
 from calipers.statistics.ranking import pareto_front
 
 if TYPE_CHECKING:
@@ -276,6 +276,8 @@ class Scatter:
 
 _WIDTH, _HEIGHT = 640, 400
 _NAME_CHARS = 22
+_RUNS = 1000  # that a cost is of, as in tables
+_DOLLARS = "$,.4~r"
 _MOST_POINTS = 300
 _FRONT = "Filled points, on the dashed line, are the Pareto front: nothing cheaper {does} as often."
 
@@ -316,11 +318,11 @@ def _draw(score: Score, groups: Sequence[Group], aim: _Aim) -> Chart:
         across=across,
         up=up,
         x_axis=_make_axis(across),
-        y_axis={"format": ".3~f", "title": aim.name, "tickCount": 7},
+        y_axis={"format": "~%", "title": aim.name, "tickCount": 7},
         tooltip=[
             category("full_name", title="group"),
-            quantity("x", title="mean cost (USD)", format=".4~g"),
-            quantity("y", title=aim.name, format=".3~f"),
+            quantity("x", title="mean cost of 1,000 runs", format=_DOLLARS),
+            quantity("y", title=aim.name, format=".3~%"),
             category("note", title="cost of a pass"),
         ],
     )
@@ -337,10 +339,11 @@ def _get_known(group: Group, name: str) -> float | None:
 
 
 def _make_point(group: Group, aim: _Aim, *, coloured: bool) -> Point:
-    cost, cost_low, cost_high = _add_ends(group.metrics["cost_usd"])
+    of_one = _add_ends(group.metrics["cost_usd"])
+    cost, cost_low, cost_high = (_RUNS * each for each in of_one)
     rate, rate_low, rate_high = _add_ends(group.metrics[aim.metric])
     return Point(
-        name=shorten_text(name_group(group, with_series=not coloured), _NAME_CHARS),
+        name=shorten_name(name_group(group, with_series=not coloured), _NAME_CHARS),
         full_name=name_group(group, with_series=True),
         series=(get_series(group) or "") if coloured else "",
         x=cost,
@@ -363,7 +366,11 @@ def _add_ends(measured: Measured) -> tuple[float, float, float]:
 def _format_cost(measured: Measured | None) -> str:
     if measured is None or measured.value is None:
         return "unknown"
-    return "infinite: nothing passed" if measured.value == inf else f"${measured.value:.4g}"
+    return (
+        "infinite: nothing passed"
+        if measured.value == inf
+        else f"${_RUNS * measured.value:,.4g} per {_RUNS:,}"
+    )
 
 
 def _sort_points(points: Sequence[Point]) -> list[Point]:
@@ -374,8 +381,8 @@ def _sort_points(points: Sequence[Point]) -> list[Point]:
 
 
 def _make_axis(across: Axis) -> Spec:
-    unit, numbers = ("USD, logarithmic", "$~g") if across.log else ("USD", "$,f")
-    named = {"title": f"mean cost of a run ({unit})", "format": numbers}
+    unit = "USD, logarithmic" if across.log else "USD"
+    named = {"title": f"mean cost of {_RUNS:,} runs ({unit})", "format": _DOLLARS}
     return named | {"tickCount": 7, "labelOverlap": True}
 
 

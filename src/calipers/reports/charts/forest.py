@@ -36,7 +36,7 @@ from calipers.reports.number_format import (
     Form,
     format_figure,
     format_group,
-    shorten_text,
+    shorten_name,
     show_name,
 )
 from calipers.reports.tables.comparison_tables import choose_tone
@@ -99,7 +99,7 @@ def make_lines(
     names: Sequence[str], estimates: Sequence[Estimated], form: Form = PLAIN
 ) -> list[dict[str, Any]]:
     """Return a row per name and estimate; a bar without a finite end ends at the value."""
-    called = number_duplicates([shorten_text(name, _NAME_CHARS) for name in names])
+    called = number_duplicates([shorten_name(name, _NAME_CHARS) for name in names])
     rows = []
     for name, full_name, each in zip(called, names, estimates, strict=True):
         ends = [
@@ -159,7 +159,7 @@ def _list_group_notes(score: Score, known: int, name: str) -> Iterator[str]:
 
 
 _LETTER_ROOM = 0.07
-_BEST, _BEHIND = "best, or not told apart from it", "significantly behind the best"
+_BEST, _BEHIND = "best, or not told apart", "behind the best"
 
 
 def draw_systems(ranked: MetricRanking) -> Chart:
@@ -182,7 +182,7 @@ def _make_ranking_title(ranked: MetricRanking) -> str:
     """Return which system leads, or that none does for sure."""
     first, *others = ranked.best
     label = label_metric(ranked.metric) if ranked.metric in catalogue() else ranked.metric
-    name = shorten_text(show_name(first.name), _NAME_CHARS)
+    name = shorten_name(show_name(first.name), _NAME_CHARS)
     if not others:
         return f"{name} is best by {label}"
     return f"{name} leads by {label}, not told apart from {len(others)} of the others"
@@ -248,7 +248,7 @@ def draw_differences(compared: Compared) -> Chart | str:
     names = number_duplicates([str(row["name"]) for row in rows])
     rows = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
     one = compared.pairs[0]
-    sides = (shorten_text(each, 40) for each in (one.candidate, one.base))
+    sides = (shorten_name(each, 40) for each in (one.candidate, one.base))
     what = "Differences" if several else " − ".join(sides)
     intervals = f"Bars are {100 * compared.confidence:g} % intervals. Only shares are drawn."
     colours = "Colours follow the tests, adjusted for all metrics and pairs (Holm)."
@@ -268,7 +268,7 @@ def _make_difference_row(
     assert difference is not None
     low, high = (difference if end is None else end for end in (each.low, each.high))
     return {
-        "name": f"{name}, {shorten_text(pair.candidate, 24)}" if several else name,
+        "name": f"{name}, {shorten_name(pair.candidate, 24)}" if several else name,
         "difference": difference,
         "low": low,
         "high": high,

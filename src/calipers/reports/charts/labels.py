@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from calipers.metrics import metric_named
 from calipers.metrics.families.cost import TIER
 from calipers.reports.charts.chart import GREY, Spec, category
-from calipers.reports.number_format import format_figure, format_group, join_some, shorten_text
+from calipers.reports.number_format import format_figure, format_group, join_some, shorten_name
 from calipers.reports.tables.shown_metrics import choose_metric_form, get_unit
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LONGEST = 28  # characters of a name
 
 def describe_fields(groups: Sequence[Group]) -> str:
     """Return `, by model and tier`; empty if all records are one group."""
-    names = [shorten_text(name, LONGEST) for name in groups[0].by]
+    names = [shorten_name(name, LONGEST) for name in groups[0].by]
     return f", by {' and '.join(names)}" if names else ""
 
 
@@ -50,7 +50,7 @@ def describe_range(score: Score, name: str) -> str:
     unit = f" {unit}" if unit else ""
 
     def show(found: Measured, group: Group) -> str:
-        whose = f" ({shorten_text(format_group(group.by), LONGEST)})" if len(known) > 1 else ""
+        whose = f" ({shorten_name(format_group(group.by), LONGEST)})" if len(known) > 1 else ""
         return f"{format_figure(found.value, form=form)}{unit}{whose}"
 
     falling = metric_named(name).better == "higher"
@@ -78,7 +78,7 @@ def name_group(group: Group, *, with_series: bool) -> str:
 def make_panel_title(group: Group, told: str, longest: int = LONGEST, offset: int = 4) -> Spec:
     """Return the group's name above its panel, and what is said about it below."""
     return {
-        "text": shorten_text(name_group(group, with_series=True), longest),
+        "text": shorten_name(name_group(group, with_series=True), longest),
         "subtitle": told,
         "anchor": "start",
         "frame": "group",
@@ -101,7 +101,7 @@ def name_lines(rows: Sequence[Mapping[str, Any]], pixels: int) -> Spec:
 
 def join_names(names: Sequence[str]) -> str:
     """Return some names on a line, and how many more there are."""
-    return join_some([shorten_text(name, LONGEST) for name in names])
+    return join_some([shorten_name(name, LONGEST) for name in names])
 
 
 def join_groups(groups: Iterable[Group]) -> str:

@@ -21,7 +21,7 @@ from calipers.reports.charts.chart import (
     quantity,
 )
 from calipers.reports.charts.labels import LONGEST, number_duplicates
-from calipers.reports.number_format import format_figure, shorten_text, strip_controls
+from calipers.reports.number_format import format_figure, shorten_name, strip_controls
 
 _WIDTH, _HEIGHT = 1080, 280
 _MARKS = 14  # pixels above the lines for the verdicts
@@ -51,7 +51,7 @@ class TrendPoint:
 def draw_trend(points: Sequence[TrendPoint], metric: str, unit: str | None) -> Chart:
     """Return a line per system over the runs, oldest first, with each run's verdict above."""
     systems = list(dict.fromkeys(point.system for point in points))
-    called = number_duplicates([shorten_text(each, LONGEST) for each in systems])
+    called = number_duplicates([shorten_name(each, LONGEST) for each in systems])
     short = dict(zip(systems, called, strict=True))
     rows = [_make_row(point, short[point.system]) for point in points]
     runs = list(dict.fromkeys(row["run"] for row in rows))

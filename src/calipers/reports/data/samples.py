@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from calipers.engines.plan import FAILED, name_kept
+from calipers.metrics.families.answers import correct
+from calipers.metrics.families.scenarios import passed
 from calipers.records.fields import FIELDS, USUAL_GROUPS, Author, BadValue, Kind
 from calipers.records.nested_fields import REASON_FIELDS, read_judgment_list
 from calipers.records.sinks import Watch
@@ -121,6 +123,7 @@ _MOST_IDS = 50  # ids of what failed
 _SHARES: Mapping[SampleKind, float] = {"wrong": 0.7, "failed": 0.2, "right": 0.1, "unknown": 0.0}
 _FILLING: tuple[SampleKind, ...] = ("wrong", "failed", "unknown")
 _BAD = ("failed", "wrong")
+_VERDICTS = {"passed": passed.name, "correct": correct.name, "failed": FAILED}
 
 
 class SampleTable:
@@ -152,7 +155,7 @@ class SampleTable:
             pl.col("id").cast(pl.String),
         )
         self._tasks.take(rows, GOOD)
-        self._answers.take(rows, {name: _name_own(name) for name in _KEPT}, GOOD, FAILED)
+        self._answers.take(rows, {name: _name_own(name) for name in _KEPT} | _VERDICTS)
         kinds = RowKinds.tell(rows, _SYSTEMS, _name_own("error"))
         for name, seen in self._values.items():
             if len(seen) <= SEVERAL:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from html import escape
+from re import compile as compile_pattern
 
-from calipers.reports.number_format import strip_controls
+from calipers.reports.number_format import shorten_name, strip_controls
 from calipers.reports.table import SIGNS, Cell, Column, Document, Line, Row, Table, hide_data
 
 _STYLE = (
@@ -16,6 +17,8 @@ _STYLE = (
 )
 _DENSE = 3  # columns with intervals beyond which these stand below their values
 _TALL = 40  # rows beyond which a table scrolls
+_LONGEST_WORD = 44  # characters; a longer one, as names of systems are, is cut in the middle
+_LONG_WORD = compile_pattern(rf"\S{{{_LONGEST_WORD + 1},}}")
 _TAGS = ("pass", "fail", "warn", "inconclusive", "incomplete")
 
 
@@ -72,8 +75,22 @@ def _escape(text: str) -> str:
     return escape(strip_controls(text))
 
 
+def render_name(text: str, link: str = "", note: str = "") -> str:
+    """Return a text whose very long words are cut; the whole is its title, and seen on focus."""
+    shown = strip_controls(text)
+    short = _LONG_WORD.sub(lambda found: shorten_name(found[0], _LONGEST_WORD), shown)
+    if short == shown:
+        return _add_link(escape(shown), link, note)
+    whole = f"{shown}: {note}" if note else shown
+    if link:
+        return _add_link(escape(short), link, whole)
+    return f'<span class="cut" tabindex="0" title="{_escape(whole)}">{escape(short)}</span>'
+
+
 def _render_head(column: Column) -> str:
-    text = _add_link(_escape(column.head), column.link, column.note)
+    text = render_name(column.head, column.link, column.note)
+    if not text and column.kind in ("bar", "lane"):
+        text = '<span class="unseen">interval</span>'
     return f'<th scope="col"{_make_class(column)}>{text}</th>'
 
 
@@ -96,7 +113,7 @@ def _render_rows(table: Table) -> Iterator[str]:
     for row in table.rows:
         if row.section != section:
             span = f'<th colspan="{len(table.columns)}" scope="rowgroup">'
-            yield f'<tr class="section">{span}{_escape(row.section)}</th></tr>'
+            yield f'<tr class="section">{span}{render_name(row.section)}</th></tr>'
         section = row.section
         cells = (_render_cell(table, row, place, named) for place in range(len(table.columns)))
         yield f"<tr>{''.join(cells)}</tr>"
@@ -105,7 +122,7 @@ def _render_rows(table: Table) -> Iterator[str]:
 def _render_cell(table: Table, row: Row, place: int, named: int) -> str:
     column, cell = table.columns[place], row.get_cell(place)
     if place == named:
-        return f'<th scope="row">{_add_link(escape(cell.shown), cell.link, cell.note)}</th>'
+        return f'<th scope="row">{render_name(cell.shown, cell.link, cell.note)}</th>'
     if column.kind == "bar":
         return f"<td{_make_class(column)}>{_draw_span(cell)}</td>"
     if column.kind == "lane":
@@ -121,9 +138,10 @@ def _render_cell(table: Table, row: Row, place: int, named: int) -> str:
 
 
 def _render_figure(cell: Cell) -> str:
-    value, reach = map(escape, cell.parts)
-    value = f"<strong>{value}</strong>" if cell.strong else value
-    shown = _add_link(value, cell.link) + (f" <small>{reach}</small>" if reach else "")
+    value, reach = cell.parts
+    reach = f" <small>{escape(reach)}</small>" if reach else ""
+    shown = render_name(value, cell.link)
+    shown = (f"<strong>{shown}</strong>" if cell.strong else shown) + reach
     if cell.tone in _TAGS:
         return f'<span class="tag {cell.tone}">{shown}</span>'
     return f'<span class="{cell.tone}">{shown}</span>' if cell.tone else shown

@@ -19,14 +19,17 @@ from jinja2 import __version__ as jinja_version
 from markupsafe import Markup
 
 from calipers.metrics import metric_named
+from calipers.reports.data.answers_matrix import Shares
 from calipers.reports.data.transcript import mark_words
-from calipers.reports.formats.html import render_html_table
+from calipers.reports.formats.html import render_html_table, render_name
 from calipers.reports.number_format import (
     PLAIN,
     Estimated,
     Form,
     format_figure,
     format_group,
+    format_percent,
+    shorten_name,
     show_name,
     split_figure,
 )
@@ -136,9 +139,13 @@ def make_environment(*others: BaseLoader) -> Environment:
         "figure": format_figure,
         "group_name": format_group,
         "html": _render_table,
+        "name": _render_name,
         "page_json": dump_page_json,
         "parts": _split_measured,
+        "percent": format_percent,
         "plain": _format_recorded,
+        "shares": describe_shares,
+        "short_name": shorten_name,
         "shown": clean_text,
         "system_name": _name_system,
     }
@@ -177,9 +184,24 @@ def _render_table(table: Table, label: str = "", *, captioned: bool = False) -> 
     return Markup(render_html_table(table, label, captioned=captioned))  # noqa: S704 (it escapes)
 
 
+def _render_name(value: object) -> Markup:
+    return Markup(render_name(str(value)))  # noqa: S704 (it escapes)
+
+
 def _name_system(key: Sequence[Any]) -> str:
     """Return the values of the fields that tell systems apart on one line."""
     return ", ".join(map(show_name, key)) if key else "all"
+
+
+def describe_shares(shares: Shares) -> str:
+    """Return how many of a system's answers are right; by both verdicts where these differ.
+
+    >>> describe_shares(Shares(0.95, 0.95, None)), describe_shares(Shares(0.95, 0.95, 0.325))
+    ('95 %', '95 % passed, 32.5 % correct')
+    """
+    if shares.differ and shares.passed is not None and shares.correct is not None:
+        return f"{format_percent(shares.passed)} passed, {format_percent(shares.correct)} correct"
+    return "" if shares.right is None else format_percent(shares.right)
 
 
 def _split_measured(measured: Estimated, form: Form = PLAIN) -> tuple[str, str]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ALL = "all raters"
 _BRACKETS = Form(brackets=True)
+_PERCENT = Form(brackets=True, percent=True)
+_RATE = "percent_agreement"
 
 
 def make_agreement_document(agreement: Agreement) -> Document:
@@ -34,7 +36,7 @@ def make_agreement_document(agreement: Agreement) -> Document:
     rows, told = [], []
     for raters, name, each in _list_rater_measures(agreement):
         cells = (
-            *(*(raters or (None, None)), name, make_estimate_cell(each, _BRACKETS)),
+            *(*(raters or (None, None)), name, make_estimate_cell(each, _choose_form(name))),
             *(each.stderr, each.interval, each.n, each.reason),
         )
         whose = " – ".join(raters) or _ALL
@@ -53,6 +55,11 @@ def make_agreement_document(agreement: Agreement) -> Document:
     )
     table = Table(columns=columns, rows=tuple(rows), notes=tuple(explain_nulls(told)))
     return Line(text=_summarize(agreement)), table
+
+
+def _choose_form(name: str) -> Form:
+    """Return how a measure is written: shares in percent, coefficients as they are."""
+    return _PERCENT if name == _RATE else _BRACKETS
 
 
 def _list_rater_measures(agreement: Agreement) -> Iterator[tuple[Sequence[str], str, Estimate]]:
@@ -130,5 +137,5 @@ def _list_rates(each: Calibration) -> Iterator[str]:
     )
     for name, measure, what in said:
         if (found := each.aspects.get(PASSED, {}).get(measure)) is not None:
-            rate = format_figure(found.value, found.low, found.high, _BRACKETS)
+            rate = format_figure(found.value, found.low, found.high, _PERCENT)
             yield f"{name} {rate}: {what} this share (n {found.n:,})"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calipers.reports.number_format import (
+    PLAIN,
     Form,
     choose_form,
     count_things,
@@ -62,6 +63,7 @@ _PAIR_NOTES = {
     "what the other judges give them",
 }
 _PAIR = 2
+_OF_RATES = {"pass_rate": Form(percent=True), "pass_bias": Form(points=True)}
 
 
 def tabulate_preferences(audit: Audit) -> Iterator[Table]:
@@ -78,7 +80,11 @@ def make_measure_cells(
 ) -> Iterator[list[Cell]]:
     """Yield the cells of some measures of each judge, a measure in the same form for all."""
     forms = {
-        name: choose_form((judge.measures[name] for judge in judges), signed=name in signed)
+        name: choose_form(
+            (judge.measures[name] for judge in judges),
+            _OF_RATES.get(name, PLAIN),
+            signed=name in signed,
+        )
         for name in names
     }
     for judge in judges:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from calipers.reports.number_format import NOTHING, format_group, strip_controls
+from calipers.metrics.thresholds import read_scale
+from calipers.reports.number_format import NOTHING, format_group, format_percent, strip_controls
 from calipers.reports.table import Cell, Column, Document, Line, Table, make_rows
 
 if TYPE_CHECKING:
@@ -135,13 +136,19 @@ def make_explanation_document(explanation: Explanation) -> Document:
         Line(text=metric.says),
         Line(text=f"formula  {metric.formula}"),
     )
-    return (*head, *(block for group in explanation.groups for block in _explain_group(group)))
+    return (
+        *head,
+        *(block for group in explanation.groups for block in _explain_group(group, metric)),
+    )
 
 
-def _explain_group(group: GroupExplanation) -> Iterator[Table | Line]:
+def _explain_group(group: GroupExplanation, metric: Metric) -> Iterator[Table | Line]:
     equals = "" if group.value is None else "= "
+    value = NOTHING if group.value is None else repr(group.value)
+    if group.value is not None and read_scale(metric).is_ratio:
+        value = f"{format_percent(group.value)} ({value})"
     told = [
-        f"value    {NOTHING if group.value is None else repr(group.value)}",
+        f"value    {value}",
         f"         {equals}{group.work}",
         f"rows     {group.n:,} used of {group.records:,}",
         *(f"         {count:,} left out: {reason}" for reason, count in group.left_out.items()),

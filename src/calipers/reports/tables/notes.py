@@ -20,6 +20,7 @@ from calipers.reports.number_format import (
     strip_controls,
 )
 from calipers.reports.table import Cell, Table, make_columns, make_rows
+from calipers.reports.tables.shown_metrics import choose_metric_form
 
 if TYPE_CHECKING:
     from calipers.reports.data.report_data import Failure
@@ -134,19 +135,20 @@ def list_corrections(score: Score) -> Iterator[str]:
         of = f" ({format_group(group.by)})" if group.by else ""
         for name, measured in group.metrics.items():
             if (found := measured.corrected) is not None:
-                yield f"{name}{of}: {_describe_corrected(found, measured)}"
+                yield f"{name}{of}: {_describe_corrected(name, found, measured)}"
                 if found.assumes is not None:
                     assumed[found.assumes] = None
     yield from (f"this assumes that {each}" for each in assumed)
 
 
-def _describe_corrected(found: Corrected, measured: Measured) -> str:
+def _describe_corrected(name: str, found: Corrected, measured: Measured) -> str:
     if found.value is None:
         return f"— {strip_controls(found.reason)}"
-    judged = split_figure(measured.value, measured.low, measured.high)[0]
+    form = choose_metric_form(name, [measured, found])
+    judged = split_figure(measured.value, measured.low, measured.high, form)[0]
     among = f", {found.overlap:,} of them among these" if found.overlap else ""
     return (
-        f"{format_figure(found.value, found.low, found.high)}, where the judge says {judged} "
+        f"{format_figure(found.value, found.low, found.high, form)}, where the judge says {judged} "
         f"(from {found.n:,} records that people rated too{among})"
     )
 

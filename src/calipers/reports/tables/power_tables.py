@@ -10,6 +10,7 @@ from calipers.reports.number_format import (
     Form,
     count_decimals,
     count_things,
+    format_dollars,
     format_figure,
     format_group,
     strip_controls,
@@ -25,6 +26,11 @@ from calipers.reports.table import (
     make_data_columns,
     make_lines,
     make_rows,
+)
+from calipers.reports.tables.shown_metrics import (
+    choose_difference_form,
+    choose_metric_form,
+    get_unit,
 )
 
 if TYPE_CHECKING:
@@ -65,12 +71,14 @@ def _tabulate_metrics(group: PowerGroup) -> Table:
     for name, each in found.items():
         spread = each.difference
         shown = [each.value, *([each.candidate] if both else [])]
-        cells = [Cell(text=format_figure(value)) for value in shown]
+        form = choose_metric_form(name, ())
+        cells = [Cell(text=format_figure(value, form=form)) for value in shown]
         values = [each.between, each.within]
         if both:
             values += [None, None] if spread is None else [spread.between, spread.within]
-        cells += (Cell(text=_round_digits(value)) for value in (*values, each.detectable))
-        cells.append(Cell(text=_format_delta(each.delta)))
+        cells += (Cell(text=_round_digits(value)) for value in values)
+        sizes = (_format_delta(name, size, points="pts") for size in (each.detectable, each.delta))
+        cells += (Cell(text=size) for size in sizes)
         cells += (_make_needed_cell(each, runs) for runs in repeats)
         rows.append((name, *cells))
     columns = make_columns("metric", *heads)
@@ -117,7 +125,7 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
         return next((_describe_width(analysis, *each) for each in wide), [])
     first, last = found.plans[0], found.plans[-1]
     needed = (
-        f"To detect a difference of {_format_delta(found.delta)} in {name} "
+        f"To detect a difference of {_format_delta(name, found.delta)} in {name} "
         f"with power {analysis.aim.power:g} you need {first.tasks:,} tasks "
         f"at {count_things(first.runs, 'run')} each"
     )
@@ -133,7 +141,7 @@ def _describe(analysis: PowerAnalysis, group: PowerGroup) -> list[str]:
         runs = count_things(round(found.runs, 1), "run")
         said.append(
             f"With {found.tasks:,} tasks at {runs} each, {which} could have detected "
-            f"a difference of {_round_digits(found.detectable)}."
+            f"a difference of {_format_delta(name, found.detectable)}."
         )
     said += _describe_width(analysis, name, found)
     if found.components is not None and found.components.runs is not None:
@@ -150,7 +158,7 @@ def _describe_width(analysis: PowerAnalysis, name: str, found: MetricPower) -> l
         return []
     first, last = found.width_plans[0], found.width_plans[-1]
     more = f", or {last.tasks:,} at {last.runs}" if last.tasks < first.tasks else ""
-    wide = _format_delta(analysis.aim.width)
+    wide = _format_delta(name, analysis.aim.width)
     needed = f"{first.tasks:,} tasks at {count_things(first.runs, 'run')} each{more}"
     return [f"For an interval of {name} no wider than {wide} you need {needed}."]
 
@@ -196,8 +204,8 @@ def _list_footnotes(analysis: PowerAnalysis) -> list[str]:
     said = [counts]
     if aim.delta is None:
         said.append(
-            f"To see: {DELTA:g} for metrics in [0, 1], {100 * DELTA:g} % of the value for others "
-            "(--delta)."
+            f"To see: {100 * DELTA:g} points for metrics in [0, 1], {100 * DELTA:g} % of the value "
+            "for others (--delta)."
         )
     noted: dict[str, list[str]] = {}
     for group in analysis.groups:
@@ -208,9 +216,15 @@ def _list_footnotes(analysis: PowerAnalysis) -> list[str]:
     return [*said, *(f"{', '.join(names)}: {note}." for note, names in noted.items())]
 
 
-def _format_delta(delta: float | None) -> str:
+def _format_delta(name: str, delta: float | None, points: str = "points") -> str:
+    """Return a difference of a metric: of rates in points, of money for 1,000 calls."""
     if delta is None:
         return NOTHING
+    form = choose_difference_form(name)
+    if form.points:
+        return f"{100 * delta:.3g} {points}"
+    if form.thousand:
+        return f"{format_dollars(1000 * delta)} {get_unit(name)}"
     is_plain = 1e-3 <= delta < 1e3  # noqa: PLR2004
     return f"{delta:.4g}" if is_plain else _round_digits(delta)
 

@@ -20,6 +20,7 @@ from calipers.reports.number_format import (
     format_group,
     format_p,
     join_some,
+    shorten_name,
     show_name,
 )
 from calipers.reports.table import BarSpan, Cell, Column, Kind, Table, Tone, make_rows
@@ -185,7 +186,7 @@ def describe_verdict(verdict: VerdictOverview) -> str:
         return _describe_one(best)
     passing = [each for each in verdict.standings if not each.failed]
     if not passing:
-        return f"No system meets the policy; {best.name} comes closest."
+        return f"No system meets the policy; {shorten_name(best.name)} comes closest."
     if len(passing) == len(verdict.standings):
         everybody = "Both" if len(passing) == 2 else f"All {len(passing)}"  # noqa: PLR2004
         leaders = "" if verdict.metric is None else f"; {_name_leaders(verdict)}"
@@ -225,7 +226,7 @@ def _describe_unjudged(verdict: VerdictOverview) -> str:
     if measured is None:
         return ""
     shown = _format_measured(verdict.metric, measured)
-    whose = f" of {verdict.best.name}" if verdict.best.by else ""
+    whose = f" of {shorten_name(verdict.best.name)}" if verdict.best.by else ""
     return f"{_make_upper(label_metric(verdict.metric))}{whose} is {shown}."
 
 
@@ -236,11 +237,12 @@ def _name_leaders(verdict: VerdictOverview) -> str:
     if ranked is None:
         return _name_highest(verdict, label)
     first, *others = ranked.best
+    leader = shorten_name(show_name(first.name))
     if not others:
-        return f"{show_name(first.name)} is best by {label}"
+        return f"{leader} is best by {label}"
     if len(others) + 1 == len(ranked.systems):
-        return f"none of them is best for sure; {show_name(first.name)} leads by {label}"
-    return f"{show_name(first.name)} leads by {label}, not for sure"
+        return f"none of them is best for sure; {leader} leads by {label}"
+    return f"{leader} leads by {label}, not for sure"
 
 
 def _name_highest(verdict: VerdictOverview, label: str) -> str:
@@ -252,8 +254,8 @@ def _name_highest(verdict: VerdictOverview, label: str) -> str:
     word = "lowest" if _is_lower_better(name) else "highest"
     leader = known[0]
     if len(known) > 1 and _is_overlapping(leader, known[1], name):
-        return f"{leader.name} has the {word} {label}, not for sure"
-    return f"{leader.name} has the {word} {label}"
+        return f"{shorten_name(leader.name)} has the {word} {label}, not for sure"
+    return f"{shorten_name(leader.name)} has the {word} {label}"
 
 
 def _is_lower_better(name: str) -> bool:
@@ -292,12 +294,12 @@ def describe_lead(verdict: VerdictOverview) -> str:
         for each in values
     )
     if verdict.metric == _ACCURACY:
-        said = f"{show_name(first.name)} is right in {mine} of its answers"
-        said += f", {show_name(second.name)} in {other}"
+        said = f"{shorten_name(show_name(first.name))} is right in {mine} of its answers"
+        said += f", {shorten_name(show_name(second.name))} in {other}"
     else:
         label = label_metric(verdict.metric)
-        said = f"{_make_upper(label)}: {show_name(first.name)} {mine}"
-        said += f", {show_name(second.name)} {other}"
+        said = f"{_make_upper(label)}: {shorten_name(show_name(first.name))} {mine}"
+        said += f", {shorten_name(show_name(second.name))} {other}"
     said += ", every task counting the same" if by_task else ""
     ends = sorted(sign * end for end in (pair.low, pair.high) if end is not None)
     low, high = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004
