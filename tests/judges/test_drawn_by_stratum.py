@@ -284,12 +284,25 @@ def test_where_all_are_rated_weights_change_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "says"),
-    [({"stratum_size": 0}, "stratum_size is 0"), ({"stratum_size": "many"}, "stratum_size is")],
+    [
+        ({"stratum_size": 0}, "q0: stratum_size is 0"),
+        ({"stratum_size": 2.5}, "stratum_size is 2.5"),
+        ({"stratum_size": True}, "stratum_size is True"),
+        ({"stratum_size": "many"}, "stratum_size is 'many'"),
+        ({"stratum_size": float("inf")}, "stratum_size is inf"),
+    ],
 )
 def test_sizes_that_are_none_are_refused(changed: Row, says: str) -> None:
     judged, rated = hand_made()
     with pytest.raises(DataError, match=says):
         calibrate_records(judged, [{**rated[0], **changed}, *rated[1:]])
+
+
+def test_a_table_may_hold_sizes_as_numbers_with_a_point() -> None:
+    judged, rated = hand_made()
+    [whole] = calibrate_records(judged, rated).judges
+    floats = [{**each, "stratum_size": float(each["stratum_size"])} for each in rated]
+    assert calibrate_records(judged, floats).judges == (whole,)
 
 
 def test_ratings_with_and_without_strata_are_not_mixed() -> None:

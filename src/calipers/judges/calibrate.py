@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -192,12 +193,12 @@ def _read_stratum(record: Mapping[str, Any]) -> tuple[str, int] | None:
     stratum, size = record.get(STRATUM), record.get(STRATUM_SIZE)
     if stratum is None or size is None:
         return None
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if not _is_number(size) or not 1 <= size < inf or size != int(size):
         raise DataError(
             f"people's record {record['id']}: {STRATUM_SIZE} is {size!r}",
             fix=f"the number of records in its stratum, or neither {STRATUM} nor {STRATUM_SIZE}",
         )
-    return str(stratum), size
+    return str(stratum), int(size)
 
 
 def _find_strata(drawn: Mapping[Key, tuple[str, int] | None]) -> Strata | None:
