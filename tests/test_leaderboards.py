@@ -87,6 +87,22 @@ def test_the_list_is_of_all_answers_and_the_places_of_those_that_all_gave(tmp_pa
     assert "**Sure places**: 3:" in page
 
 
+def test_tasks_of_one_repository_depend_on_each_other(tmp_path: Path) -> None:
+    """One solves all of 4 repositories of ten, the other all of 7: that is 7 against 4, not 70 against 40."""
+    rows = [
+        {"id": f"{repo}-{n}", "model": model, "repo": f"org/{repo}", "passed": repo < solved}
+        for model, solved in (("llama3", 4), ("qwen", 7))
+        for repo in range(10)
+        for n in range(10)
+    ]
+    path = tmp_path / "trials.jsonl"
+    write_lines(path, rows)
+    assert "**First place is sure**" in write(tmp_path, str(path), "--by", "model")
+    page = write(tmp_path, str(path), "--by", "model", "--cluster", "repo")
+    assert "2 systems, 100 tasks by repo.**" in page
+    assert "qwen cannot be told apart from llama3" in page
+
+
 @needs_shared_data
 @pytest.mark.parametrize(
     "line",

@@ -48,32 +48,39 @@ class Board:
     listed: dict[str, float]  # system to rate, the best first
     is_paired: bool
     metric: str
+    cluster: str | None = None  # field of tasks that depend on each other
     doubts: list[str] = field(default_factory=list)  # about the published figures
 
 
-def read_results(path: Path, by: Sequence[str], where: Sequence[str]) -> Board:
+def read_results(path: Path, names: argparse.Namespace) -> Board:
     """Return the board of a file with a row per system and task."""
-    kept = dict(each.split("=", 1) for each in where)
+    kept = dict(each.split("=", 1) for each in names.where)
     rows = [
-        {**row, SYSTEM: name_system(row, by)}
+        {**row, SYSTEM: name_system(row, names.by)}
         for row in read_lines(path)
         if all(str(row.get(name)) == value for name, value in kept.items())
     ]
     score = cal.score(rows, by=[SYSTEM])
     metric = "accuracy" if "accuracy" in score.groups[0].metrics else "pass_rate"
     rates = {str(group.by[SYSTEM]): group[metric].value or 0.0 for group in score.groups}
-    return Board(records=rows, listed=sort_by_rate(rates), is_paired=True, metric=metric)
+    return Board(
+        records=rows,
+        listed=sort_by_rate(rates),
+        is_paired=True,
+        metric=metric,
+        cluster=names.cluster,
+    )
 
 
-def read_totals(path: Path, by: Sequence[str], names: argparse.Namespace) -> Board:
+def read_totals(path: Path, names: argparse.Namespace) -> Board:
     """Return the board of a file with the totals of a system in each row."""
     records: list[Record] = []
     rates: dict[str, float] = {}
     doubts: list[str] = []
     rows = list(read_lines(path))
     for row in rows:
-        names_alike = sum(other[by[0]] == row[by[0]] for other in rows)
-        system = name_system(row, by if names_alike > 1 else by[:1])
+        names_alike = sum(other[names.by[0]] == row[names.by[0]] for other in rows)
+        system = name_system(row, names.by if names_alike > 1 else names.by[:1])
         tasks, passed = int(row[names.tasks]), int(row[names.passed])
         spent = row.get(names.cost) or None  # a cost of 0 is one that nobody knows
         cost = {} if spent is None else {"cost_usd": spent / tasks}
@@ -112,8 +119,13 @@ def sort_by_rate(rates: dict[str, float]) -> dict[str, float]:
 
 def write_page(board: Board, title: str, figure: Path | None = None, place: str = ".") -> str:
     """Return the page, which is to stand in the folder `place`; draw the figure if one is named."""
-    options: Record = {"by": [SYSTEM], "metrics": [board.metric]}
-    ranking = cal.rank(board.records, unpaired=not board.is_paired, **options)
+    ranking = cal.rank(
+        board.records,
+        by=[SYSTEM],
+        metrics=[board.metric],
+        unpaired=not board.is_paired,
+        cluster=board.cluster,
+    )
     costs = measure_costs(board)
     parts = [
         *([f"## {title}\n"] if title else []),
@@ -130,7 +142,7 @@ def measure_costs(board: Board) -> dict[str, Any]:
     """Return the cost of pass of each system for which it is known."""
     if not any("cost_usd" in record for record in board.records):
         return {}
-    score = cal.score(board.records, by=[SYSTEM], metrics=["cost_of_pass"])
+    score = cal.score(board.records, by=[SYSTEM], metrics=["cost_of_pass"], cluster=board.cluster)
     found = {str(group.by[SYSTEM]): group["cost_of_pass"] for group in score.groups}
     return {name: each for name, each in found.items() if each.value is not None}
 
@@ -141,6 +153,7 @@ def state_findings(board: Board, ranking: Any) -> Iterator[str]:
     best = [each.name for each in systems if "a" in each.group]
     sure = [pair for pair in pairs if is_told_apart(pair)]
     tasks = f"{systems[0].n_tasks:,} tasks{'' if board.is_paired else ' each'}"
+    tasks += f" by {board.cluster}" if board.cluster else ""
     yield bullet(
         f"**{len(systems)} systems, {tasks}.** {len(sure):,} of {len(pairs):,} pairs "
         f"({100 * len(sure) / len(pairs):.0f} %) can be told apart, all pairs at once at 95 %."
@@ -176,7 +189,8 @@ def state_resolution(board: Board, ranking: Any) -> str:
         for each in (first, second)
     ]
     gap = abs(first.value - second.value)
-    plan: Record = {"metrics": [board.metric], **({"delta": gap} if gap else {})}
+    plan: Record = {"metrics": [board.metric], "cluster": board.cluster}
+    plan |= {"delta": gap} if gap else {}
     if board.is_paired:
         found = cal.power(sides[0], sides[1], **plan)
     else:
@@ -306,6 +320,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--by", action="append", required=True, help="field that names the system")
     parser.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE")
+    parser.add_argument(
+        "--cluster",
+        metavar="FIELD",
+        help="of the rows: tasks with one FIELD depend on each other, such as one repository's",
+    )
     parser.add_argument("--tasks", metavar="FIELD", help="of totals: the number of tasks")
     parser.add_argument("--passed", metavar="FIELD", help="of totals: the number of passed ones")
     parser.add_argument("--rate", metavar="FIELD", help="of totals: the published percentage")
@@ -317,9 +336,9 @@ def main(words: Sequence[str] | None = None) -> None:
     if (given.tasks is None) != (given.passed is None):
         parser.error("--tasks and --passed go together")
     if given.tasks is None:
-        board = read_results(given.file, given.by, given.where)
+        board = read_results(given.file, given)
     else:
-        board = read_totals(given.file, given.by, given)
+        board = read_totals(given.file, given)
     place = "." if given.output is None else str(given.output.parent)
     page = write_page(board, given.title, given.figure, place)
     if given.output is None:
