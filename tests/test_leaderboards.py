@@ -49,6 +49,16 @@ def test_totals_are_independent_samples_with_a_cost_of_pass(tmp_path: Path) -> N
     assert 3_000 < int(needed[1].replace(",", "")) < 4_500  # 7.85 · 2 · pq / δ², p = .89
 
 
+def test_where_all_differ_nothing_is_said_of_what_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "totals.jsonl"
+    write_lines(path, totals(llama3=180, qwen=120, mistral=50))
+    page = write(tmp_path, str(path), *OF_TOTALS)
+    assert "3 of 3 pairs (100 %)" in page
+    assert "**Sure places**: all." in page
+    assert "Differences" not in page
+    assert "2 are sure**: llama3 before qwen; qwen before mistral." in page
+
+
 def test_a_published_rate_that_is_not_its_own_counts_is_named(tmp_path: Path) -> None:
     path = tmp_path / "totals.yml"
     rows = totals(llama3=180, qwen=176)
@@ -84,7 +94,7 @@ def test_the_list_is_of_all_answers_and_the_places_of_those_that_all_gave(tmp_pa
     assert re.search(r"\| 1: 80\.0 % \| llama3:70b \| 88\.9 %", page)
     assert re.search(r"\| 2: 77\.8 % \| llama3 \| 77\.8 %", page)
     assert "**First place is sure**: llama3:70b" in page
-    assert "**Sure places**: 3:" in page
+    assert "**Sure places**: all." in page
 
 
 def test_tasks_of_one_repository_depend_on_each_other(tmp_path: Path) -> None:

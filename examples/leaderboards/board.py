@@ -164,18 +164,21 @@ def state_findings(board: Board, ranking: Any) -> Iterator[str]:
     else:
         yield bullet(f"**First place is sure**: {best[0]} is better than every other system.")
     exact = [f"{each.name} ({each.rank})" for each in systems if each.rank_low == each.rank_high]
-    widest = max(systems, key=lambda each: each.rank_high - each.rank_low)
-    named = f": {', '.join(exact)}" if exact else ""
-    yield bullet(
-        f"**Sure places**: {len(exact) or 'none'}{named}. The widest range is that of "
-        f"{widest.name}, {widest.rank_low} to {widest.rank_high}."
-    )
-    if sure:
+    if len(exact) == len(systems):
+        yield bullet("**Sure places**: all.")
+    else:
+        widest = max(systems, key=lambda each: each.rank_high - each.rank_low)
+        named = f": {', '.join(exact)}" if exact else ""
+        yield bullet(
+            f"**Sure places**: {len(exact) or 'none'}{named}. "
+            f"The widest range is that of {widest.name}, {widest.rank_low} to {widest.rank_high}."
+        )
+    if sure and len(sure) < len(pairs):
         least = min(abs(pair.difference) for pair in sure)
-        missed = [abs(pair.difference) for pair in pairs if not is_told_apart(pair)]
+        most = max(abs(pair.difference) for pair in pairs if not is_told_apart(pair))
         yield bullet(
             f"**Differences**: some pairs {points(least)} apart are told apart, others up to "
-            f"{points(max(missed, default=0.0))} apart are not."
+            f"{points(most)} apart are not."
         )
     yield bullet(state_resolution(board, ranking))
     yield ""
