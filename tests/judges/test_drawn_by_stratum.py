@@ -24,6 +24,7 @@ from calipers.statistics.correction import correct_share, correct_with_ratings
 from calipers.statistics.estimates import Estimate, Sampling, Strata
 from calipers.support.errors import DataError
 from tests.files import write_lines
+from tests.judges import licences_at_hand as at_hand
 
 Row = dict[str, Any]
 
@@ -261,6 +262,30 @@ def test_shares_are_those_of_all_answers(tmp_path: Path) -> None:
     assert found.verdicts is not None
     assert found.verdicts.both_passed / found.verdicts.passed == pytest.approx(81 / 85)
     assert found.verdicts.passed + found.verdicts.failed == pytest.approx(20)
+
+
+def test_failures_that_are_rated_more_often_than_they_occur_earn_no_licence(tmp_path: Path) -> None:
+    """The judge misses half of the failures: people rate 60 of 950 passes, and all 50 failures."""
+    judged = [
+        {"id": f"q{n}", "answer": "a", "judgments": [at_hand.judgment(0.9 if n < 950 else 0.1)]}
+        for n in range(1000)
+    ]
+    ratings = [
+        {"id": f"q{n}", "passed": n % 20 != 0 if n < 950 else n % 10 == 0}
+        | {"stratum": "passed" if n < 950 else "failed", "stratum_size": 950 if n < 950 else 50}
+        for n in (*range(60), *range(950, 1000))
+    ]
+    policy = at_hand.POLICY | at_hand.CALIBRATED
+    anew = at_hand.answered_anew(judged)
+    at_hand.calibrated(tmp_path, judged, [{k: r[k] for k in ("id", "passed")} for r in ratings])
+    assert at_hand.check(tmp_path, anew, policy)["verdict"] == "pass"
+    at_hand.calibrated(tmp_path, judged, ratings)
+    found = at_hand.check(tmp_path, anew, policy)
+    assert found["verdict"] == "fail"
+    assert "no licence: openai:m" in found["reason"]
+    [evidence] = found["evidence"]
+    assert evidence["kappa"] == pytest.approx(0.606, abs=0.001)
+    assert evidence["low"] < 0.6
 
 
 def test_where_all_are_rated_weights_change_nothing() -> None:
