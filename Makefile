@@ -62,8 +62,9 @@ types: $(VENV)/.lint $(VENV)/.test  ## Strict types
 reference: $(STAMP)  ## Write the reference pages, and the types of Python keywords, from the declarations
 	$(BIN)/python -m tools.reference
 
-pages: $(STAMP)  ## Run the console blocks of README and docs, and write what they print now below them
+pages: $(STAMP)  ## Run the console blocks of README and docs, and write what they print now below them; the boards of leaderboards too
 	$(BIN)/python -m tools.console
+	$(BIN)/python -m tools.leaderboards
 
 pictures: $(VENV)/.test  ## Draw the pictures of the report and the dashboard from the demo (needs Chromium)
 	$(BIN)/python -m tools.pictures docs/pictures

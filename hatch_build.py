@@ -5,7 +5,8 @@ numbers, slower. CALIPERS_NATIVE=1 makes a build without the library fail.
 With CALIPERS_MANYLINUX=2_17 Zig (the package `ziglang`) links it against the C library of
 that version, and the wheel says so. Nothing is downloaded.
 
-CALIPERS_REPOSITORY is the address of the repository that a release names; without it, none.
+CALIPERS_REPOSITORY is the address of the repository that a release names; without it, none. Links
+of the README lead there, since an index shows it without the files beside it.
 """
 
 from __future__ import annotations
@@ -73,15 +74,17 @@ class NativeBuildHook(BuildHookInterface):
 
 
 class AddressHook(MetadataHookInterface):
-    """Adds the addresses of the repository, which are known where a release is made."""
+    """Adds README and addresses of the repository, which are known where a release is made."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Add the project's URLs, if its repository is named.
+        """Add the README, and the project's URLs if its repository is named.
 
         Raises:
             ValueError: The address is none.
         """
         address = os.environ.get("CALIPERS_REPOSITORY", "").rstrip("/")
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": _place_links(text, address)}
         if not address:
             metadata["urls"] = {}
             return
@@ -93,6 +96,16 @@ class AddressHook(MetadataHookInterface):
             "Changelog": f"{address}/blob/main/CHANGELOG.md",
             "Documentation": f"{address}/blob/main/docs/index.md",
         }
+
+
+def _place_links(text: str, address: str) -> str:
+    """Return Markdown whose links to files lead to the repository; as it is without an address."""
+    if not address:
+        return text
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)", rf"\1{address}/raw/main/", text)
+    return re.sub(
+        r"((?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\()(?!https?:|#)", rf"\1{address}/blob/main/", text
+    )
 
 
 def _find_manylinux() -> str | None:

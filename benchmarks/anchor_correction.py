@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 import numpy as np
 
 from calipers.statistics.correction import compute_moments, correct_with_ratings
+from calipers.statistics.estimates import Sampling
 from tests.statistics.correction_shapes import SHAPES, Floats, Scores
 
 _Z = 1.959963984540054
@@ -41,7 +42,7 @@ def compared(shape: Scores, datasets: int) -> tuple[float, float, float, float]:
             float(judged.mean()),
             error,
             shape.records,
-            compute_moments(judge, people, np.arange(shape.rated)),
+            compute_moments(judge, people, Sampling(clusters=np.arange(shape.rated))),
             confidence=0.95,
             within=shape.within,
         )

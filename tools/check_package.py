@@ -13,8 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 _PURE = "py3-none-any"
+_LEADS = re.compile("https?://|#")
 
 
 def check_package(folder: Path) -> None:
@@ -25,6 +27,8 @@ def check_package(folder: Path) -> None:
         raise SystemExit(f"{folder}: expected one sdist and one wheel of pure Python")
     for wheel in native:
         _check_platform(wheel)
+    for wheel in wheels if os.environ.get("CALIPERS_REPOSITORY") else ():
+        _check_links(wheel)
     with TemporaryDirectory() as again:
         environment = {**os.environ, "CALIPERS_MANYLINUX": "2_17"}
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", again]
@@ -47,6 +51,16 @@ def _check_platform(wheel: Path) -> None:
     platform = wheel.stem.rpartition("-")[2]
     if not re.search(rf'platform\s+tag:\s+"{platform}"', said):
         raise SystemExit(f"{wheel.name}: auditwheel finds another platform\n{said}")
+
+
+def _check_links(wheel: Path) -> None:
+    """Raise SystemExit if a link of the README leads to a file that an index does not have."""
+    with ZipFile(wheel) as archive:
+        [name] = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+        readme = archive.read(name).decode()
+    lost = [link for link in re.findall(r"\]\(([^)\s]+)", readme) if not _LEADS.match(link)]
+    if lost or "](https://" not in readme:
+        raise SystemExit(f"{wheel.name}: links of its README lead nowhere: {', '.join(lost)}")
 
 
 def _hash(path: Path) -> str:

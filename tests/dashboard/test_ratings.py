@@ -186,6 +186,23 @@ def test_rare_verdicts_and_disagreements_come_early_whatever_the_order_of_the_fi
     assert verdicts["passed"] >= 4
 
 
+def test_ratings_say_what_they_were_drawn_from_and_two_of_each_come_first(folder: Path) -> None:
+    """54 of 60 replies pass both judges, 4 fail both, 2 are disputed."""
+    with rating(folder) as site:
+        for _ in range(6):
+            rate(site, "Anna")
+        drawn = [(line["stratum"], line["stratum_size"]) for line in lines_of(folder)]
+        page = get(site, "/rate?rater=Anna")
+    assert Counter(drawn) == {("passed", 54): 2, ("failed", 4): 2, ("judges disagree", 2): 2}
+    files = [str(folder / "judged.jsonl"), str(folder.parent / "ratings.jsonl")]
+    told = CliRunner().invoke(app, ["judge", "calibrate", *files, "--format", "json"])
+    strict = next(e for e in json.loads(told.stdout)["judges"] if e["judge"] == "strict")
+    assert strict["effective_n"] == pytest.approx(60**2 / (2 * 27**2 + 2 * 2**2 + 2))
+    # Anna passes them all, the judge 54 of 60: not 2 of 6.
+    assert strict["aspects"]["passed"]["sensitivity"]["value"] == pytest.approx(54 / 60)
+    assert "stratum" not in page[page.index("<main") : page.index("So far")]
+
+
 def get_order(site: Dashboard) -> list[int]:
     for _ in range(12):
         rate(site, "Anna")

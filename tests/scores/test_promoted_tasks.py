@@ -164,6 +164,28 @@ def test_what_has_no_input_is_counted_and_named(tmp_path: Path) -> None:
         promote(write_lines(tmp_path / "b.jsonl", [bare]), "failing")
 
 
+def test_a_run_is_written_as_the_log_has_it(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "records.jsonl", [make_record(1, passed=False)])
+    promote(path, "failing")
+    assert '"run": 1}' in path.with_name("tasks.jsonl").read_text(encoding="utf-8")
+
+
+def test_tasks_with_nothing_to_judge_an_answer_by_are_named(tmp_path: Path) -> None:
+    bare = {"model": NAMES[1], "answer": MADE_UP, "passed": False}
+    records = [
+        make_record(1, passed=False),
+        bare | {"id": "poem", "input": "Write a poem."},
+        bare
+        | {"id": "polite", "input": "Be polite.", "checks": [{"forbid": "rude", "regex": "x"}]},
+        bare | {"id": "warm", "input": "Be warm.", "expected_behaviors": ["greets"]},
+    ]
+    path = write_lines(tmp_path / "records.jsonl", records)
+    made = run("convert", path, "--tasks", "failing", "-o", tmp_path / "tasks.jsonl")
+    assert made.exit_code == 0
+    assert "nothing to judge an answer by in 1 task: poem" in made.stderr
+    assert "checks:" in made.stderr
+
+
 def test_where_nothing_fails_no_file_is_written(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "r.jsonl", [make_record(1, passed=True)])
     done = run("convert", str(path), "--tasks", "failing", "-o", str(tmp_path / "t.jsonl"))

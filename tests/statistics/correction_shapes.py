@@ -13,6 +13,7 @@ from calipers.statistics.correction import (
     correct_share,
     correct_with_ratings,
 )
+from calipers.statistics.estimates import Sampling
 
 PROMISED = (0.935, 0.965)
 AT_LEAST = 0.93  # of scores: their intervals allow for errors that nobody has seen yet
@@ -61,7 +62,7 @@ class Scores:
         judged, truly = self.draw(rng, self.records)
         rated = (judged, truly) if self.among else self.draw(rng, self.rated)
         told = compute_moments(
-            rated[0][: self.rated], rated[1][: self.rated], np.arange(self.rated)
+            rated[0][: self.rated], rated[1][: self.rated], Sampling(clusters=np.arange(self.rated))
         )
         mean, error = float(judged.mean()), float(judged.std(ddof=1) / np.sqrt(self.records))
         found = correct_with_ratings(

@@ -16,6 +16,7 @@ from calipers.statistics.correction import (
     correct_with_ratings,
     count_verdicts,
 )
+from calipers.statistics.estimates import Sampling
 from tests.statistics.correction_shapes import AT_LEAST, PROMISED, SHAPES, Scores, Shape, coverage
 
 QUICK = (SHAPES[1], SHAPES[-4], *SHAPES[-12:-10])
@@ -59,7 +60,11 @@ def test_prediction_powered_is_what_the_paper_says() -> None:
     expected = power * other.mean() + (people - power * judge).mean()
     error = other.std(ddof=1) / np.sqrt(1000)
     found = correct_with_ratings(
-        other.mean(), error, 1000, compute_moments(judge, people, np.arange(80)), confidence=0.95
+        other.mean(),
+        error,
+        1000,
+        compute_moments(judge, people, Sampling(clusters=np.arange(80))),
+        confidence=0.95,
     )
     assert found.value == pytest.approx(expected)
     variance = power**2 * error**2 + (people - power * judge).var(ddof=2) / 80
@@ -78,7 +83,7 @@ def test_a_judge_that_knows_nothing_leaves_peoples_mean() -> None:
 def test_where_all_say_the_same_there_is_no_interval() -> None:
     """Its width would be a rounding error."""
     same = np.full(30, 0.9)
-    told = compute_moments(same, same, np.arange(30))
+    told = compute_moments(same, same, Sampling(clusters=np.arange(30)))
     found = correct_with_ratings(float(same.mean()), 1e-17, 30, told, confidence=0.95)
     assert found.value == pytest.approx(0.9)
     assert (found.low, found.high, found.stderr) == (None, None, None)
@@ -89,8 +94,8 @@ def test_clusters_widen() -> None:
     tasks = np.repeat(np.arange(30), 5)
     people = rng.normal(size=30)[tasks]
     judge = people + rng.normal(size=30)[tasks]
-    apart = compute_moments(judge, people, np.arange(150))
-    together = compute_moments(judge, people, tasks)
+    apart = compute_moments(judge, people, Sampling(clusters=np.arange(150)))
+    together = compute_moments(judge, people, Sampling(clusters=tasks))
     widths = [
         (found.high or 0) - (found.low or 0)
         for found in (
@@ -115,10 +120,10 @@ def test_a_perfect_judge_needs_no_correction() -> None:
 def test_verdicts_are_counted() -> None:
     people = np.array([1.0, 1, 1, 0, 0, 1])
     judge = np.array([1.0, 0, 1, 0, 1, 1])
-    found = count_verdicts(judge, people, np.arange(6))
+    found = count_verdicts(judge, people, Sampling(clusters=np.arange(6)))
     assert (found.passed, found.both_passed, found.failed, found.both_failed) == (4, 3, 2, 1)
     assert (found.passed_size, found.failed_size) == (4, 2)
-    clustered = count_verdicts(judge, people, np.array([0, 0, 1, 1, 2, 2]))
+    clustered = count_verdicts(judge, people, Sampling(clusters=np.array([0, 0, 1, 1, 2, 2])))
     assert clustered.passed_size < 4
 
 
@@ -174,7 +179,7 @@ def test_rated_records_among_the_scored_ones_have_the_variance_of_what_they_shar
     rng = np.random.default_rng(5)
     people = rng.random(200)
     judge = np.clip(people + 0.1 * rng.normal(size=200), 0, 1)
-    told = compute_moments(judge, people, np.arange(200))
+    told = compute_moments(judge, people, Sampling(clusters=np.arange(200)))
     error = float(judge.std(ddof=1) / np.sqrt(200))
     found = correct_with_ratings(
         float(judge.mean()), error, 200, told, confidence=0.95, n=200, overlap=200

@@ -100,7 +100,8 @@ def calibrate(
     """Compare the judges in JUDGED with what people say of the same records in HUMAN.
 
     HUMAN holds records with the same id (and model, tier, run, where it has them) and `passed`,
-    `weighted_score` or `scores`, or `judgments` of several people.
+    `weighted_score` or `scores`, or `judgments` of several people. Records that were drawn by
+    stratum say so, as those of `view --rate` do: `stratum` and `stratum_size`.
     """
     from calipers.judges.judge_api import calibrate_judges  # noqa: PLC0415 (loads Polars)
 

@@ -1,9 +1,11 @@
 """Ratings by people: which records are asked for, in which order, and the file they go to.
 
 A queue has the judged records of the folder, or all where none is judged. It mixes strata: records
-on which judges disagree, and each verdict or range of scores of theirs. A stratum's share goes with
-the root of its size, twice that where judges disagree, so that rare verdicts are seen early; within
-a stratum a hash decides. All raters are asked in the same order, and so rate the same records.
+on which judges disagree, and each verdict or range of scores of theirs. After two of each, a
+stratum's share goes with the root of its size, twice that where judges disagree, so that rare
+verdicts are seen early; within a stratum a hash decides. All raters are asked in the same order,
+and so rate the same records. A rating says which stratum its record was drawn from, and how many
+records that holds: what is measured weighs the records by that.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import numpy as np
 from calipers.dashboard.catalog import Entry
 from calipers.gates.licences import count_missing_ratings
 from calipers.gates.policy import Judges
-from calipers.judges.calibrate import calibrate_records
+from calipers.judges.calibrate import STRATUM, STRATUM_SIZE, calibrate_records
 from calipers.judges.rubrics import Rubric, list_built_in, read_rubric
 from calipers.records.nested_fields import get_judgments
 from calipers.scores.calibration import PASSED, SCORE, Calibration
@@ -43,6 +45,7 @@ LONGEST_NAME = 60  # characters of a rater's
 MOST_UNITS = 100_000
 _SEED = 0
 _BINS = 5
+_FIRST = 2  # of each stratum: without any, nothing would be known of it
 _APART = 0.25  # scores that differ by so much are a disagreement
 _DISAGREE = "judges disagree"
 _MOST_FILES, _LARGEST = 300, 1 << 18  # that are looked at for a rubric, and bytes of one
@@ -108,7 +111,7 @@ def order_units(units: Iterable[Unit]) -> list[Unit]:
         for name, members in strata.items()
     }
     by_turn = [
-        ((at + 1) / weights[name], name != _DISAGREE, name, unit)
+        (0 if at < _FIRST else (at + 1) / weights[name], name != _DISAGREE, name, unit)
         for name, members in strata.items()
         for at, unit in enumerate(members)
     ]
@@ -309,6 +312,11 @@ class Queue:
     _skipped: dict[str, dict[str, None]] = field(default_factory=dict)
 
     @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of records in each stratum."""
+        return Counter(unit.stratum for unit in self.units)
+
+    @cached_property
     def by_key(self) -> Mapping[str, Unit]:
         """The units by what pages call them."""
         return {unit.key: unit for unit in self.units}
@@ -340,6 +348,8 @@ class Queue:
             "rater": rater,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "source": unit.entry.name,
+            STRATUM: unit.stratum,
+            STRATUM_SIZE: self.sizes[unit.stratum],
             **({} if of is None else {"rubric": of.name, "rubric_hash": of.hash}),
             **scores,
         }
@@ -347,8 +357,12 @@ class Queue:
     def measure(self, ratings: Sequence[Mapping[str, Any]]) -> RatingProgress:
         """Return how far raters agree with each other, and judges with them."""
         places = {unit.place: unit for unit in self.units}
-        known = [rating for rating in ratings if make_place(rating) in places]
-        rated = {make_place(rating): places[make_place(rating)] for rating in known}
+        rated = {place: places[place] for place in map(make_place, ratings) if place in places}
+        known = [
+            {**rating, STRATUM: unit.stratum, STRATUM_SIZE: self.sizes[unit.stratum]}
+            for rating in ratings
+            if (unit := rated.get(make_place(rating))) is not None
+        ]
         return RatingProgress(
             ratings=len(known),
             raters=Counter(str(rating["rater"]) for rating in known),

@@ -36,8 +36,9 @@ from calipers.scores.options import Options
 from calipers.scores.result import Measured
 from calipers.statistics.agreement import slope_within
 from calipers.statistics.clusters import Floats
-from calipers.statistics.estimates import Estimate, Sampling, estimate_share
-from calipers.statistics.paired import estimate_mean, student
+from calipers.statistics.estimates import Estimate, Sampling, estimate_share, spread
+from calipers.statistics.intervals import standard_error
+from calipers.statistics.paired import student
 from calipers.support.errors import DataError
 from calipers.support.names import split_natural
 
@@ -62,9 +63,11 @@ def measure_mean(
 
 def estimate_by_student(values: Floats, sampling: Sampling, empty: str) -> Estimate:
     """Return the mean of values, a unit each, with Student's interval."""
-    mean, stderr, freedom = estimate_mean(values, sampling.clusters)
-    if mean is None:
+    if not values.size:
         return Estimate(value=None, n=0, reason=empty)
+    mean = float(np.average(values, weights=sampling.weights))
+    squares, counted = spread(sampling.shares * (values - mean), sampling)
+    stderr, freedom = standard_error(squares, counted), counted.degrees
     largest = float(np.abs(values).max())
     low, high, _, _ = student(
         mean, stderr, freedom, largest=largest, confidence=sampling.confidence

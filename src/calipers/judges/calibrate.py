@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -41,11 +42,12 @@ from calipers.scores.calibration import (
 )
 from calipers.statistics import agreement
 from calipers.statistics.agreement import Level, spearman
-from calipers.statistics.clusters import Floats, Whole
+from calipers.statistics.clusters import Floats
 from calipers.statistics.correction import compute_moments, count_verdicts
-from calipers.statistics.estimates import Estimate, Sampling
+from calipers.statistics.estimates import Estimate, Sampling, Strata
 from calipers.support.errors import DataError, UsageError
 
+STRATUM, STRATUM_SIZE = "stratum", "stratum_size"  # what a rated record was drawn from
 _TELLS_APART = ("model", "tier", "variant", "run")
 _SCORES = ("weighted_score", "overall_score")
 _PANELS = 20  # the most frequent ones: members without an answer leave many small panels
@@ -81,12 +83,12 @@ def calibrate_records(
     confidence: float = 0.95,
 ) -> Calibrations:
     """Compare every judge of some records with the people who rated them."""
-    people, fields = _read_people(human)
+    people, fields, strata = _read_people(human)
     judges = _list_judges(judged, fields)
     if not judges:
         raise UsageError("no record has judgments", fix="calipers judge FILES… makes them")
     return Calibrations(
-        judges=tuple(_calibrate(*judge, people, confidence) for judge in judges.items()),
+        judges=tuple(_calibrate(*judge, people, strata, confidence) for judge in judges.items()),
         confidence=confidence,
     )
 
@@ -148,9 +150,15 @@ def _read_called(files: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _read_people(records: Iterable[Mapping[str, Any]]) -> tuple[dict[Key, Rated], tuple[str, ...]]:
-    """Return people's ratings of each record, combined as judges' are, and what tells apart."""
+def _read_people(
+    records: Iterable[Mapping[str, Any]],
+) -> tuple[dict[Key, Rated], tuple[str, ...], Strata | None]:
+    """Return people's ratings of each record, combined as judges' are, and what tells apart.
+
+    And what the records were drawn from, if they say so.
+    """
     people: dict[Key, list[Rated]] = {}
+    drawn: dict[Key, tuple[str, int] | None] = {}
     fields: tuple[str, ...] | None = None
     for record in records:
         own = tuple(name for name in _TELLS_APART if record.get(name) is not None)
@@ -168,13 +176,47 @@ def _read_people(records: Iterable[Mapping[str, Any]]) -> tuple[dict[Key, Rated]
             raise DataError(
                 f"people's record {record['id']}: {problem}", fix="divide it by the most there is"
             ) from None
-        people.setdefault(_make_key(record, own), []).extend(map(_read_rated, judgments))
+        key = _make_key(record, own)
+        people.setdefault(key, []).extend(map(_read_rated, judgments))
+        drawn[key] = _read_stratum(record) or drawn.get(key)
     if not any(any(rated) for rated in people.values()):
         raise UsageError(
             "people's records hold no passed, weighted_score or scores",
             fix="{id, passed, scores: {criterion: number}}, or judgments with these fields",
         )
-    return {key: _combine(rated, fmean) for key, rated in people.items()}, fields or ()
+    combined = {key: _combine(rated, fmean) for key, rated in people.items()}
+    return combined, fields or (), _find_strata(drawn)
+
+
+def _read_stratum(record: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return what a record was drawn from, and how many records that holds; None if not said."""
+    stratum, size = record.get(STRATUM), record.get(STRATUM_SIZE)
+    if stratum is None or size is None:
+        return None
+    if not _is_number(size) or not 1 <= size < inf or size != int(size):
+        raise DataError(
+            f"people's record {record['id']}: {STRATUM_SIZE} is {size!r}",
+            fix=f"the number of records in its stratum, or neither {STRATUM} nor {STRATUM_SIZE}",
+        )
+    return str(stratum), int(size)
+
+
+def _find_strata(drawn: Mapping[Key, tuple[str, int] | None]) -> Strata | None:
+    """Return the strata of records; None if they do not say, or all chances were the same.
+
+    A stratum may have grown while people rated: its last size is taken.
+    """
+    known = [each for each in drawn.values() if each is not None]
+    if not known:
+        return None
+    if len(known) < len(drawn):
+        raise DataError(
+            f"{len(drawn) - len(known):,} of {len(drawn):,} records that people rated do not say "
+            "what they were drawn from, the others do",
+            fix=f"give all of them {STRATUM} and {STRATUM_SIZE}, or calibrate by one kind alone",
+        )
+    strata = Strata.of([name for name, _ in known], dict(known))
+    return None if strata.weights.min() == 1 else strata
 
 
 def _combine(rated: Iterable[Rated], of_scores: Callable[[list[float]], float]) -> Rated:
@@ -223,38 +265,52 @@ def _is_number(value: Any) -> bool:
 
 
 def _calibrate(
-    members: tuple[Member, ...], judge: _Judge, people: Mapping[Key, Rated], confidence: float
+    members: tuple[Member, ...],
+    judge: _Judge,
+    people: Mapping[Key, Rated],
+    strata: Strata | None,
+    confidence: float,
 ) -> Calibration:
     own = judge.rated
     shared = [key for key in own if key in people]
+    places = {key: at for at, key in enumerate(people)}
     tasks = {task: at for at, task in enumerate(dict.fromkeys(key[0] for key in shared))}
-    tables: dict[str, tuple[Floats, Whole]] = {}
+    tables: dict[str, tuple[Floats, Sampling]] = {}
+    counted, worth = 0, None
     for aspect in dict.fromkeys(aspect for key in shared for aspect in own[key]):
         both = [key for key in shared if aspect in own[key] and aspect in people[key]]
         if both:
             pairs = np.array([[own[key][aspect], people[key][aspect]] for key in both])
-            tables[aspect] = pairs, np.array([tasks[key[0]] for key in both], dtype=np.int64)
+            sampling = Sampling(
+                clusters=np.array([tasks[key[0]] for key in both], dtype=np.int64),
+                confidence=confidence,
+                strata=strata and strata.keep(np.array([places[key] for key in both])),
+            )
+            tables[aspect] = pairs, sampling
+            if len(both) > counted:
+                counted, worth = len(both), sampling.effective_units
     verdicts = None
     if PASSED in tables:
-        pairs, clusters = tables[PASSED]
-        verdicts = count_verdicts(pairs[:, 0], pairs[:, 1], clusters)
+        pairs, sampling = tables[PASSED]
+        verdicts = count_verdicts(pairs[:, 0], pairs[:, 1], sampling)
     return Calibration(
         judge=judge.name("judge"),
         model=judge.name("model"),
         rubric=judge.name("rubric"),
         rubric_hash=judge.name("rubric_hash"),
         members=members,
-        n=max((len(pairs) for pairs, _ in tables.values()), default=0),
+        n=counted,
+        effective_n=worth,
         aspects={
             aspect: {
-                measure: of(pairs, Sampling(clusters=clusters, confidence=confidence))
-                for measure, of in _choose_measures(aspect).items()
+                measure: compute(pairs, sampling)
+                for measure, compute in _choose_measures(aspect).items()
             }
-            for aspect, (pairs, clusters) in tables.items()
+            for aspect, (pairs, sampling) in tables.items()
         },
         moments={
-            aspect: compute_moments(pairs[:, 0], pairs[:, 1], clusters)
-            for aspect, (pairs, clusters) in tables.items()
+            aspect: compute_moments(pairs[:, 0], pairs[:, 1], sampling)
+            for aspect, (pairs, sampling) in tables.items()
             if aspect != PASSED
         },
         verdicts=verdicts,

@@ -54,12 +54,18 @@ class Calibration:
     rubric_hash: str | None
     members: tuple[Member, ...]  # who it is bound to
     n: int
+    effective_n: float | None = None  # of records drawn by stratum: as many by chance (Kish 1965)
     aspects: Mapping[str, Mapping[str, Estimate]]
     moments: Mapping[str, Moments] = field(default_factory=dict)
     verdicts: Verdicts | None = None
     confidence: float = 0.95  # of its intervals
     source: str | None = None  # the file it was read from
     records: frozenset[str] = frozenset()  # hashes of the records that it was made from
+
+    @property
+    def evenness(self) -> float:
+        """What part of their number the rated records are worth."""
+        return 1.0 if self.effective_n is None else self.effective_n / self.n
 
     def kappa(self, aspect: str) -> Estimate | None:
         """Return the agreement beyond chance: Cohen's kappa, with squared weights for numbers."""
@@ -160,6 +166,7 @@ def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) 
         **{name: value[name] for name in ("judge", "model", "rubric", "rubric_hash")},
         members=members,
         n=int(value["n"]),
+        effective_n=value.get("effective_n"),
         aspects=aspects,
         moments={str(name): Moments(**moments) for name, moments in value["moments"].items()},
         verdicts=None if verdicts is None else Verdicts(**verdicts),
@@ -173,6 +180,10 @@ def _read_calibration(value: Mapping[str, Any], confidence: float, source: str) 
 
 def _check_numbers(calibration: Calibration) -> None:
     """Raise ValueError if a number of the file cannot have been measured."""
+    if (worth := calibration.effective_n) is not None:
+        _check_finite(worth)
+        if not 0 < worth <= calibration.n + _ROUNDING:
+            raise ValueError("worth more than it is")
     for measures in calibration.aspects.values():
         for name, measure in measures.items():
             numbers = (measure.low, measure.value, measure.high)
@@ -190,8 +201,7 @@ def _check_numbers(calibration: Calibration) -> None:
             (counts.both_passed, counts.passed, counts.passed_size),
             (counts.both_failed, counts.failed, counts.failed_size),
         ):
-            _check_counts(agreed, of, of - agreed)
-            _check_counts(size, whole=False)
+            _check_counts(agreed, of, of - agreed + _ROUNDING, size, whole=False)
             if size and not of:
                 raise ValueError("a size of nothing")
 
@@ -294,6 +304,7 @@ def correct_mean(
             confidence=confidence,
             n=measured.n,
             overlap=overlap,
+            evenness=calibration.evenness,
         )
     rated = calibration.moments[aspect]
     if measured.stderr is None or measured.scope is not None:  # or only of one task
@@ -306,6 +317,7 @@ def correct_mean(
         confidence=confidence,
         n=measured.n,
         overlap=overlap,
+        evenness=calibration.evenness,
         within=metric.range,
     )
     low, mean, high = (clip(metric, bound) for bound in (around.low, around.value, around.high))

@@ -52,6 +52,7 @@ _USED = tuple(dict.fromkeys((*_OF_TASKS, *_MORE, *_RAN, _MESSAGES, _CHECKS, "jud
 _VERDICT, _FLAGGED, _FILE = "_verdict", "_flagged_record", "_file"
 _SPACE, _END = re.compile(r"\s+"), re.compile(r"[\s.?!:;]+$")
 _NAMED = 5  # records in a notice
+_JUDGED_BY = {"target", "reference", "expected", "expected_behaviors", "actual", "checks"}
 _JSON = (Kind.NAMES, Kind.NESTED, Kind.ITEMS)
 _NEEDS = {
     "failing": "no record is known to have failed: `passed` or `correct`, or an answer and a target"
@@ -163,7 +164,7 @@ class _Tasks:
         if key in self.tasks:
             self.again += 1
             return
-        ran = {part: row.get(part) for part in ("model", "variant", "run")}
+        ran = {part: _read_whole(row.get(part)) for part in ("model", "variant", "run")}
         source = {"file": row[_FILE], "id": name, **ran}
         checks = _read_checks(row.get(_CHECKS))
         task = {
@@ -188,13 +189,18 @@ class _Tasks:
 
     def describe_lacking(self, which: Which) -> str:
         """Say which records have no input."""
-        shown = ", ".join(self.lacking[:_NAMED])
-        more = f" and {len(self.lacking) - _NAMED:,} more" if len(self.lacking) > _NAMED else ""
         count = f"{len(self.lacking):,} {which} record{'s' if self.lacking[1:] else ''}"
-        return f"{count} without an input or messages: {shown}{more}"
+        return f"{count} without an input or messages: {_name_some(self.lacking)}"
 
     def list_notices(self, which: Which, rows: pl.DataFrame) -> Iterator[str]:
-        """Yield what became of the records that are no tasks of their own."""
+        """Yield what became of the records that are no tasks of their own, and what tasks lack."""
+        open_ended = [each["id"] for each in self.tasks.values() if not _JUDGED_BY & each.keys()]
+        if open_ended:
+            yield (
+                f"nothing to judge an answer by in {len(open_ended):,} "
+                f"task{'s' if open_ended[1:] else ''}: {_name_some(open_ended)}: give them a "
+                "target, a reference or checks, or the suite checks: or a judge"
+            )
         if self.lacking:
             yield f"left out: {self.describe_lacking(which)}"
         if self.again:
@@ -202,6 +208,11 @@ class _Tasks:
         broken = int(rows["error"].is_not_null().sum())
         if which != "flagged" and broken:
             yield f"{broken:,} failed calls say nothing of their tasks, and make none"
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _read_value(name: str, value: Any) -> Any:
@@ -213,6 +224,10 @@ def _read_value(name: str, value: Any) -> Any:
     texts = load_json(value) if kind is Kind.TEXTS and value.startswith("[") else None
     is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     return texts if is_list else value
+
+
+def _read_whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _read_asked(row: Mapping[str, Any], turns: Any) -> Task:

@@ -44,35 +44,41 @@ _NEAR_ONE = 1e-12  # of a correlation that is 1
 _NO_VARIANCE = "a rater gives all units the same rating"
 
 
-def _measure_pearson(ratings: Floats) -> PointEstimate | str:
+def _measure_pearson(ratings: Floats, weights: Floats | None = None) -> PointEstimate | str:
     """Return Pearson's correlation of two raters; interval by Fisher (1921)."""
-    n = len(ratings)
+    each, n = _sum_weights(ratings, weights)
     if (ratings.min(axis=0) == ratings.max(axis=0)).any():
         return _NO_VARIANCE
-    first, second = map(standardize, ratings.T)
-    r = _clip_correlation(float(first @ second) / n)
+    first, second = (standardize(column, weights) for column in ratings.T)
+    r = _clip_correlation(float((each * first) @ second) / n)
     return PointEstimate(
         value=r,
-        influence=(first * second - r / 2 * (first**2 + second**2)) / n,
+        influence=each * (first * second - r / 2 * (first**2 + second**2)) / n,
         textbook=1 / sqrt(n - 3) if n > 3 else None,  # noqa: PLR2004
         source="fisher_z",
     )
 
 
-def _measure_spearman(ratings: Floats) -> PointEstimate | str:
+def _measure_spearman(ratings: Floats, weights: Floats | None = None) -> PointEstimate | str:
     """Return Spearman's rank correlation of two raters; interval by Bonett and Wright (2000)."""
     codes = [code_ratings(column) for column in ratings.T]
-    ranks = [midranks(column) for column in codes]
-    point = _measure_pearson(np.column_stack(ranks))
+    ranks = [midranks(column, weights) for column in codes]
+    point = _measure_pearson(np.column_stack(ranks), weights)
     if isinstance(point, str):
         return point
-    n, r, influence = len(ratings), point.value, point.influence
-    first, second = map(standardize, ranks)
-    lifts = sum_lifted(codes[0], (second - r * first) / ranks[0].std() / n)
-    influence = influence + lifts + sum_lifted(codes[1], (first - r * second) / ranks[1].std() / n)
+    (each, n), r = _sum_weights(ratings, weights), point.value
+    first, second = (standardize(column, weights) for column in ranks)
+    lifts = sum(
+        sum_lifted(code, each * (other - r * own) / sqrt(np.cov(rank, aweights=each, ddof=0)) / n)
+        for code, rank, own, other in (
+            (codes[0], ranks[0], first, second),
+            (codes[1], ranks[1], second, first),
+        )
+    )
+    influence = point.influence + each * lifts
     return PointEstimate(
         value=r,
-        influence=influence - influence.mean(),
+        influence=influence - each * influence.sum() / n,
         textbook=sqrt((1 + r**2 / 2) / (n - 3)) if n > 3 else None,  # noqa: PLR2004
         source="bonett_wright_z",
     )
@@ -96,6 +102,12 @@ def _measure_kendall(ratings: Floats) -> PointEstimate | str:
         textbook=sqrt(0.437 / (n - 4)) if n > 4 else None,  # noqa: PLR2004
         source="bonett_wright_z",
     )
+
+
+def _sum_weights(ratings: Floats, weights: Floats | None) -> tuple[Floats, float]:
+    """Return the weight of each unit, 1 where there are none, and their sum."""
+    each = np.ones(len(ratings)) if weights is None else weights
+    return each, float(each.sum())
 
 
 def _clip_correlation(correlation: float) -> float:
@@ -224,46 +236,48 @@ def krippendorff_alpha(ratings: Floats, sampling: Sampling, *, level: Level) -> 
     return estimate(ratings, sampling, formula=partial(_measure_alpha, level=level))
 
 
-def _measure_cohen(ratings: Floats) -> PointEstimate | str:
+def _measure_cohen(ratings: Floats, weights: Floats | None = None) -> PointEstimate | str:
     """Return Cohen's kappa (1960) of two raters; errors by Fleiss, Cohen and Everitt (1969)."""
-    codes = code_ratings(ratings)
-    (first, second), (n, labels) = codes.T, (len(codes), int(codes.max()) + 1)
+    codes, (each, n) = code_ratings(ratings), _sum_weights(ratings, weights)
+    (first, second), labels = codes.T, int(codes.max()) + 1
     if labels == 1:
         return _ONE_RATING
-    p, q = (np.bincount(column, minlength=labels) / n for column in (first, second))
-    agreed = (first == second).astype(float)
-    chance = float(p @ q)
-    kappa = 1 - float(1 - agreed.mean()) / (1 - chance)
-    influence = agreed - agreed.mean() - (1 - kappa) * (q[first] + p[second] - 2 * chance)
+    p, q = (np.bincount(column, each, minlength=labels) / n for column in (first, second))
+    differed = (first != second).astype(float)
+    chance, apart = float(p @ q), float(each @ differed) / n
+    kappa = 1 - apart / (1 - chance)
+    influence = apart - differed - (1 - kappa) * (q[first] + p[second] - 2 * chance)
     variance = max(0.0, chance + chance**2 - float((p * q) @ (p + q))) / n
     return PointEstimate(
         value=kappa,
-        influence=influence / (1 - chance) / n,
+        influence=each * influence / (1 - chance) / n,
         textbook=sqrt(variance) / (1 - chance),
         source="chance_z",
         disagreement=1 - chance,
     )
 
 
-def _measure_weighted(ratings: Floats) -> PointEstimate | str:
+def _measure_weighted(ratings: Floats, weights: Floats | None = None) -> PointEstimate | str:
     """Return Cohen's weighted kappa (1968) of two raters' numbers, with quadratic weights.
 
     It is Lin's concordance (1989) as well, and so needs no scale of labels.
     """
-    codes, n = code_ratings(ratings), len(ratings)
+    codes, (each, n) = code_ratings(ratings), _sum_weights(ratings, weights)
     if (labels := int(codes.max()) + 1) == 1:
         return _ONE_RATING
     numbers = ratings / np.abs(ratings).max()  # no square overflows
     first, second = (numbers - numbers.mean()).T
+    middle, other = float(each @ first) / n, float(each @ second) / n
     apart = (first - second) ** 2
-    crossed = (first - second.mean()) ** 2 + (second - first.mean()) ** 2
-    chance = float(first.var() + second.var() + (first.mean() - second.mean()) ** 2)
-    kappa = 1 - float(apart.mean()) / chance
-    added = apart - apart.mean() - (1 - kappa) * (crossed - crossed.mean())
-    p, q = (np.bincount(column, minlength=labels) / n for column in codes.T)
+    crossed = (first - other) ** 2 + (second - middle) ** 2
+    mean_apart, chance = float(each @ apart) / n, float(each @ crossed) / n
+    chance -= (middle - other) ** 2
+    kappa = 1 - mean_apart / chance
+    added = apart - mean_apart - (1 - kappa) * (crossed - float(each @ crossed) / n)
+    p, q = (np.bincount(column, each, minlength=labels) / n for column in codes.T)
     return PointEstimate(
         value=kappa,
-        influence=-added / chance / n,
+        influence=-each * added / chance / n,
         textbook=1 / sqrt(n),
         source="chance_z",
         disagreement=1 - float(p @ q),  # of full agreement it tells how little else there may be
@@ -337,56 +351,65 @@ class _Disagreements(NamedTuple):
     added_among: Floats
 
 
-def _measure_alpha(ratings: Floats, level: Level) -> PointEstimate | str:
+def _measure_alpha(
+    ratings: Floats, weights: Floats | None = None, *, level: Level
+) -> PointEstimate | str:
     units, _ = there = np.nonzero(~np.isnan(ratings))
     codes, sizes = code_ratings(ratings[there]), count_ratings(ratings)
-    share, total = np.bincount(codes) / len(codes), len(codes)
+    each, worth = _sum_weights(ratings, weights)
+    n, each = len(ratings), each * (len(ratings) / worth)
+    of, total = each[units], float(each @ sizes)
+    share = np.bincount(codes, of) / total
     if len(share) == 1:
         return _ONE_RATING
     if level == "nominal":
-        found = _measure_labels(ratings, units, codes)
+        found = _measure_labels(ratings, units, codes, of)
     else:
         ordinal = level == "ordinal"
-        numbers = midranks(codes) if ordinal else standardize(ratings[there])
-        found = _measure_numbers(numbers - numbers.mean(), units, codes if ordinal else None)
-    ratio = (total - 1) * float(found.within.sum()) / found.among
+        numbers = midranks(codes, of) if ordinal else standardize(ratings[there])
+        numbers = numbers - float(of @ numbers) / total
+        found = _measure_numbers(numbers, units, codes if ordinal else None, of)
+    ratio = (total - 1) * float(each @ found.within) / found.among
     added = (total - 1) * found.added_within - ratio * found.added_among
     influence = -(ratio * sizes / total + added / found.among)
     error = _estimate_error_by_chance(share) if level == "nominal" else 1.0
     return PointEstimate(
         value=1 - ratio,
-        influence=influence - influence.mean(),
-        textbook=error * sqrt(float((2 * sizes / (sizes - 1)).sum())) / total,
+        influence=each * (influence - float(each @ influence) / n),
+        textbook=error * sqrt(float(each @ (2 * sizes / (sizes - 1))) * n / worth) / total,
         source="chance_z",
         disagreement=found.among / (total * (total - 1)) if level == "nominal" else None,
     )
 
 
-def _measure_labels(ratings: Floats, units: Whole, codes: Whole) -> _Disagreements:
-    """Return the disagreements of labels: two different ones are 1 apart."""
-    sizes, counts, total = np.bincount(units), np.bincount(codes), len(codes)
+def _measure_labels(ratings: Floats, units: Whole, codes: Whole, of: Floats) -> _Disagreements:
+    """Return the disagreements of labels: two different ones are 1 apart. `of` are the weights."""
+    sizes, counts, total = np.bincount(units), np.bincount(codes, of), float(of.sum())
     within = (sizes**2 - _count_equal_pairs(ratings)) / (sizes - 1)
-    added = _sum_by_unit(units, 2 * (total - counts[codes]).astype(np.float64))
+    added = _sum_by_unit(units, np.asarray(2 * (total - counts[codes]), dtype=np.float64))
     return _Disagreements(within, within, float(total**2 - counts @ counts), added)
 
 
-def _measure_numbers(numbers: Floats, units: Whole, codes: Whole | None) -> _Disagreements:
+def _measure_numbers(
+    numbers: Floats, units: Whole, codes: Whole | None, of: Floats
+) -> _Disagreements:
     """Return the squared differences of numbers of mean 0; with codes, those of ranks."""
-    sizes, total = np.bincount(units), len(numbers)
+    sizes, total = np.bincount(units), float(of.sum())
     firsts = np.repeat(numbers[np.cumsum(sizes) - sizes], sizes)  # exactly 0 apart where all agree
     apart, apart_squared = (
         _sum_by_unit(units, numbers - firsts),
         _sum_by_unit(units, (numbers - firsts) ** 2),
     )
     within = 2 * (sizes * apart_squared - apart**2) / (sizes - 1)
-    squares = _sum_by_unit(units, numbers**2)
-    added_within, added_among = within, 2 * (sizes * squares.sum() + total * squares)
+    squares, all_squares = _sum_by_unit(units, numbers**2), float(of @ numbers**2)
+    added_within, added_among = within, 2 * (sizes * all_squares + total * squares)
     if codes is not None:  # a rating more also lifts the ranks above it
         from_mean = numbers - (_sum_by_unit(units, numbers) / sizes)[units]
         steps = 4 * from_mean * (sizes / (sizes - 1))[units]
-        added_within = within + _sum_by_unit(units, sum_lifted(codes, steps))
-        added_among = added_among + _sum_by_unit(units, sum_lifted(codes, 4 * total * numbers))
-    return _Disagreements(within, added_within, 2 * total * float(squares.sum()), added_among)
+        added_within = within + _sum_by_unit(units, sum_lifted(codes, of * steps))
+        lifted = sum_lifted(codes, of * 4 * total * numbers)
+        added_among = added_among + _sum_by_unit(units, lifted)
+    return _Disagreements(within, added_within, 2 * total * all_squares, added_among)
 
 
 def _sum_by_unit(units: Whole, values: Floats) -> Floats:

@@ -143,13 +143,20 @@ class Clusters:
         return cls(count, 1 / second, degrees, inflation, within)
 
     @classmethod
-    def of_influences(cls, influence: Floats, labels: Labels | None) -> tuple[float, Clusters]:
-        """Return Σ influence² of the clusters, plain, and the clusters of that value."""
+    def of_influences(
+        cls, influence: Floats, labels: Labels | None, weights: Floats | None = None
+    ) -> tuple[float, Clusters]:
+        """Return Σ influence² of the clusters, plain, and the clusters of that value.
+
+        With weights, a row is as large as its weight, on average 1; influences have theirs in them.
+        """
         if labels is None:
             return float(influence @ influence), cls.of(influence.size)
-        _, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        _, members = np.unique(labels, return_inverse=True)
+        each = np.ones(influence.size) if weights is None else weights / weights.mean()
         totals = np.bincount(members.ravel(), weights=influence).astype(np.float64)
-        all_rows = float(influence @ influence)
+        sizes = np.bincount(members.ravel(), weights=each)
+        all_rows = float((influence * influence / each).sum())
         return float(totals @ totals), cls.of_totals(totals, sizes, all_rows)
 
     @classmethod

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from calipers.statistics import special
-from calipers.statistics.clusters import Floats, Whole
-from calipers.statistics.estimates import Corrected, spread
-from calipers.statistics.intervals import count_worth, normal_quantile
+from calipers.statistics.clusters import Floats
+from calipers.statistics.estimates import Corrected, Sampling, spread
+from calipers.statistics.intervals import count_worth, effective_size, normal_quantile
 from calipers.support.lazy_numpy import np
 
 _FEWEST = 3  # clusters that people rated: one is spent on the mean, one on the tuning
@@ -33,6 +33,7 @@ class Moments:
     """A judge's and people's ratings of the same records, as far as a correction needs them.
 
     A spread is the sum over clusters of the product of two means' influences: see `intervals`.
+    Clusters of records with weights are as many as they are worth where each stands for most.
     """
 
     n: int
@@ -46,56 +47,70 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """How a judge's verdicts go with people's; sizes count dependent records as they are worth."""
+    """How a judge's verdicts go with people's; sizes count dependent records as they are worth.
 
-    passed: int  # by people
-    both_passed: int
-    failed: int
-    both_failed: int
+    Counts are whole, but for records with weights, whose sum is that of the records.
+    """
+
+    passed: float  # by people
+    both_passed: float
+    failed: float
+    both_failed: float
     passed_size: float
     failed_size: float
 
 
-def compute_moments(judge: Floats, people: Floats, clusters: Whole) -> Moments:
+def compute_moments(judge: Floats, people: Floats, sampling: Sampling) -> Moments:
     """Return the moments of two columns of ratings."""
     n = len(judge)
-    apart = [(column - column.mean()) / n for column in (judge, people)]
-    own, counted = spread(apart[0], clusters)
-    theirs, _ = spread(apart[1], clusters)
-    both, _ = spread(apart[0] + apart[1], clusters)
+    means = [float(np.average(column, weights=sampling.weights)) for column in (judge, people)]
+    first, second = (
+        sampling.shares * (column - mean)
+        for column, mean in zip((judge, people), means, strict=True)
+    )
+    own, counted = spread(first, sampling)
+    theirs, _ = spread(second, sampling)
+    both, _ = spread(first + second, sampling)
     return Moments(
         n=n,
-        clusters=counted.count,
-        judge=float(judge.mean()),
-        people=float(people.mean()),
+        clusters=max(1, int(counted.count * sampling.least_units / n + _NOTHING)),
+        judge=means[0],
+        people=means[1],
         judge_spread=own,
         both_spread=(both - own - theirs) / 2,
         people_spread=theirs,
     )
 
 
-def count_verdicts(judge: Floats, people: Floats, clusters: Whole) -> Verdicts:
+def count_verdicts(judge: Floats, people: Floats, sampling: Sampling) -> Verdicts:
     """Return the counts of two columns of verdicts, 1 for passed."""
     passed = people > 1 / 2
-    both_passed, passed_size = _count_agreed(judge[passed] > 1 / 2, clusters[passed])
-    both_failed, failed_size = _count_agreed(judge[~passed] <= 1 / 2, clusters[~passed])
+    of_passed, both_passed, passed_size = _count_agreed(judge > 1 / 2, sampling, passed)
+    of_failed, both_failed, failed_size = _count_agreed(judge <= 1 / 2, sampling, ~passed)
     return Verdicts(
-        passed=int(passed.sum()),
+        passed=of_passed,
         both_passed=both_passed,
-        failed=int((~passed).sum()),
+        failed=of_failed,
         both_failed=both_failed,
         passed_size=passed_size,
         failed_size=failed_size,
     )
 
 
-def _count_agreed(agreed: np.ndarray, clusters: Whole) -> tuple[int, float]:
-    n = len(agreed)
+def _count_agreed(
+    agreed: np.ndarray, whole: Sampling, of: np.ndarray
+) -> tuple[float, float, float]:
+    """Return how many there are, how many of them agree, and how many rows they are worth."""
+    agreed, sampling = agreed[of], whole.keep(of)
+    n, most = len(agreed), sampling.least_units
     if not n:
-        return 0, 0.0
-    share = float(agreed.mean())
-    squares, counted = spread((agreed - share) / n, clusters)
-    return int(agreed.sum()), count_worth(share, n, squares, counted)
+        return 0, 0, 0.0
+    share = float(np.average(agreed, weights=sampling.weights))
+    squares, counted = spread((agreed - share) * sampling.shares, sampling)
+    if sampling.strata is None:
+        return n, int(agreed.sum()), count_worth(share, n, squares, counted)
+    mass = most * len(whole.clusters) / whole.least_units
+    return mass, share * mass, effective_size(share, n, squares, counted, most=most)
 
 
 def correct_with_ratings(
@@ -107,12 +122,14 @@ def correct_with_ratings(
     confidence: float,
     n: int | None = None,
     overlap: int = 0,
+    evenness: float = 1.0,
     within: tuple[float, float] | None = None,
 ) -> Corrected:
     """Return a judge's mean over n records, corrected towards the people's ratings.
 
     Of the rated records, `overlap` are among the n: the judge's two means then move together, and
-    the variance has that covariance in it. `within` are the ends of the scale: people and judge may
+    the variance has that covariance in it; where the rated have weights, they are worth a part of
+    their number, `evenness` (Kish). `within` are the ends of the scale: people and judge may
     differ on records that nobody has rated, so the interval counts some more as rated: see
     `with_unseen`. Their part fades with the number of the rated.
 
@@ -124,7 +141,7 @@ def correct_with_ratings(
     """
     if rated.clusters < _FEWEST:
         return Corrected(value=None, n=rated.n, reason=f"people rated {rated.n} records only")
-    share = 0.0 if not overlap else min(1.0, overlap / (n or overlap))
+    share = 0.0 if not overlap else min(1.0, evenness * overlap / (n or overlap))
     value, _, _ = _correct_mean(mean, stderr, rated, share)
     told = rated if within is None else with_unseen(rated, within, confidence)
     middle, own, left = _correct_mean(mean, stderr, told, share)
@@ -207,6 +224,7 @@ def correct_share(
     confidence: float,
     n: int | None = None,
     overlap: int = 0,
+    evenness: float = 1.0,
 ) -> Corrected:
     """Return the share that people would pass, from the share of records that a judge passes.
 
@@ -229,6 +247,7 @@ def correct_share(
             confidence=confidence,
             n=n,
             overlap=overlap,
+            evenness=evenness,
             within=(0.0, 1.0),
         )
         inside, low, high = (
@@ -236,7 +255,7 @@ def correct_share(
             for each in (found.value, found.low, found.high)
         )
         return replace(found, value=inside, low=low, high=high)
-    n = rated.passed + rated.failed
+    n = round(rated.passed + rated.failed)
     if not (rated.passed_size and rated.failed_size):
         kind = "passed" if not rated.passed_size else "failed"
         why = f"people {kind} none of the records that they rated, or all of one task"
@@ -271,7 +290,7 @@ def correct_share(
 
 def convert_verdicts(rated: Verdicts) -> Moments:
     """Return the moments of verdicts as numbers, 1 for passed, in effective numbers of rows."""
-    n = rated.passed + rated.failed
+    n = round(rated.passed + rated.failed)
     judge = (rated.both_passed + rated.failed - rated.both_failed) / n
     people = rated.passed / n
     worth = max(1.0, n / max(1.0, rated.passed_size + rated.failed_size)) / n

@@ -261,21 +261,27 @@ def _weigh_unseen(variance: float, tight: float) -> float:
 
 
 def wilson(
-    share: float, n: int, spread: float, clusters: int | Clusters, confidence: float
+    share: float,
+    n: int,
+    spread: float,
+    clusters: int | Clusters,
+    confidence: float,
+    *,
+    most: float = inf,
 ) -> Interval:
     """Return Wilson's score interval (1927) of a share of n rows.
 
-    Where rows come in clusters, with as many rows as would be worth as much if they were
-    independent, and with Student's t for the normal quantile.
+    Where rows come in clusters, or are worth `most` rows at most, with as many rows as would be
+    worth as much if they were independent, and with Student's t for the normal quantile.
     """
     clusters = Clusters.of(clusters)
     z = normal_quantile(confidence)
     size = float(n)
-    if clusters.count < n:
+    if clusters.count < n or most < n:
         if clusters.too_few:
             return UNKNOWN
         normal, z = z, t_quantile(clusters, confidence)
-        size = effective_size(share, n, spread, clusters, least=(normal / z) ** 2)
+        size = effective_size(share, n, spread, clusters, least=(normal / z) ** 2, most=most)
     return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
 
 
@@ -361,17 +367,25 @@ def count_worth(share: float, n: int, spread: float, clusters: int | Clusters) -
 
 
 def effective_size(
-    share: float, n: int, spread: float, clusters: int | Clusters, *, least: float = 1.0
+    share: float,
+    n: int,
+    spread: float,
+    clusters: int | Clusters,
+    *,
+    least: float = 1.0,
+    most: float = inf,
 ) -> float:
     """Return the number of independent rows that are worth n rows in clusters, for a share.
 
-    `least` is the least that the design effect can be.
+    `least` is the least that the design effect can be, `most` what the rows are worth at most
+    unless they show otherwise.
     """
     clusters = Clusters.of(clusters)
     if clusters.too_few:
         return 0.0
     rarer = n * min(share, 1 - share)
-    return n / design_effect(spread, n * share * (1 - share), n, clusters, rarer, least=least)
+    squares = n * share * (1 - share)
+    return n / design_effect(spread, squares, n, clusters, rarer, least=least, most=most)
 
 
 def design_effect(
@@ -382,6 +396,7 @@ def design_effect(
     unlike: float = inf,
     *,
     least: float = 1.0,
+    most: float = inf,
 ) -> float:
     """Return the variance relative to that of as many independent rows; at least 1.
 
@@ -394,7 +409,7 @@ def design_effect(
     the less those unlike the others tell.
     """
     clusters = Clusters.of(clusters)
-    worst = n / clusters.worth
+    worst = n / min(most, clusters.worth)
     seen = worst
     if squares > _NO_INFLUENCE * n:
         of_clusters = spread * n**2 * clusters.inflation

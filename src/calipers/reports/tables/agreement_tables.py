@@ -122,11 +122,17 @@ def tabulate_calibration(each: Calibration) -> Table:
     who = ", ".join(model for model, _ in each.members)
     return Table(
         title=f"{panel}{each.judge} ({who}), {by}",
-        lead=f"{each.n:,} records judged by people too",
+        lead=f"{each.n:,} records judged by people too" + _describe_worth(each),
         columns=_COLUMNS,
         rows=make_rows(rows),
         notes=tuple(_list_rates(each)),
     )
+
+
+def _describe_worth(each: Calibration) -> str:
+    if each.effective_n is None:
+        return ""
+    return f", drawn by stratum and weighted: worth about {each.effective_n:,.0f} drawn by chance"
 
 
 def _list_rates(each: Calibration) -> Iterator[str]:
