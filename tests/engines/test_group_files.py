@@ -12,10 +12,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from calipers.engines import group_codes, spilling, store, totals
+from calipers.engines.group_totals import GroupTotals
 from calipers.engines.plan import Plan
 from calipers.engines.polars_engine import sum_store
 from calipers.engines.store import HeldRows, Store
-from calipers.engines.totals import GroupTotals
 from calipers.metrics import metrics_of
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.declare.settings import Settings

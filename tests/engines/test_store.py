@@ -13,10 +13,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from calipers.engines import spilling
+from calipers.engines.group_totals import GroupTotals
 from calipers.engines.plan import Plan
 from calipers.engines.polars_engine import sum_store
 from calipers.engines.store import Store
-from calipers.engines.totals import GroupTotals
 from calipers.metrics import catalogue
 from calipers.metrics.declare.declaration import GROUP, TASK
 from calipers.metrics.declare.settings import Settings

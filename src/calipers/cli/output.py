@@ -145,6 +145,8 @@ def _put_result(result: Any, output_format: str, output: Path | None) -> None:
     say_notices(getattr(result, "notices", ()))
     if output_format == _PARQUET:
         _write_parquet(result, output)
+    elif output_format == "json" and hasattr(result, "write_json"):
+        _write_json(result, output)
     elif output is not None:
         write(output, _as_text(result, output_format))
     elif output_format == "table":
@@ -152,6 +154,20 @@ def _put_result(result: Any, output_format: str, output: Path | None) -> None:
     else:
         text = _as_text(result, output_format)
         click.echo(keep_json(text) if output_format == "json" else text, nl=False)
+
+
+def _write_json(result: Any, output: Path | None) -> None:
+    """Write a result that may be large piece by piece."""
+    if output is None:
+        result.write_json(lambda text: click.echo(keep_json(text), nl=False))
+        click.echo()
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            result.write_json(file.write)
+            file.write("\n")
+    except OSError as error:
+        raise make_write_error(output, error) from error
 
 
 def _as_text(result: Any, output_format: str) -> str:

@@ -6,15 +6,18 @@ that share a cluster move a value together: for these, a second pass adds their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import nan
 from typing import Any
 
 import polars as pl
 
 from calipers.engines.group_codes import mark_changes
+from calipers.engines.group_totals import GroupTotals, ManyGroups
 from calipers.engines.plan import Plan
 from calipers.engines.store import GroupedRows
-from calipers.engines.totals import GroupTotals, TaskCounts, apply_steps, collect_sorted, sum_tables
+from calipers.engines.totals import TaskCounts, apply_steps, collect_sorted, sum_tables
+from calipers.metrics.declare.columns import Columns, evaluate, put_where
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -38,6 +41,15 @@ from calipers.metrics.declare.interval_methods import (
 )
 from calipers.metrics.declare.means import sum_by_group
 from calipers.statistics.clusters import SHARE_SUMS
+from calipers.statistics.elementwise import (
+    apply,
+    as_float,
+    as_whole,
+    at_least,
+    choose,
+    divide,
+    is_anywhere,
+)
 from calipers.support.lazy_numpy import np
 
 _NEARLY_ALL = 1 - 1e-9  # share of a cluster beside which nothing is left
@@ -49,12 +61,12 @@ JoinTable = Callable[[Frame, pl.DataFrame, Sequence[str]], Frame]
 def add_effects(
     rows: Frame,
     wanted: Sequence[Influence],
-    groups: GroupTotals,
+    centres: pl.DataFrame,
     keyed: Mapping[Aggregate, pl.DataFrame],
     join: JoinTable,
 ) -> Frame:
-    """Return each row's group, cluster and effect on every value."""
-    rows = join(rows, _list_centres(wanted, groups), [GROUP])
+    """Return each row's group, cluster and effect on every value, given those of its group."""
+    rows = join(rows, centres, [GROUP])
     for aggregate, table in keyed.items():
         rows = join(rows, table, [GROUP, *aggregate.keys])
     return rows.select(
@@ -75,17 +87,39 @@ def join_by_number(rows: Frame, table: pl.DataFrame, groups: int) -> Frame:
     return rows.with_columns(columns)
 
 
-def _list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
-    columns = {
-        centre_column(name): [
-            float(number(totals)) if totals.get(influence.rows) else None
-            for totals in groups.values()
-        ]
+def list_centres(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
+    """Return the groups' own numbers in the effects on every value, a row per group."""
+    numbers = {
+        centre_column(name): (number, influence.rows)
         for influence in wanted
         for name, number in {influence.name: influence.centre, **influence.numbers}.items()
     }
+    if isinstance(groups, ManyGroups):
+        totals = groups.columns
+        columns: dict[str, Any] = {
+            name: _take_centre(totals, *centred) for name, centred in numbers.items()
+        }
+    else:
+        columns = {
+            name: [float(n(totals)) if totals.get(rows) else None for totals in groups.values()]
+            for name, (n, rows) in numbers.items()
+        }
+    return _make_table(groups, columns)
+
+
+def _take_centre(totals: Columns, number: Callable[[Any], Any], rows: str) -> Any:
+    there = totals.get(rows, 0) != 0
+    if not is_anywhere(there):
+        return np.full(totals.rows, np.nan)
+    found = evaluate(number, totals, where=there)
+    return np.where(there, found, np.nan)
+
+
+def _make_table(groups: GroupTotals, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return a row per group, told by its text; of columns with NaN for null."""
     schema = {GROUP: pl.String(), **dict.fromkeys(columns, pl.Float64())}
-    return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
+    table = pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
+    return table.with_columns(pl.exclude(GROUP).fill_nan(None))
 
 
 def select_key_totals(
@@ -136,13 +170,18 @@ def sum_cluster_effects(rows: pl.DataFrame, wanted: Sequence[Influence]) -> pl.D
 
 def count_all_rows(wanted: Sequence[Influence], groups: GroupTotals) -> pl.DataFrame:
     """Return how many rows each value of each group is made from."""
-    columns = {
-        f"{each.name}__all": [float(totals.get(each.rows) or 0) for totals in groups.values()]
-        for each in wanted
-        if not each.powers
-    }
-    schema = {GROUP: pl.String(), **dict.fromkeys(columns, pl.Float64())}
-    return pl.DataFrame({GROUP: list(groups), **columns}, schema=schema)
+    names = {f"{each.name}__all": each.rows for each in wanted if not each.powers}
+    if isinstance(groups, ManyGroups):
+        none = np.zeros(len(groups))
+        columns: dict[str, Any] = {
+            name: as_float(groups.columns.get(rows, none)) for name, rows in names.items()
+        }
+    else:
+        columns = {
+            name: [float(totals.get(rows) or 0) for totals in groups.values()]
+            for name, rows in names.items()
+        }
+    return _make_table(groups, columns)
 
 
 def sum_beyond_rows(clusters: Frame, wanted: Sequence[Influence]) -> Frame:
@@ -196,46 +235,61 @@ def _express_shares(name: str) -> dict[str, pl.Expr]:
     return {total: is_repeated.then(each).otherwise(0.0) for total, each in added.items()}
 
 
-def add_spreads(groups: GroupTotals, wanted: Sequence[Influence]) -> None:
-    """Add the spread of each value and the number of its clusters to the group's totals."""
-    for totals in groups.values():
+def add_spreads(blocks: Iterable[Any], wanted: Sequence[Influence]) -> None:
+    """Add the spread of each value and the number of its clusters to the groups' totals."""
+    for totals in blocks:
         for influence in wanted:
             n = totals.get(influence.rows, 0)
-            if n:
-                _add_spread(totals, influence, int(n))
+            if is_anywhere(n != 0):
+                _add_spread(totals, influence, as_whole(n))
 
 
-def _add_spread(totals: dict[str, float], influence: Influence, n: int) -> None:
+def _add_spread(totals: Any, influence: Influence, n: Any) -> None:
     """Add one spread; if all rows are of one cluster, each row counts as its own."""
-    name, squares = influence.name, influence.squares(totals)
-    all_squares = squares
-    clusters = n - int(totals.get(f"{name}__further_rows", 0))
-    together = clusters > 1 or n == 1
-    if together:
-        squares += totals.get(f"{name}__added_by_clusters", 0.0)
-        if name_cubes(name) in totals:
-            totals[name_cubes(name)] += totals.get(f"{name}__added_cubes", 0.0)
+    name, there = influence.name, n != 0
+    all_squares = squares = evaluate(influence.squares, totals, where=there)
+    clusters = n - as_whole(totals.get(f"{name}__further_rows", 0))
+    together = (clusters > 1) | (n == 1)
+    beyond = totals.get(f"{name}__added_by_clusters", 0.0)
+    squares = choose(together, squares + beyond, squares)
+    added: dict[str, Any] = {}
+    if name_cubes(name) in totals:
+        cubes = totals[name_cubes(name)]
+        added[name_cubes(name)] = choose(
+            together, cubes + totals.get(f"{name}__added_cubes", 0.0), cubes
+        )
     per = totals[influence.per] if influence.per else n
-    totals[f"{name}__spread"] = max(0.0, squares) / (per * per) if per else 0.0
-    totals[f"{name}__clusters"] = clusters if together else n
-    if together and 1 < clusters < n and not influence.powers:
-        totals[name_squares(name)] = max(0.0, squares)
-        _add_shares(totals, name, n, all_squares)
-    totals[name_one_cluster(name)] = not together
-    totals[f"{name}__size"] = per if influence.powers else n
-    for number, power in enumerate(SIZES):
+    spread = divide(at_least(0.0, squares), per * per)
+    added[f"{name}__spread"] = choose(per == 0, 0.0, spread)
+    added[f"{name}__clusters"] = choose(together, clusters, n)
+    added[name_one_cluster(name)] = together == 0
+    added[f"{name}__size"] = per if influence.powers else n
+    for number, exponent in enumerate(SIZES):
         alone = totals[influence.powers[number]] if influence.powers else n
-        added = totals.get(f"{name}__added_size_{power}", 0.0) if together else 0.0
-        totals[name_size_total(name, power)] = alone + added
+        beyond = totals.get(f"{name}__added_size_{exponent}", 0.0)
+        added[name_size_total(name, exponent)] = choose(together, alone + beyond, alone + 0.0)
+    put_where(totals, added, there)
+    unequal = together & (clusters > 1) & (clusters < n)
+    if is_anywhere(unequal) and not influence.powers:
+        sums = {name_squares(name): at_least(0.0, squares)}
+        sums |= _complete_shares(totals, name, n, all_squares)
+        put_where(totals, sums, unequal)
 
 
-def _add_shares(totals: dict[str, float], name: str, n: int, squares: float) -> None:
-    """Complete the sums of CR2 with the rows that are clusters of their own."""
-    totals[name_all_squares(name)] = squares
-    totals[name_corrected(name)] = squares * n / (n - 1) + totals.get(name_corrected(name), 0.0)
+def _complete_shares(totals: Any, name: str, n: Any, squares: Any) -> dict[str, Any]:
+    """Return the sums of CR2, completed with the rows that are clusters of their own."""
+    corrected = divide(squares * n, n - 1) + totals.get(name_corrected(name), 0.0)
+    sums = {name_all_squares(name): squares, name_corrected(name): corrected}
     for i, j in SHARE_SUMS:
         total = name_share_total(name, i, j)
-        totals[total] = n * n**-i / (1 - 1 / n) ** j + totals.get(total, 0.0)
+        alone = apply(_sum_alone, n, i, j)
+        sums[total] = alone + totals.get(total, 0.0)
+    return sums
+
+
+def _sum_alone(n: int, i: int, j: int) -> float:
+    """Return Σ share^i / (1 − share)^j of n rows that are clusters of their own."""
+    return n * n**-i / (1 - 1 / n) ** j if n > 1 else nan
 
 
 def name_within_tasks(name: str) -> str:
@@ -254,7 +308,10 @@ def sum_second_pass(
     groups: GroupTotals,
     keyed_tables: Mapping[Aggregate, pl.DataFrame],
 ) -> Iterator[pl.DataFrame]:
-    """Yield what clusters of several rows add to the spread of each value, a row per group."""
+    """Yield what clusters of several rows add to the spread of each value, a row per group.
+
+    The tables of keys have groups by their numbers, and so have those that are returned.
+    """
     wanted = plan.influences
     beside = select_key_totals(
         {aggregate: keyed_tables[aggregate].lazy() for aggregate in keyed_tables}, wanted
@@ -264,26 +321,24 @@ def sum_second_pass(
     codes = store.codes
 
     def join(rows: Frame, table: pl.DataFrame, on: Sequence[str]) -> Frame:
-        coded = codes.encode_groups(table)
-        return (
-            join_by_number(rows, coded, len(codes))
-            if [*on] == [GROUP]
-            else join_table(rows, coded, on)
-        )
+        if [*on] != [GROUP]:
+            return join_table(rows, table, on)
+        return join_by_number(rows, table, len(codes))
 
     def sum_part(part: pl.DataFrame) -> list[pl.DataFrame]:
         rows = TaskCounts(part).repeated if cluster == TASK else part
         rows = rows.filter(pl.col(cluster).is_not_null()).rename({cluster: CLUSTER})
         if not rows.height:
             return []
-        moved = add_effects(rows.lazy(), wanted, groups, beside, join)
+        moved = add_effects(rows.lazy(), wanted, centres, beside, join)
         effects: pl.DataFrame = moved.collect(engine="in-memory")
         clusters = sum_cluster_effects(effects.sort(CLUSTER, maintain_order=True), wanted)
         return [apply_steps(clusters, step) if cluster == TASK else clusters]
 
     if not wanted:
         return
-    all_rows = count_all_rows(wanted, groups)
+    centres = codes.encode_groups(list_centres(wanted, groups))
+    all_rows = codes.encode_groups(count_all_rows(wanted, groups))
 
     def step(clusters: Frame) -> Frame:
         return sum_beyond_rows(join(clusters, all_rows, [GROUP]), wanted)
@@ -291,6 +346,6 @@ def sum_second_pass(
     of_parts = store.map_parts(sum_part, [GROUP, cluster, *features])
     tables = [table for of_part in of_parts for table in of_part]
     if tables and cluster == TASK:
-        yield store.codes.decode_groups(sum_tables(tables, [GROUP]))
+        yield sum_tables(tables, [GROUP])
     elif tables:
-        yield store.codes.decode_groups(apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step))
+        yield apply_steps(sum_tables(tables, [GROUP, CLUSTER]), step)

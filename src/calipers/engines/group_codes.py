@@ -51,8 +51,12 @@ class Codes:
         if column.null_count() == len(column):
             return pl.Series(column.name, [None], dtype=pl.Int32).new_from_index(0, len(column))
         numbers, first = number_values(column)
-        own = [None if text is None else self._take(text) for text in column.gather(first)]
+        take = self._take if self._most is not None else self._take_any
+        own = [None if text is None else take(text) for text in column.gather(first).to_list()]
         return pl.Series(column.name, own, dtype=pl.Int32).gather(numbers)
+
+    def _take_any(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
 
     def _take(self, text: str) -> int:
         """Return a text's number, the next one if it is new; beyond the most that of all others."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
 from calipers.engines.group_codes import OTHERS
-from calipers.engines.totals import GroupTotals
-from calipers.metrics.declare.declaration import GROUP
+from calipers.engines.group_totals import GroupTotals, list_blocks
+from calipers.metrics.declare.declaration import GROUP, add_up
 from calipers.records.batch import BadRow, count_bad
 from calipers.statistics.intervals import Interval
 
@@ -71,10 +71,11 @@ class Outcome:
     def rename_group(self, text: str) -> Outcome:
         """Return the outcome of the only group under another text."""
         group = pl.lit(text).alias(GROUP)
+        totals: list[Any] = list(self.groups.values())
         tables = {name: getattr(self, name) for name in ("flakiest", "attempts", "runs")}
         return replace(
             self,
-            groups=dict(zip([text], self.groups.values(), strict=False)),
+            groups=dict(zip([text], totals, strict=False)),
             intervals=dict(zip([text], self.intervals.values(), strict=False)),
             tallies={name: tally.with_columns(group) for name, tally in self.tallies.items()},
             **{
@@ -86,7 +87,7 @@ class Outcome:
 
     def sum_groups(self, name: str) -> int:
         """Return a count over all groups."""
-        return int(sum(totals.get(name, 0) for totals in self.groups.values()))
+        return add_up(list_blocks(self.groups), name)
 
 
 class TextTally:

@@ -26,11 +26,12 @@ from typing import Any
 
 import polars as pl
 
+from calipers.engines.group_totals import add_totals
 from calipers.engines.item_counts import FEWEST_SYSTEMS, Items
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.store import GroupedRows
-from calipers.engines.totals import ERRORS, TaskCounts, add_totals, sum_keys, sum_tables
+from calipers.engines.totals import ERRORS, TaskCounts, sum_keys, sum_tables
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK, Aggregate, Feature, Frame
 from calipers.metrics.declare.means import declare_sums
 from calipers.metrics.families.answers import answer_key, correct

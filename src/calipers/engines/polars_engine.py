@@ -15,6 +15,18 @@ from itertools import chain, islice
 import polars as pl
 
 from calipers.engines.cluster_variance import add_spreads, sum_second_pass
+from calipers.engines.group_codes import Codes
+from calipers.engines.group_totals import (
+    GroupTotals,
+    add_kept,
+    add_totals,
+    add_values,
+    allow_unknown,
+    are_groups_many,
+    join_totals,
+    list_blocks,
+    open_totals,
+)
 from calipers.engines.outcome import Outcome, Sinks
 from calipers.engines.per_task import TaskTables
 from calipers.engines.plan import Plan
@@ -22,7 +34,7 @@ from calipers.engines.quantiles import (
     RANKED_ROWS,
     Count,
     CountedRanks,
-    Position,
+    Positions,
     SortedGroups,
     ValueCounts,
     adjust_confidence,
@@ -34,12 +46,9 @@ from calipers.engines.quantiles import (
 from calipers.engines.read_rows import MeasuredRows, list_possible, read_rows
 from calipers.engines.store import GroupedRows, MakeTables, map_in_order
 from calipers.engines.totals import (
-    GroupTotals,
     Sum,
     TaskCounts,
-    add_kept,
     add_task_spreads,
-    add_totals,
     apply_steps,
     are_counted_alike,
     collect_sorted,
@@ -64,17 +73,26 @@ class FirstPass:
     """What the first pass over the parts gives."""
 
     groups: GroupTotals  # all additive totals
-    keyed_tables: dict[Aggregate, pl.DataFrame]  # of the totals that are kept per key
-    counts: dict[Feature, pl.DataFrame]  # of values, by the upper bits of their sort keys
+    keyed_tables: dict[Aggregate, pl.DataFrame]  # of the totals per key; groups are numbers
+    counts: dict[Feature, pl.DataFrame]  # of values, by the upper bits of their sort keys; likewise
     repeated: int  # rows of tasks that have several
 
 
 def sum_first_pass(
-    store: GroupedRows, plan: Plan, modes: Sequence[Aggregate], counts: Mapping[Feature, Count]
+    store: GroupedRows,
+    plan: Plan,
+    modes: Sequence[Aggregate],
+    counts: Mapping[Feature, Count],
+    *,
+    are_many: bool,
 ) -> FirstPass:
-    """Return the additive totals of the groups, and what is counted on the way."""
+    """Return the additive totals of the groups, in columns if many, and what is counted too."""
     aggregates = merge_aggregates((*list_housekeeping(plan), *plan.aggregates, *modes), plan)
-    sums = {summed: Sum([GROUP, *summed.keys]) for summed in aggregates if _is_kept(summed)}
+    sums = {
+        summed: Sum([GROUP, *summed.keys], are_distinct=True)
+        for summed in aggregates
+        if _is_kept(summed)
+    }
     parts: dict[Aggregate, list[list[pl.DataFrame]]] = {
         summed: [] for summed in aggregates if summed not in sums
     }
@@ -90,25 +108,22 @@ def sum_first_pass(
             if aggregate in sums:
                 sums[aggregate].add(tables[0])
             else:
-                parts[aggregate].append([store.codes.decode_groups(table) for table in tables])
+                parts[aggregate].append(tables)
         value_counts.add(tables_made)
-    keyed_tables = {
-        aggregate: store.codes.decode_groups(running.table).sort(GROUP, *aggregate.keys)
-        for aggregate, running in sums.items()
-    }
-    groups: GroupTotals = {}
+    keyed_tables = {aggregate: running.table for aggregate, running in sums.items()}
+    groups = open_totals(store.codes, are_many=are_many)
     for aggregate, made_of_parts in parts.items():
         for finished in _finish_parts(made_of_parts, aggregate, plan):
-            add_totals(groups, finished)
+            add_totals(groups, finished, store.codes)
     for aggregate, table in keyed_tables.items():
         if aggregate.kept_as is not None:
-            add_kept(groups, table, aggregate)
+            add_kept(groups, table, aggregate, store.codes)
         for step in aggregate.finish:
-            add_totals(groups, apply_steps(table, step))
+            add_totals(groups, apply_steps(table, step), store.codes)
     return FirstPass(
         groups=groups,
         keyed_tables=keyed_tables,
-        counts=value_counts.finish(store.codes),
+        counts=value_counts.tables,
         repeated=repeated,
     )
 
@@ -222,14 +237,15 @@ def measure(read: MeasuredRows, plan: Plan, sinks: Sinks | None = None) -> Outco
     """Measure rows that were read by the groups, and with the metrics, of a plan."""
     plan = plan.restrict([name for name, count in read.having.items() if count])
     rows = read.group(plan.by)
-    groups: GroupTotals = {}
+    parts: list[GroupTotals] = []
     tables = TaskTables(plan, sinks)
     has_repeats = False
     for share, measured, repeated in _sum_shares(rows, plan):
-        groups |= measured
+        parts.append(measured)
         has_repeats |= repeated > 0
         if plan.per_task:
             tables.add(share)
+    groups = join_totals(parts)
     tallies = {feature.name: read.tally(rows, feature) for feature in plan.tallied}
     outcome = Outcome(groups, read.readings, read.having, has_repeats, tallies=tallies)
     if plan.resamples:
@@ -238,57 +254,74 @@ def measure(read: MeasuredRows, plan: Plan, sinks: Sinks | None = None) -> Outco
 
 
 def sum_store(store: GroupedRows, plan: Plan) -> GroupTotals:
-    """Return every group's totals over the whole store, with the spread of its clusters."""
-    groups: GroupTotals = {}
-    for _, measured, _ in _sum_shares(store, plan):
-        groups |= measured
-    return groups
+    """Return the totals of all groups."""
+    return join_totals([measured for _, measured, _ in _sum_shares(store, plan)])
 
 
 def _sum_shares(store: GroupedRows, plan: Plan) -> Iterator[tuple[GroupedRows, GroupTotals, int]]:
     """Yield rows of some groups at a time, their totals, and how many are of repeated tasks."""
-    level = adjust_confidence(store.groups, plan.confidence)
+    of_family = any(rank.of_family for rank in plan.ranks)
+    level = adjust_confidence(store.groups, plan.confidence) if of_family else plan.confidence
+    are_many = are_groups_many(store.codes)
 
     def sum_share(share: GroupedRows) -> tuple[GroupedRows, GroupTotals, int]:
-        return share, *_sum_groups(share, plan, level)
+        return share, *_sum_groups(share, plan, level, are_many=are_many)
 
     return map_in_order(sum_share, store.split_groups(), threads=2)
 
 
-def _sum_groups(store: GroupedRows, plan: Plan, of_family: float) -> tuple[GroupTotals, int]:
+def _sum_groups(
+    store: GroupedRows, plan: Plan, of_family: float, *, are_many: bool
+) -> tuple[GroupTotals, int]:
     fits = store.is_local and store.rows <= RANKED_ROWS
     held = SortedGroups(store, plan.described) if plan.sorted_features and fits else None
     counted = CountedRanks(store)
     ranks = held or counted
     counts = {} if held else counted.declare_first(plan.sorted_features)
-    first = sum_first_pass(store, plan, () if held else plan.find_modes, counts)
-    groups = first.groups
+    modes = () if held else plan.find_modes
+    first = sum_first_pass(store, plan, modes, counts, are_many=are_many)
     counted.take_first(first.counts)
+    with allow_unknown(first.groups):
+        _complete_totals(store, plan, first, ranks, of_family)
+    return first.groups, first.repeated
+
+
+def _complete_totals(
+    store: GroupedRows,
+    plan: Plan,
+    first: FirstPass,
+    ranks: SortedGroups | CountedRanks,
+    of_family: float,
+) -> None:
+    """Add to the totals of the first pass the values at ranks, and how far clusters spread."""
+    groups, codes = first.groups, store.codes
     levels = {rank: of_family if rank.of_family else plan.confidence for rank in plan.ranks}
-    located = [(rank.feature, locate_ranks(groups, rank, level)) for rank, level in levels.items()]
-    located += [(feature, locate_described(groups, feature)) for feature in plan.described]
-    _add_ranks(groups, ranks, located)
-    add_task_spreads(groups, plan)
+    located = [
+        (rank.feature, locate_ranks(groups, rank, level, codes)) for rank, level in levels.items()
+    ]
+    located += [(feature, locate_described(groups, feature, codes)) for feature in plan.described]
+    _add_ranks(groups, ranks, located, codes)
+    add_task_spreads(list_blocks(groups), plan)
     if first.repeated or plan.cluster is not None:
         for table in sum_second_pass(store, plan, groups, first.keyed_tables):
-            add_totals(groups, table)
-    add_spreads(groups, plan.influences)
+            add_totals(groups, table, codes)
+    add_spreads(list_blocks(groups), plan.influences)
     clustered = [
-        (rank.feature, locate_clustered_ranks(groups, rank, level))
+        (rank.feature, locate_clustered_ranks(groups, rank, level, codes))
         for rank, level in levels.items()
     ]
-    _add_ranks(groups, ranks, clustered)
-    return groups, first.repeated
+    _add_ranks(groups, ranks, clustered, codes)
 
 
 def _add_ranks(
     groups: GroupTotals,
     ranks: SortedGroups | CountedRanks,
-    located: Iterable[tuple[Feature, Iterable[Position]]],
+    located: Iterable[tuple[Feature, Iterable[Positions]]],
+    codes: Codes,
 ) -> None:
     """Add features' values at positions within each group: sorted, or found by counting."""
-    wanted: dict[Feature, list[Position]] = {}
+    wanted: dict[Feature, list[Positions]] = {}
     for feature, positions in located:
         wanted.setdefault(feature, []).extend(positions)
-    for group, name, value in ranks.select(wanted):
-        groups[group][name] = value
+    for name, numbers, values in ranks.select(wanted):
+        add_values(groups, name, numbers, values, codes)

@@ -14,19 +14,22 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, pairwise
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import pairwise
+from math import nan
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from calipers.engines.group_codes import Codes, order_codes
+from calipers.engines.group_codes import FEW_GROUPS, Codes, order_codes
+from calipers.engines.group_totals import GroupTotals, ManyGroups, list_blocks
 from calipers.engines.store import GroupedRows
-from calipers.engines.totals import GroupTotals, Sum, collect_sorted
+from calipers.engines.totals import Sum, collect_sorted
+from calipers.metrics.declare.columns import Columns, remove_where
 from calipers.metrics.declare.declaration import GROUP, Feature, Frame, Rank
 from calipers.metrics.declare.distributions import list_positions, name_mode
 from calipers.metrics.declare.interval_methods import read_spread
 from calipers.metrics.families.cost import TIER
+from calipers.statistics.elementwise import choose, is_anywhere
 from calipers.statistics.intervals import effective_size, quantile_ranks
 from calipers.support.lazy_numpy import np
 
@@ -41,35 +44,57 @@ _FEW = 200_000  # so many rows may as well be counted value by value at once
 Count = Callable[[Frame], Frame]
 """Counts rows: gives group, bucket, key and count."""
 
-Position = tuple[str, str, int]
-"""A place, from 1, among the values of a group: asked for by group and name."""
+Positions: TypeAlias = "tuple[str, NDArray[Any], NDArray[Any]]"
+"""Places, from 1, among the values of groups: a name, the groups' numbers, the place in each."""
 
 
-def locate_ranks(groups: GroupTotals, rank: Rank, confidence: float) -> Iterator[Position]:
+Values: TypeAlias = "tuple[str, NDArray[Any], NDArray[np.float64]]"
+"""A name, the numbers of groups, and a value of each."""
+
+
+def locate_ranks(
+    groups: GroupTotals, rank: Rank, confidence: float, codes: Codes
+) -> Iterator[Positions]:
     """Yield each group's position of the rank, and of its bounds if rows are independent."""
-    for group, count in _count_values(groups, rank.feature).items():
-        yield group, rank.value_name, rank.locate(count)
-        yield from _locate_bounds(group, rank, count, float(count), confidence)
+    numbers, counts = _count_values(groups, rank.feature, codes)
+    yield rank.value_name, numbers, rank.locate(counts)
+    yield from _locate_bounds(rank, numbers, counts, counts.astype(np.float64), confidence)
 
 
 def locate_clustered_ranks(
-    groups: GroupTotals, rank: Rank, confidence: float
-) -> Iterator[Position]:
+    groups: GroupTotals, rank: Rank, confidence: float, codes: Codes
+) -> Iterator[Positions]:
     """Yield the positions of the bounds in groups whose rows come in clusters."""
-    for group, count in _count_values(groups, rank.feature).items():
-        spread, clusters = read_spread(rank.influence.name, groups[group])
-        if clusters.count < count:
-            for name in (rank.low_name, rank.high_name):
-                groups[group].pop(name, None)
-            size = effective_size(rank.percent / 100, count, spread, clusters)
-            yield from _locate_bounds(group, rank, count, size, confidence)
+    numbers, counts = _count_values(groups, rank.feature, codes)
+    sizes = np.concatenate(
+        [np.empty(0), *(_remove_clustered(totals, rank) for totals in list_blocks(groups))]
+    )
+    if isinstance(groups, ManyGroups):
+        sizes = sizes[numbers]
+    else:
+        sizes = sizes[[bool(totals.get(rank.count_name)) for totals in groups.values()]]
+    some = ~np.isnan(sizes)
+    yield from _locate_bounds(rank, numbers[some], counts[some], sizes[some], confidence)
 
 
-def locate_described(groups: GroupTotals, feature: Feature) -> Iterator[Position]:
+def _remove_clustered(totals: Any, rank: Rank) -> NDArray[np.float64]:
+    """Take bounds from groups with clusters of rows; return these groups' effective sizes."""
+    count = totals.get(rank.count_name, 0)
+    spread, clusters = read_spread(rank.influence.name, totals)
+    is_clustered = (clusters.count < count) & (count != 0)
+    if not is_anywhere(is_clustered):
+        return np.full(totals.rows if isinstance(totals, Columns) else 1, np.nan)
+    for name in (rank.low_name, rank.high_name):
+        remove_where(totals, name, is_clustered)
+    size = effective_size(rank.percent / 100, count, spread, clusters)
+    return np.atleast_1d(choose(is_clustered, size, nan))
+
+
+def locate_described(groups: GroupTotals, feature: Feature, codes: Codes) -> Iterator[Positions]:
     """Yield where in each group the statistics of a feature are among its sorted values."""
-    for group, count in _count_values(groups, feature).items():
-        for name, position in list_positions(feature.name, count).items():
-            yield group, name, position
+    numbers, counts = _count_values(groups, feature, codes)
+    for name, position in list_positions(feature.name, counts).items():
+        yield name, numbers, np.broadcast_to(position, counts.shape)
 
 
 def adjust_confidence(groups: Collection[str], confidence: float) -> float:
@@ -86,18 +111,35 @@ def adjust_confidence(groups: Collection[str], confidence: float) -> float:
 
 
 def _locate_bounds(
-    group: str, rank: Rank, count: int, size: float, confidence: float
-) -> Iterator[Position]:
-    low, high = quantile_ranks(rank.percent / 100, count, size, confidence)
-    for name, position in ((rank.low_name, low), (rank.high_name, high)):
-        if position is not None:
-            yield group, name, position
+    rank: Rank,
+    numbers: NDArray[Any],
+    counts: NDArray[Any],
+    sizes: NDArray[Any],
+    confidence: float,
+) -> Iterator[Positions]:
+    found = [
+        quantile_ranks(rank.percent / 100, count, size, confidence)
+        for count, size in zip(counts.tolist(), sizes.tolist(), strict=True)
+    ]
+    ends = np.array([(low or 0, high or 0) for low, high in found], dtype=np.int64).reshape(-1, 2)
+    for name, positions in zip((rank.low_name, rank.high_name), ends.T, strict=True):
+        known = positions > 0
+        yield name, numbers[known], positions[known]
 
 
-def _count_values(groups: GroupTotals, feature: Feature) -> dict[str, int]:
-    """Return how many values of a feature each group has, if any."""
-    counts = {group: int(totals.get(f"{feature.name}__n", 0)) for group, totals in groups.items()}
-    return {group: count for group, count in counts.items() if count}
+def _count_values(
+    groups: GroupTotals, feature: Feature, codes: Codes
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the numbers of the groups that have values of a feature, and how many each has."""
+    name = f"{feature.name}__n"
+    if isinstance(groups, ManyGroups):
+        counts = np.asarray(groups.columns.get(name, np.zeros(len(groups), dtype=np.int64)))
+        numbers = np.flatnonzero(counts)
+        return numbers, counts[numbers]
+    having = [(codes.number(text), int(totals.get(name) or 0)) for text, totals in groups.items()]
+    table = np.array(having, dtype=np.int64).reshape(-1, 2)
+    table = table[table[:, 1] > 0]
+    return table[:, 0], table[:, 1]
 
 
 class CountedRanks:
@@ -115,10 +157,8 @@ class CountedRanks:
         """Take the first counts of all features, before any position is looked up."""
         self._first = tables
 
-    def select(
-        self, wanted: Mapping[Feature, Sequence[Position]]
-    ) -> Iterator[tuple[str, str, float]]:
-        """Yield each feature's values at some positions, each with its group and name."""
+    def select(self, wanted: Mapping[Feature, Sequence[Positions]]) -> Iterator[Values]:
+        """Yield each feature's values at some positions."""
         searches = {
             feature: _Search(feature, positions, self._store)
             for feature, positions in wanted.items()
@@ -132,10 +172,11 @@ class CountedRanks:
             columns = [GROUP, *(feature.name for feature in counts)]
             for tables in self._store.map_parts(partial(count_part, counts=counts), columns):
                 value_counts.add(tables)
-            for feature, table in value_counts.finish(self._store.codes).items():
+            for feature, table in value_counts.tables.items():
                 due[feature].narrow(table)
         for search in searches.values():
-            yield from search.found.select(GROUP, _NAME, _FOUND).iter_rows()
+            for [name], found in search.found.group_by([_NAME], maintain_order=True):
+                yield name, found[GROUP].to_numpy(), found[_FOUND].to_numpy()
 
 
 class ValueCounts:
@@ -149,11 +190,10 @@ class ValueCounts:
         for running, table in zip(self._sums.values(), tables, strict=True):
             running.add(table)
 
-    def finish(self, codes: Codes) -> dict[Feature, pl.DataFrame]:
-        """Return each feature's counts by the names of the groups."""
-        return {
-            feature: codes.decode_groups(running.table) for feature, running in self._sums.items()
-        }
+    @property
+    def tables(self) -> dict[Feature, pl.DataFrame]:
+        """Each feature's counts, by the numbers of the groups."""
+        return {feature: running.table for feature, running in self._sums.items()}
 
 
 def count_part(part: pl.DataFrame, counts: Mapping[Feature, Count]) -> list[pl.DataFrame]:
@@ -176,10 +216,21 @@ def _name_coarse(feature: Feature) -> str:
 class _Search:
     """Positions of a feature on the way to their values, by steps that tell ever more apart."""
 
-    def __init__(self, feature: Feature, positions: Sequence[Position], store: GroupedRows) -> None:
-        schema = {GROUP: pl.String, _NAME: pl.String, _POSITION: pl.Int64}
-        self.found = pl.DataFrame(list(positions), schema=schema, orient="row")
-        self._codes = store.codes
+    def __init__(
+        self, feature: Feature, positions: Sequence[Positions], store: GroupedRows
+    ) -> None:
+        schema = {GROUP: pl.Int32, _NAME: pl.String, _POSITION: pl.Int64}
+        self.found = pl.concat(
+            [
+                pl.DataFrame(schema=schema),
+                *(
+                    pl.DataFrame({GROUP: numbers, _POSITION: places})
+                    .select(GROUP, pl.lit(name).alias(_NAME), _POSITION)
+                    .cast(schema)  # type: ignore[arg-type]
+                    for name, numbers, places in positions
+                ),
+            ]
+        )
         self._value = pl.col(feature.name)
         key = pl.col(_name_coarse(feature))
         self._steps = [key // _DIGIT, key, self._value]  # those ahead
@@ -201,9 +252,7 @@ class _Search:
         value, step, before = self._value, self._steps[0], self._before
         if before is not None:
             keys = self.found[_FOUND].unique().to_list()
-            few = self._codes.encode_groups(
-                self.found.select(GROUP, _FOUND).unique(maintain_order=True)
-            )
+            few = self.found.select(GROUP, _FOUND).unique(maintain_order=True)
 
         def count(rows: Frame) -> Frame:
             rows, bucket = rows.filter(~value.is_null()), pl.lit(0.0)
@@ -267,46 +316,50 @@ class SortedGroups:
             for part, order, counts in zip(parts, self._orders, self._counts, strict=True):
                 column = part[feature.name].to_numpy()
                 column = column if order is None else column[order]
+                if len(column) == len(values):
+                    values[:] = column
+                    continue
                 taken = 0
                 for code in np.flatnonzero(counts):
                     place, count = places[code], counts[code]
                     values[place : place + count] = column[taken : taken + count]
                     taken += count
                 places += counts
-            for start, end in pairwise(self._starts) if feature in self._modes else ():
-                values[start:end].sort()
+            if self._is_sorted(feature):
+                for start, end in pairwise(self._starts.tolist()):
+                    values[start:end].sort()
             if len(values) > _KEPT_VALUES:
                 self._gathered.clear()
             self._gathered[feature] = values  # the last one, if not all, is often asked for again
         return self._gathered[feature]
 
-    def select(
-        self, wanted: Mapping[Feature, Sequence[Position]]
-    ) -> Iterator[tuple[str, str, float]]:
-        """Yield features' values at some positions, and modes, each with its group and name."""
+    def _is_sorted(self, feature: Feature) -> bool:
+        """Say whether all values are put in order: small groups are sooner sorted than cut."""
+        return feature in self._modes or len(self._starts) > FEW_GROUPS
+
+    def select(self, wanted: Mapping[Feature, Sequence[Positions]]) -> Iterator[Values]:
+        """Yield features' values at some positions, and modes."""
         for feature, positions in wanted.items():
-            yield from self._select(feature, positions)
+            if any(len(numbers) for _, numbers, _ in positions):
+                yield from self._select(feature, positions)
             if feature in self._untold:
                 self._untold.remove(feature)
-                yield from self._find_modes(feature)
+                yield self._find_modes(feature)
 
-    def _select(
-        self, feature: Feature, positions: Sequence[Position]
-    ) -> Iterator[tuple[str, str, float]]:
-        if not positions:
-            return
+    def _select(self, feature: Feature, positions: Sequence[Positions]) -> Iterator[Values]:
         values = self._gather(feature)
-        for group, asked in groupby(sorted(positions), key=itemgetter(0)):
-            code = self._store.codes.number(group)
-            own = values[self._starts[code] : self._starts[code + 1]]
-            places = [(name, position - 1) for _, name, position in asked]
-            if feature not in self._modes:
-                own.partition([place for _, place in places])
-            for name, place in places:
-                yield group, name, float(own[place])
+        if not self._is_sorted(feature):
+            places: dict[int, list[int]] = {}
+            for _, numbers, asked in positions:
+                for code, position in zip(numbers.tolist(), asked.tolist(), strict=True):
+                    places.setdefault(code, []).append(position - 1)
+            for code, wanted in places.items():
+                values[self._starts[code] : self._starts[code + 1]].partition(wanted)
+        for name, numbers, asked in positions:
+            yield name, numbers, values[self._starts[numbers] + asked - 1]
 
-    def _find_modes(self, feature: Feature) -> Iterator[tuple[str, str, float]]:
-        """Yield each group's most frequent value, the smallest of equals."""
+    def _find_modes(self, feature: Feature) -> Values:
+        """Return each group's most frequent value, the smallest of equals."""
         values = self._gather(feature)
         fresh = np.ones(len(values), bool)  # where a run of equal values begins
         fresh[1:] = values[1:] != values[:-1]
@@ -319,6 +372,5 @@ class SortedGroups:
         runs = np.diff(first_run, append=len(begins))
         winners = np.flatnonzero(lengths == np.repeat(most, runs))
         first_winner = winners[np.searchsorted(winners, first_run)]
-        for code, group in enumerate(self._store.groups):
-            if most[code]:
-                yield group, name_mode(feature), float(values[begins[first_winner[code]]])
+        numbers = np.flatnonzero(most)
+        return name_mode(feature), numbers, values[begins[first_winner[numbers]]]

@@ -20,10 +20,10 @@ import polars as pl
 
 from calipers.engines.features import MeasuredBatch, measure_chunk, number_rows
 from calipers.engines.group_codes import Codes, hash_in_group, name_key_column
+from calipers.engines.group_totals import GroupTotals
 from calipers.engines.outcome import MOST_TEXTS, ROWS, TEXT, RowCounts, Sinks
 from calipers.engines.plan import CLUSTER_TEXT, Plan, name_presence
 from calipers.engines.store import GroupedRows, Store, map_in_order
-from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import CLUSTER, GROUP, TASK, Feature
 from calipers.records.batch import Chunk, Source, Wanted, find_column
 from calipers.records.derived_fields import list_derivable

@@ -18,7 +18,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calipers.engines.cluster_variance import add_effects, join_table, select_key_totals
+from calipers.engines.cluster_variance import (
+    add_effects,
+    join_table,
+    list_centres,
+    select_key_totals,
+)
 from calipers.engines.plan import FAILED, Plan
 from calipers.engines.totals import merge_plain, sum_by_keys, sum_keys
 from calipers.metrics import Metric
@@ -388,6 +393,7 @@ def _sum_effects(
     # In order: what follows adds up over the keys.
     tables = {aggregate: sum_by_keys(coded, aggregate).lazy() for aggregate in read}
     beside = select_key_totals(tables, influences)
-    moved = add_effects(coded.lazy(), influences, groups, beside, join_table)
+    centres = list_centres(influences, groups)
+    moved = add_effects(coded.lazy(), influences, centres, beside, join_table)
     by_cluster = moved.group_by(CLUSTER).agg(pl.exclude(GROUP, CLUSTER).sum())
     return by_cluster.collect(engine="in-memory").sort(CLUSTER)

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from calipers.engines.plan import FAILED, FAILURE, IDENTITY, TRUNCATED, Plan
+from calipers.metrics.declare.columns import put_where
 from calipers.metrics.declare.declaration import (
     CLUSTER,
     GROUP,
@@ -25,7 +26,6 @@ from calipers.metrics.declare.declaration import (
     Frame,
     Step,
     TaskValues,
-    name_kept_total,
 )
 from calipers.metrics.declare.interval_methods import (
     SIZES,
@@ -39,6 +39,7 @@ from calipers.metrics.declare.interval_methods import (
 )
 from calipers.metrics.declare.means import sum_by_group
 from calipers.statistics.clusters import SHARE_SUMS
+from calipers.statistics.elementwise import choose, divide, is_anywhere, power
 from calipers.support.lazy_numpy import WORTH_LOADING, np
 
 RECORDS = "records"
@@ -48,8 +49,6 @@ FAILURES = "failures"  # failed calls that count as such
 REPEATED = "repeated_identity"
 
 _WAITING_ROWS = 500_000  # so many rows more may wait to be added up
-
-GroupTotals = dict[str, dict[str, float]]
 
 
 def list_housekeeping(plan: Plan) -> tuple[Aggregate, ...]:
@@ -187,27 +186,15 @@ def _list_averaged(plan: Plan) -> list[str]:
     return list(dict.fromkeys(feature.name for feature in features))
 
 
-def add_kept(groups: GroupTotals, table: pl.DataFrame, aggregate: Aggregate) -> None:
-    """Put each key's totals into the groups', under the key; the keys are few."""
-    prefix, [key] = aggregate.kept_as, aggregate.keys
-    assert prefix is not None
-    for row in table.iter_rows(named=True):
-        totals = groups.setdefault(row[GROUP], {})
-        totals |= {name_kept_total(prefix, row[key], name): row[name] for name in aggregate.totals}
-
-
-def add_totals(groups: GroupTotals, table: pl.DataFrame) -> None:
-    """Put a table with one row per group into the groups' totals."""
-    for row in table.iter_rows(named=True):
-        totals = groups.setdefault(row.pop(GROUP), {})
-        totals.update((name, 0 if total is None else total) for name, total in row.items())
-
-
 class Sum:
-    """Additive tables, added up as they come: never many more rows are held than it has."""
+    """Additive tables, added up as they come: never many more rows are held than it has.
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    If each table is known to have one row per key, the sum of one is the table itself.
+    """
+
+    def __init__(self, keys: Sequence[str], *, are_distinct: bool = False) -> None:
         self._keys = list(keys)
+        self._are_distinct = are_distinct
         self._held: list[pl.DataFrame] = []
         self._added_up = 0
 
@@ -224,6 +211,8 @@ class Sum:
         return self._sum().sort(self._keys)
 
     def _sum(self) -> pl.DataFrame:
+        if self._are_distinct and len(self._held) == 1:
+            return self._held[0]
         by_key = pl.concat(self._held).group_by(self._keys, maintain_order=True)
         return by_key.agg(pl.exclude(self._keys).sum())
 
@@ -438,29 +427,35 @@ def _express_cluster_totals(name: str) -> dict[str, pl.Expr]:
     }
 
 
-def add_task_spreads(groups: GroupTotals, plan: Plan) -> None:
+def add_task_spreads(blocks: Iterable[dict[str, Any]], plan: Plan) -> None:
     """Add the spread of task clusters around the mean of each value over the tasks."""
-    for values in (task for aggregate in plan.aggregates for task in aggregate.tasks):
-        for totals in groups.values():
-            tasks = totals.get(f"{values.name}__tasks", 0)
-            for name in values.values if tasks else ():
-                mean = totals[f"{name}__sum"] / tasks
-                squares = (
-                    totals[f"{name}__squares"]
-                    - 2 * mean * totals[f"{name}__cross"]
-                    + mean * mean * totals[name_size_total(values.name, 2)]
-                )
-                rounding = 1e-14 * totals[f"{name}__squares"]
-                totals[f"{name}__spread"] = squares / tasks**2 if squares > rounding else 0.0
-                if name_cubes(name) not in totals:  # without clusters, each task is of size 1
-                    totals[name_cubes(name)] = (
-                        totals[f"{name}__third"]
-                        - 3 * mean * totals[f"{name}__squares"]
-                        + 2 * tasks * mean**3
-                    )
-                totals[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
-                totals[f"{name}__size"] = tasks
-                for power in SIZES:
-                    totals[name_size_total(name, power)] = totals[
-                        name_size_total(values.name, power)
-                    ]
+    every = [task for aggregate in plan.aggregates for task in aggregate.tasks]
+    for totals in blocks:
+        for values in every:
+            if is_anywhere(totals.get(f"{values.name}__tasks", 0) != 0):
+                for name in values.values:
+                    _add_task_spread(totals, values, name)
+
+
+def _add_task_spread(totals: dict[str, Any], values: TaskValues, name: str) -> None:
+    tasks = totals[f"{values.name}__tasks"]
+    mean = divide(totals[f"{name}__sum"], tasks)
+    squares = (
+        totals[f"{name}__squares"]
+        - 2 * mean * totals[f"{name}__cross"]
+        + mean * mean * totals[name_size_total(values.name, 2)]
+    )
+    rounding = 1e-14 * totals[f"{name}__squares"]
+    spread = choose(squares > rounding, divide(squares, power(tasks, 2)), 0.0)
+    added = {f"{name}__spread": spread}
+    if name_cubes(name) not in totals:  # without clusters, each task is of size 1
+        added[name_cubes(name)] = (
+            totals[f"{name}__third"]
+            - 3 * mean * totals[f"{name}__squares"]
+            + 2 * tasks * power(mean, 3)
+        )
+    added[f"{name}__clusters"] = totals[f"{values.name}__clusters"]
+    added[f"{name}__size"] = tasks
+    for exponent in SIZES:
+        added[name_size_total(name, exponent)] = totals[name_size_total(values.name, exponent)]
+    put_where(totals, added, tasks != 0)

@@ -41,22 +41,29 @@ _RENDERERS = {
     "csv": ("formats.spreadsheets", "render_csv"),
     "frame": ("formats.spreadsheets", "make_frame"),
 }
+_DATA = ("csv", "frame")  # which have every group
+_OF_COLUMNS = {
+    "csv": ("formats.group_frames", "render_group_csv"),
+    "frame": ("formats.group_frames", "make_group_frame"),
+}
 _WITH_NOTICES = ("markdown", "latex", "html")  # of a text they are on standard error
 
 
-def make_document(result: Any) -> Document:
-    """Return the document that shows a result."""
-    build = next(
-        _BUILDERS[each.__name__] for each in type(result).__mro__ if each.__name__ in _BUILDERS
-    )
-    document: Document = _load(build)(result)
+def make_document(result: Any, *, is_data: bool = False) -> Document:
+    """Return the document that shows a result; that of a score has all groups if it is data."""
+    kind = next(each.__name__ for each in type(result).__mro__ if each.__name__ in _BUILDERS)
+    build = _load(_BUILDERS[kind])
+    document: Document = build(result, most=None) if is_data and kind == "Score" else build(result)
     return document
 
 
 def render(result: Any, form: str) -> Any:
     """Return a result in a format: text, markdown, latex, html, csv, or a data frame."""
     notices = getattr(result, "notices", ()) if form in _WITH_NOTICES else ()
-    return _load(_RENDERERS[form])((*make_document(result), *make_lines(notices, "note")))
+    if form in _DATA and hasattr(getattr(result, "groups", None), "sum_counts"):
+        return _load(_OF_COLUMNS[form])(result)
+    document = make_document(result, is_data=form in _DATA)
+    return _load(_RENDERERS[form])((*document, *make_lines(notices, "note")))
 
 
 def render_in_notebook(result: Any) -> str:

@@ -63,7 +63,7 @@ def _list_spreads(totals: Mapping[str, Any]) -> list[str]:
 
 
 def _combine(
-    totals: dict[str, Any], name: str, terms: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]
+    totals: Any, name: str, terms: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]
 ) -> None:
     """Put the totals of the factor with the fewest degrees in place, their squares scaled up."""
     variances, alone = {}, {}

@@ -89,6 +89,8 @@ def _find_interval(
     if not tasks or int(totals.get(name_repeated_tasks(name), 0)) < tasks:
         return None
     per = totals[influence.per] if influence.per else rows
+    if not per:  # as of what no pass has been paid for
+        return None
     low, high = metric.range
     return fixed_interval(
         value,

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import polars as pl
 
+from calipers.engines.group_totals import ManyGroups, allow_unknown, open_groups
 from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.per_task import TASKS
 from calipers.engines.plan import Plan
 from calipers.engines.totals import ERRORS, FAILURES, RECORDS, TRUNCATED_REPLIES
 from calipers.metrics import Metric
+from calipers.metrics.declare.columns import Columns, GroupRow, evaluate, shorten_column, tell
 from calipers.metrics.declare.declaration import GROUP, Rank, Totals, is_met
 from calipers.metrics.declare.distributions import EDGES, describe, read_bins, read_wide_bins
-from calipers.metrics.declare.interval_methods import is_of_one_cluster
+from calipers.metrics.declare.interval_methods import name_one_cluster
 from calipers.metrics.families.calibration import list_bins
 from calipers.metrics.families.cost import MEDIANS, T_GRADES, composite_score
 from calipers.metrics.families.judged import count_flagged
 from calipers.metrics.provenance import JUDGED_BY, WORDS, read_words
 from calipers.metrics.user_defined import resolve_share
+from calipers.scores.group_columns import NUMBERS, GroupColumns, MeasuredColumn
 from calipers.scores.options import Options
 from calipers.scores.result import (
     ALL_FAILED,
@@ -31,15 +35,29 @@ from calipers.scores.result import (
     Measured,
     ReliabilityBin,
 )
+from calipers.statistics.elementwise import (
+    as_whole,
+    choose,
+    is_anywhere,
+    is_everywhere,
+    is_number,
+    is_one,
+    is_single,
+    is_text,
+)
 from calipers.statistics.intervals import NO_BOUND, Interval, wilson
+from calipers.support.lazy_numpy import np
 from calipers.support.names import split_natural
 
 
 def sort_keys(groups: Iterable[str], by: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return each group's fields by the text that stands for it, in display order."""
-    keys: dict[str, dict[str, Any]] = {text: json.loads(text) for text in groups}
+    texts = list(groups)
+    keys: dict[str, dict[str, Any]] = dict(
+        zip(texts, json.loads(f"[{','.join(texts)}]"), strict=True)
+    )
     whole = [name for name in by if _is_whole(key[name] for key in keys.values())]
-    for key in keys.values():
+    for key in keys.values() if whole else ():
         key |= {name: int(key[name]) for name in whole if isinstance(key[name], float)}
     return dict(sorted(keys.items(), key=lambda item: [_sort_key(item[1][name]) for name in by]))
 
@@ -60,8 +78,11 @@ def _sort_key(value: Any) -> tuple[int, float, tuple[Any, ...]]:
 _COMPOSITE = next(rank for rank in MEDIANS if rank.feature is composite_score)
 
 
-def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, Group]:
-    """Return the groups with their values, by their texts, in the order to show them."""
+def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> Mapping[str, Group]:
+    """Return the groups with their values, by their texts, in the order to show them.
+
+    Of many groups the values are columns, where nothing is asked for that is made group by group.
+    """
     metrics = [  # some are shares of these values, or are not
         resolve_share(metric, outcome.sum_groups(metric.others) if metric.others is not None else 0)
         for metric in plan.restrict(outcome.present).metrics
@@ -73,17 +94,23 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
         if plan.counts_failures and not all(is_met(need, present) for need in metric.needs)
     }
     is_judged, is_fixed = JUDGED_BY in outcome.tallies, options.tasks == "fixed"
+    has_words = WORDS.name in outcome.tallies
+    own = (unknown, is_judged, is_fixed, has_words, outcome.intervals, plan.medians)
+    of_groups = (plan.described, plan.binned, plan.widely_binned, plan.reliability)
+    if isinstance(outcome.groups, ManyGroups) and not any((*own, *of_groups)):
+        with allow_unknown(outcome.groups):
+            return _measure_columns(outcome.groups, metrics, plan, options)
     if is_judged:
         # Only for judged records.
         from calipers.scores.calibration import correct_group, list_judges  # noqa: PLC0415
 
         judges = list_judges(outcome.tallies[JUDGED_BY])
-    words = _list_words(outcome.tallies[WORDS.name]) if WORDS.name in outcome.tallies else {}
+    words = _list_words(outcome.tallies[WORDS.name]) if has_words else {}
     if is_fixed:
         from calipers.scores.evidence import add_fixed_intervals  # noqa: PLC0415
-    groups = {}
+    groups, read = {}, open_groups(outcome.groups)
     for text, key in sort_keys(outcome.groups, plan.by).items():
-        totals = outcome.groups[text]
+        totals = read(text)
         group = _make_group(key, totals, metrics, plan, outcome.intervals.get(text, {}))
         if unknown:
             group = _drop_unknown(group, unknown)
@@ -97,6 +124,86 @@ def measure_groups(outcome: Outcome, plan: Plan, options: Options) -> dict[str, 
         groups[text] = group
     shown = _drop_empty(list(groups.values()), metrics, options)
     return dict(zip(groups, map(_with_warning, shown), strict=True))
+
+
+class GroupsByText(Mapping[str, Group]):
+    """Groups in columns, by the texts that stand for them."""
+
+    def __init__(self, texts: Sequence[str], groups: GroupColumns) -> None:
+        self._texts = texts
+        self.groups = groups
+        self._numbers: dict[str, int] | None = None
+
+    def __getitem__(self, text: str) -> Group:
+        if self._numbers is None:
+            self._numbers = {text: number for number, text in enumerate(self._texts)}
+        return self.groups[self._numbers[text]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def list_keys(by_text: Mapping[str, Group]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each group's text and its fields, without making the group."""
+    if isinstance(by_text, GroupsByText):
+        return zip(by_text, by_text.groups.by, strict=True)
+    return ((text, group.by) for text, group in by_text.items())
+
+
+def list_measured(by_text: Mapping[str, Group]) -> Sequence[Group]:
+    """Return the groups, in the order to show them."""
+    return by_text.groups if isinstance(by_text, GroupsByText) else tuple(by_text.values())
+
+
+def _measure_columns(
+    groups: ManyGroups, metrics: Sequence[Metric], plan: Plan, options: Options
+) -> GroupsByText:
+    totals = groups.columns
+    counts = {
+        name: as_whole(totals.get(total, np.zeros(totals.rows, dtype=np.int64)))
+        for name, total in _COUNTS.items()
+    }
+    called = counts["records"] - counts["errors"]
+    measured = {
+        metric.name: MeasuredColumn(
+            **{
+                name: shorten_column(part) if name not in NUMBERS else part
+                for name, part in _measure_parts(metric, totals, called, plan).items()
+            }
+        )
+        for metric in metrics
+    }
+    kept = {
+        metric.name: measured[metric.name]
+        for metric in metrics
+        if not _may_hide(metric, options) or measured[metric.name].has_value.any()
+    }
+    flagged = shorten_column(tell(count_flagged, totals))
+    keys = sort_keys(groups, plan.by)
+    places = np.fromiter(map(groups.find, keys), dtype=np.int64, count=len(keys))
+    shown = GroupColumns(list(keys.values()), places, counts, flagged, kept)
+    cost, warnings = kept.get("cost_of_pass"), shown.list_warnings(np.arange(totals.rows))
+    if cost is not None and warnings is not None:
+        kept["cost_of_pass"] = replace(cost, remarks={"warning": warnings})
+    return GroupsByText(list(keys), shown)
+
+
+def _may_hide(metric: Metric, options: Options) -> bool:
+    """Say whether a metric is left out where no group has a value."""
+    return metric.name not in options.metrics and (
+        metric.optional == "unless named" or bool(metric.optional and not options.profile)
+    )
+
+
+_COUNTS = {
+    "records": RECORDS,
+    "errors": ERRORS,
+    "truncated": TRUNCATED_REPLIES,
+    "failures": FAILURES,
+}
 
 
 def _list_words(tally: pl.DataFrame) -> dict[str, dict[str, frozenset[str]]]:
@@ -138,8 +245,7 @@ def _drop_empty(
     hidden = {
         metric.name
         for metric in metrics
-        if metric.name not in options.metrics
-        and (metric.optional == "unless named" or (metric.optional and not options.profile))
+        if _may_hide(metric, options)
         and all(group.metrics[metric.name].value is None for group in groups)
     }
     return [
@@ -191,47 +297,112 @@ def _make_group(
 def _measure_metric(
     metric: Metric, totals: Totals, called: int, plan: Plan, resampled: Interval | None
 ) -> Measured:
-    n = int(totals.get(metric.rows, 0))
-    about = called if metric.about is None else int(totals.get(metric.about, 0))
-    extras: dict[str, float | str | None] = {
-        name: extra(totals) if callable(extra) else int(totals.get(extra, 0) or 0)
+    parts = _measure_parts(metric, totals, called, plan, resampled)
+    method, known = parts.pop("method"), parts["low"] is not None or parts["high"] is not None
+    return Measured(**parts, interval=method if known else None)
+
+
+def _measure_parts(
+    metric: Metric, totals: Any, called: Any, plan: Plan, resampled: Interval | None = None
+) -> dict[str, Any]:
+    """Return a metric's value, interval and evidence in a group, or in columns of groups."""
+    n = as_whole(totals.get(metric.rows, 0))
+    about = called if metric.about is None else as_whole(totals.get(metric.about, 0))
+    extras = {
+        name: tell(extra, totals) if callable(extra) else as_whole(totals.get(extra, 0))
         for name, extra in metric.extras.items()
     }
-    refused = metric.refused(totals) if metric.refused else None
-    if not n or refused:
-        reason = (refused or metric.empty) if called else ALL_FAILED
-        return Measured(value=None, n=0, missing=about, reason=reason, extras=extras)
-    value = float(metric.value(totals))
-    around = resampled or metric.interval.interval(value, totals, plan.confidence)
-    method = metric.interval.name if resampled is None else "BCa bootstrap"
-    known = around.low is not None or around.high is not None
-    whole = around.low is not None and around.high is not None
-    return Measured(
-        value=value,
-        n=n,
-        missing=about - (n if metric.used is None else int(totals[metric.used])),
-        low=clip(metric, around.low),
-        high=clip(metric, around.high),
-        stderr=around.stderr,
-        interval=method if known else None,
-        interval_reason=None if whole else around.reason or NO_BOUND,
-        scope=_find_scope(metric, totals, plan) if known else None,
-        worth=around.worth,
-        extras=extras,
+    refused = tell(metric.refused, totals) if metric.refused else None
+    is_null = (n == 0) | is_text(refused)
+    why = choose(is_null & is_text(refused), refused, metric.empty)
+    found: dict[str, Any] = {
+        "n": choose(is_null, 0, n),
+        "missing": about,
+        "reason": choose(is_null, choose(called == 0, ALL_FAILED, why), None),
+        "extras": extras,
+        "method": metric.interval.name if resampled is None else "BCa bootstrap",
+    }
+    if is_everywhere(is_null):
+        null = None if is_one(n) else np.full(len(n), nan)
+        texts = dict.fromkeys(("worth", "interval_reason", "scope"))
+        return {**found, **dict.fromkeys(NUMBERS, null), **texts}
+    there = is_null == 0
+    value = evaluate(metric.value, totals, where=there)
+    value = float(value) if is_one(n) else value
+    around = resampled or _find_interval(metric, value, totals, plan.confidence, there)
+    used = n if metric.used is None else as_whole(totals.get(metric.used, 0))
+    low, high = clip(metric, around.low), clip(metric, around.high)
+    is_known, is_whole = is_number(low) | is_number(high), is_number(low) & is_number(high)
+    lack = choose(is_text(around.reason), around.reason, NO_BOUND)
+    return {
+        **found,
+        "missing": about - choose(is_null, 0, used),
+        "value": _mask(value, there),
+        "low": _mask(low, there),
+        "high": _mask(high, there),
+        "stderr": _mask(around.stderr, there),
+        "interval_reason": choose(there & (is_whole == 0), lack, None),
+        "scope": _find_scope(metric, totals, plan, there & is_known),
+        "worth": None if around.worth is None else _mask(around.worth, there),
+    }
+
+
+def _mask(value: Any, there: Any) -> Any:
+    """Return a number or null; or a column of numbers, NaN where there is none."""
+    if is_one(there):
+        return None if value is None else float(value)
+    return np.where(there, nan if value is None else value, nan)
+
+
+def _find_interval(
+    metric: Metric, value: Any, totals: Any, confidence: float, where: Any
+) -> Interval:
+    """Return the interval around a value, or columns of those around many."""
+    if not isinstance(totals, Columns):
+        return metric.interval.interval(value, totals, confidence)
+    try:
+        around = metric.interval.interval(value, totals, confidence)
+    except (TypeError, ValueError):  # it branches on a number: group by group
+        return _find_each_interval(metric, value, totals, confidence, where)
+    low, high, stderr = (
+        np.full(totals.rows, nan if part is None else part) if is_single(part) else part
+        for part in (around.low, around.high, around.stderr)
     )
+    return replace(around, low=low, high=high, stderr=stderr)
 
 
-def _find_scope(metric: Metric, totals: Totals, plan: Plan) -> str | None:
+def _find_each_interval(
+    metric: Metric, value: Any, totals: Columns, confidence: float, where: Any
+) -> Interval:
+    names = ("low", "high", "stderr", "worth")
+    numbers = {name: np.full(totals.rows, nan) for name in names}
+    reason = np.full(totals.rows, None, dtype=object)
+    for place in np.flatnonzero(where).tolist():
+        own = metric.interval.interval(float(value[place]), GroupRow(totals, place), confidence)
+        for name, column in numbers.items():
+            part = getattr(own, name)
+            column[place] = nan if part is None else part
+        reason[place] = own.reason
+    return Interval(**numbers, reason=reason)
+
+
+def _find_scope(metric: Metric, totals: Any, plan: Plan, where: Any) -> Any:
     """Return what alone the interval holds for; None if it holds for further tasks too."""
-    if metric.influence is None or not is_of_one_cluster(metric.influence.name, totals):
+    if metric.influence is None:
         return None
-    return "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
+    is_alone = where & (totals.get(name_one_cluster(metric.influence.name), False) != 0)
+    scope = "runs of one task" if plan.cluster is None else f"rows of one {plan.cluster}"
+    return choose(is_alone, scope, None) if is_anywhere(is_alone) else None
 
 
-def clip(metric: Metric, bound: float | None) -> float | None:
-    """Return a bound within the metric's range."""
+def clip(metric: Metric, bound: Any) -> Any:
+    """Return a bound, or a column of bounds, within the metric's range."""
     low, high = metric.range
-    return None if bound is None else float(min(high, max(low, bound)))
+    if bound is None:
+        return None
+    if is_one(bound):
+        return float(min(high, max(low, bound)))
+    return np.minimum(high, np.maximum(low, bound)) + 0.0  # no minus zero
 
 
 def bound_median(rank: Rank, totals: Totals) -> tuple[float, float] | None:

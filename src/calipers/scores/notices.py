@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from calipers.engines.group_codes import OTHERS
+from calipers.engines.group_totals import allow_unknown, list_blocks
 from calipers.engines.outcome import TEXT, Outcome
 from calipers.engines.totals import RECORDS, REPEATED, TRUNCATED_REPLIES
 from calipers.metrics import Metric
@@ -31,7 +32,9 @@ from calipers.records.reading_options import get_reading_choices
 from calipers.records.rows import list_names
 from calipers.scores.options import Options
 from calipers.scores.result import Group, Input, Measured, StatedFigure
+from calipers.statistics.elementwise import is_anywhere, is_one, power
 from calipers.support.errors import DataError, nearest
+from calipers.support.lazy_numpy import np
 
 Values = tuple[Any, ...]  # of the fields that records are grouped by
 ByGroup = Mapping[Values, Mapping[str, Measured]]
@@ -301,7 +304,7 @@ def list_notices(sources: Sequence[Source], outcome: Outcome, options: Options) 
         yield format_bad_rows(skipped)
     if nulled := sum(reading.nulled for reading in outcome.readings):
         yield format_nulled(nulled)
-    groups = outcome.groups.values()
+    groups = list_blocks(outcome.groups)
     yield from _note_hidden(sources, options)
     yield from _note_not_resampled(outcome)
     yield from note_prices(groups, options.settings)
@@ -432,12 +435,16 @@ def note_evidence(
     outcome: Outcome, metrics: Sequence[Metric], cluster: str | None
 ) -> Iterator[str]:
     """Yield where clusters differ widely in size, and where few values decide a mean."""
-    groups = list(outcome.groups.values())
-    if notice := _describe_uneven(groups, metrics, cluster):
+    groups = list_blocks(outcome.groups)
+    with allow_unknown(outcome.groups):
+        notice = _describe_uneven(groups, metrics, cluster)
+        heavy = [
+            metric.name
+            for metric in metrics
+            if any(is_anywhere(_is_heavy(metric, totals)) for totals in groups)
+        ]
+    if notice:
         yield notice
-    heavy = [
-        metric.name for metric in metrics if any(_is_heavy(metric, totals) for totals in groups)
-    ]
     if heavy:
         yield (
             f"{', '.join(heavy)}: a few large values hold much of the sum; "
@@ -452,27 +459,41 @@ def _describe_uneven(
     names = [
         metric.influence.name for metric in metrics if metric.influence and not metric.influence.per
     ]
-    clusters = (read_clusters(name, totals) for totals in groups for name in names)
-    uneven = [sizes for sizes in clusters if sizes.count > 1 and sizes.worth < _HALF * sizes.count]
+    found = (_find_most_uneven(totals, name) for totals in groups for name in names)
+    uneven = [each for each in found if each is not None]
     if not uneven:
         return None
-    worst = min(uneven, key=lambda sizes: sizes.worth / sizes.count)
+    count, worth = min(uneven, key=lambda each: each[1] / each[0])
     what, rows = ("tasks", "runs") if cluster is None else (f"values of {cluster}", "rows")
     return (
-        f"the numbers of {rows} differ widely: {worst.count:,} {what} tell as much as "
-        f"{worst.worth:.1f} with as many {rows} each would"
+        f"the numbers of {rows} differ widely: {count:,} {what} tell as much as "
+        f"{worth:.1f} with as many {rows} each would"
     )
 
 
-def _is_heavy(metric: Metric, totals: Totals) -> bool:
+def _find_most_uneven(totals: Totals, name: str) -> tuple[int, float] | None:
+    """Return how many clusters the most uneven group has, and what they are worth; or None."""
+    sizes = read_clusters(name, totals)
+    is_uneven = (sizes.count > 1) & (sizes.worth < _HALF * sizes.count)
+    if not is_anywhere(is_uneven):
+        return None
+    if is_one(sizes.count):
+        return sizes.count, sizes.worth
+    some = np.flatnonzero(is_uneven)
+    place = int(some[np.argmin(sizes.worth[some] / sizes.count[some])])
+    return int(sizes.count[place]), float(sizes.worth[place])
+
+
+def _is_heavy(metric: Metric, totals: Totals) -> Any:
     """Return True if the values of an unbounded mean are so skewed that a few decide it.
 
     Cochran's rule: the mean of n values with skewness g is near enough to normal from 25 g² on. The
-    skewness has to be more than chance shows in normal values.
+    skewness has to be more than chance shows in normal values. Of columns it is one, too.
     """
     interval = metric.interval
     if not isinstance(interval, OfMean) or all(map(isfinite, interval.ends)):
         return False
     worth = read_clusters(interval.spread, totals).worth
     skewness = read_skewness(interval.spread, totals)  # of the mean: g / √n
-    return _FEW_FOR_SKEWNESS * skewness**2 > 1 and abs(skewness) * worth > _BEYOND_CHANCE
+    is_far = _FEW_FOR_SKEWNESS * power(skewness, 2) > 1
+    return is_far & (abs(skewness) * worth > _BEYOND_CHANCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -374,6 +374,24 @@ class Group(Tabular):
         return list_metric_rows(self.by, to_plain(self.metrics))
 
 
+def list_metric_names(groups: Sequence[Group]) -> list[str]:
+    """Return the metrics that any group has; of columns, without making groups of them."""
+    own = getattr(groups, "metrics", None)
+    return list(own or dict.fromkeys(name for group in groups for name in group.metrics))
+
+
+def find_column(groups: Sequence[Group], name: str) -> Any:
+    """Return a metric's column, where the groups are held in columns and have it."""
+    return getattr(groups, "metrics", {}).get(name)
+
+
+def count_over(groups: Sequence[Group], name: str) -> int:
+    """Return a count, such as `records`, over all groups; of columns, without making groups."""
+    if hasattr(groups, "sum_counts"):
+        return int(groups.sum_counts(name))
+    return sum(getattr(group, name) or 0 for group in groups)
+
+
 SCHEMA = "calipers.score/1"
 _NAMED_GROUPS = 6  # in a message
 
@@ -442,7 +460,7 @@ class Slice:
 class Score(Printed, Tabular):
     """Everything `calipers score` measured. Prints as a table, shows as HTML in a notebook."""
 
-    groups: tuple[Group, ...]
+    groups: Sequence[Group]  # a tuple, or the columns of many
     inputs: tuple[Input, ...]
     settings: Mapping[str, Any]
     notices: tuple[str, ...] = ()
@@ -458,10 +476,14 @@ class Score(Printed, Tabular):
     slices: tuple[Slice, ...] = ()  # of the tasks, read together
     whole: bool = field(default=False, compare=False)  # whether tables show every metric
 
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, list):  # as JSON has them
+            object.__setattr__(self, "groups", tuple(self.groups))
+
     @property
     def records(self) -> int:
         """The number of records that were measured."""
-        return sum(group.records for group in self.groups)
+        return count_over(self.groups, "records")
 
     @property
     def exit_code(self) -> int:
@@ -504,9 +526,10 @@ class Score(Printed, Tabular):
 
     def _name_groups(self) -> str:
         """Return the first groups, described in words."""
-        some = [", ".join(f"{k}={v!r}" for k, v in group.by.items()) for group in self.groups]
-        more = "; …" if len(some) > _NAMED_GROUPS else ""
-        return f": {'; '.join(some[:_NAMED_GROUPS])}{more}" if some and some[0] else ""
+        first = self.groups[:_NAMED_GROUPS]
+        some = [", ".join(f"{k}={v!r}" for k, v in group.by.items()) for group in first]
+        more = "; …" if len(self.groups) > _NAMED_GROUPS else ""
+        return f": {'; '.join(some)}{more}" if some and some[0] else ""
 
     def _show_example(self) -> str:
         first = self.groups[0].by if self.groups else {}
@@ -514,28 +537,16 @@ class Score(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
-        from calipers.metrics.stored_metrics import describe_own  # noqa: PLC0415 (loads Polars)
+        return describe_score(self, to_plain(tuple(self.groups)))
 
-        # For readers without the code of user-defined metrics.
-        own = describe_own({name: None for group in self.groups for name in group.metrics})
-        tiers = to_plain(self.tiers)
-        is_alone = len(tiers) == 1 and not self.tiers[0].by
-        return {
-            "schema": SCHEMA,
-            "version": __version__,
-            "seed": self.seed,
-            "settings": dict(self.settings),
-            "inputs": to_plain(self.inputs),
-            "groups": to_plain(self.groups),
-            **({"metric_versions": dict(self.metric_versions)} if self.metric_versions else {}),
-            **({"slices": to_plain(self.slices)} if self.slices else {}),
-            **({"own_metrics": own} if own else {}),
-            **({"tiers": tiers[0] if is_alone else tiers} if tiers else {}),
-            **({} if self.per_task is None else {"per_task": self.per_task.to_dict()}),
-            **({} if self.frontier is None else {"frontier": self.frontier.to_dict()}),
-            **({} if self.variants is None else {"variants": self.variants.to_dict()}),
-            **({"notices": list(self.notices)} if self.notices else {}),
-        }
+    def write_json(self, write: Callable[[str], object]) -> None:
+        """Write what `to_json` returns; of many groups, a few thousand at a time."""
+        if not hasattr(self.groups, "sum_counts"):
+            write(self.to_json())
+            return
+        from calipers.scores.score_json import write_score  # noqa: PLC0415 (only for many groups)
+
+        write_score(self, write)
 
     def to_polars(self) -> pl.DataFrame:
         """Return a table with a row per group and metric."""
@@ -567,6 +578,32 @@ class Score(Printed, Tabular):
         charts, left_out = draw_charts(self, profile)
         save_charts(charts, Path(folder))
         return {} if profile is None and charts else left_out
+
+
+def describe_score(score: Score, groups: list[Any]) -> dict[str, Any]:
+    """Return the contract's JSON of a score, with these groups in it."""
+    from calipers.metrics.stored_metrics import describe_own  # noqa: PLC0415 (loads Polars)
+
+    # For readers without the code of user-defined metrics.
+    own = describe_own(dict.fromkeys(list_metric_names(score.groups)))
+    tiers = to_plain(score.tiers)
+    is_alone = len(tiers) == 1 and not score.tiers[0].by
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "seed": score.seed,
+        "settings": dict(score.settings),
+        "inputs": to_plain(score.inputs),
+        "groups": groups,
+        **({"metric_versions": dict(score.metric_versions)} if score.metric_versions else {}),
+        **({"slices": to_plain(score.slices)} if score.slices else {}),
+        **({"own_metrics": own} if own else {}),
+        **({"tiers": tiers[0] if is_alone else tiers} if tiers else {}),
+        **({} if score.per_task is None else {"per_task": score.per_task.to_dict()}),
+        **({} if score.frontier is None else {"frontier": score.frontier.to_dict()}),
+        **({} if score.variants is None else {"variants": score.variants.to_dict()}),
+        **({"notices": list(score.notices)} if score.notices else {}),
+    }
 
 
 def require_figures(what: str) -> None:

@@ -34,7 +34,7 @@ from calipers.records.readers.lines import PipedLines
 from calipers.records.rows import list_names
 from calipers.records.sinks import Watch, check_folder, find_table, open_sinks
 from calipers.records.sources import open_sources
-from calipers.scores.groups import measure_groups, sort_keys
+from calipers.scores.groups import list_measured, measure_groups, sort_keys
 from calipers.scores.notices import (
     ByGroup,
     add_stated,
@@ -57,6 +57,7 @@ from calipers.scores.result import (
     Slice,
     Tiers,
     Variants,
+    list_metric_names,
     require_figures,
 )
 from calipers.scores.score_plan import refuse_absent
@@ -136,7 +137,7 @@ def assemble_score(
         from calipers.scores.guaranteed import guarantee_groups  # noqa: PLC0415 (if asked for)
 
         by_text = guarantee_groups(by_text, metrics, sources, options)
-    groups = list(by_text.values())
+    groups = list_measured(by_text)
     if options.must_measure:
         refuse_unmeasured(groups, sources)
     twice = _find_recorded_twice(sources, outcome, options)
@@ -144,7 +145,7 @@ def assemble_score(
     notices = [*list_notices(sources, outcome, options)]  # before logs are read again
     inputs = _add_stated(sources, inputs, groups, options)
     return Score(
-        groups=tuple(groups),
+        groups=groups,
         tiers=_add_evidence(tiers, by_text, outcome, plan),
         per_task=_count_tasks(outcome, plan, options.per_task) if plan.per_task else None,
         frontier=_find_frontier(outcome, plan),
@@ -193,12 +194,12 @@ def _may_compare_variants(sources: Sequence[Source], outcome: Outcome, options: 
 
 
 def _bound_by_cells(
-    groups: dict[str, Group],
+    groups: Mapping[str, Group],
     sources: Sequence[Source],
     outcome: Outcome,
     plan: Plan,
     options: Options,
-) -> dict[str, Group]:
+) -> Mapping[str, Group]:
     """Return the groups; those of few tasks have intervals over the cells task × variant."""
     from calipers.scores.variants import (  # noqa: PLC0415 (only where there are variants)
         add_cell_intervals,
@@ -314,12 +315,11 @@ def _is_changed(name: str, options: Options) -> bool:
 def _list_versions(groups: Sequence[Group], plan: Plan) -> dict[str, int]:
     """Return the version of the definition of each metric that the groups have."""
     versions = {metric.name: metric.version for metric in plan.metrics}
-    measured = {name: None for group in groups for name in group.metrics}
-    return {name: versions[name] for name in measured if name in versions}
+    return {name: versions[name] for name in list_metric_names(groups) if name in versions}
 
 
 def _add_evidence(
-    tiers: Sequence[Tiers], groups: dict[str, Group], outcome: Outcome, plan: Plan
+    tiers: Sequence[Tiers], groups: Mapping[str, Group], outcome: Outcome, plan: Plan
 ) -> tuple[Tiers, ...]:
     if not tiers:
         return ()

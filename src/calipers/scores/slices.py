@@ -6,12 +6,12 @@ value of a slice with few tasks is mostly luck; its shrunken value and its wider
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from calipers.metrics import Metric, metric_named
 from calipers.metrics.declare.declaration import Totals
 from calipers.metrics.declare.interval_methods import OfMean, Wilson
+from calipers.scores.groups import list_keys
 from calipers.scores.result import Group, Measured, Slice
 from calipers.statistics.slices import level_together, shrink
 from calipers.support.lazy_numpy import np
@@ -29,13 +29,12 @@ def measure_slices(
 ) -> Iterator[Slice]:
     """Yield each slice's value of each mean, family by family: the slices of one system."""
     families: dict[str, list[str]] = {}
-    for text, group in groups.items():
-        fields = [name for name in group.by if name in SYSTEM_FIELDS]
-        if len(fields) == len(group.by):
+    for text, by in list_keys(groups):
+        fields = [name for name in by if name in SYSTEM_FIELDS]
+        if len(fields) == len(by):
             return
-        families.setdefault(
-            json.dumps([group.by[name] for name in fields], default=str), []
-        ).append(text)
+        system = repr([by[name] for name in fields])
+        families.setdefault(system, []).append(text)
     for family in families.values():
         if FEWEST <= len(family) <= MOST:
             for metric in metrics:

@@ -55,7 +55,7 @@ def has_few_tasks(outcome: Outcome, plan: Plan) -> bool:
 def _count_tasks(metric: Metric, totals: Mapping[str, float]) -> int:
     if metric.influence is None or not totals.get(metric.rows):
         return 0
-    return max(1, read_clusters(metric.influence.name, totals).count)
+    return max(1, int(read_clusters(metric.influence.name, totals).count))
 
 
 def add_cell_intervals(

@@ -13,9 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from calipers.statistics.elementwise import (
+    apply,
+    as_float,
+    at_least,
+    at_most,
+    choose,
+    divide,
+    is_anywhere,
+    is_one,
+    power,
+)
 from calipers.support.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -68,6 +79,8 @@ SHARE_SUMS = ((1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (3, 2), (4, 2), (5, 2))
 class Clusters:
     """So many clusters, and what their unequal sizes leave of them for one value.
 
+    Of many values, each number is a column.
+
     >>> Clusters.of(40).degrees
     39.0
     >>> labels = np.repeat(np.arange(40), [20, 20, 20, 20, 20] + [1] * 35)
@@ -76,19 +89,26 @@ class Clusters:
     (40, 9.0, 4.3)
     """
 
-    count: int
-    worth: float  # one over Σ share²: as many equal ones would vary as much (Kish 1965)
-    degrees: float  # of freedom
-    inflation: float  # of the summed squares: CR2 over the plain sum
-    inside: float = 0.0  # of the rows' squares, the part that lies within clusters of unequal size
+    count: Any  # a whole number; the others are floats
+    worth: Any  # one over Σ share²: as many equal ones would vary as much (Kish 1965)
+    degrees: Any  # of freedom
+    inflation: Any  # of the summed squares: CR2 over the plain sum
+    inside: Any = 0.0  # of the rows' squares, the part that lies within clusters of unequal size
 
     @classmethod
-    def of(cls, clusters: int | Clusters) -> Clusters:
-        """Take a bare number as that many equal clusters."""
+    def of(cls, clusters: Any) -> Clusters:
+        """Take a bare number, or a column of them, as that many equal clusters."""
         if isinstance(clusters, Clusters):
             return clusters
         left = clusters - 1
-        return cls(clusters, float(clusters), float(left), clusters / left if left > 0 else inf)
+        inflation = choose(left > 0, divide(clusters, left), inf)
+        return cls(clusters, as_float(clusters), as_float(left), inflation)
+
+    @classmethod
+    def choose(cls, condition: Any, yes: Clusters, no: Clusters) -> Clusters:
+        """Return the first clusters where the condition holds, else the others."""
+        names = ("count", "worth", "degrees", "inflation", "inside")
+        return cls(*(choose(condition, getattr(yes, name), getattr(no, name)) for name in names))
 
     @classmethod
     @lru_cache(maxsize=4096)  # the values of a group have the same weights, and often all groups
@@ -98,26 +118,34 @@ class Clusters:
         As if all of a cluster were alike: then the sum of the squared influences is on average
         1 − 2 Σ share³ / Σ share² + Σ share² of their variance, (C − 1) / C where all are equal.
         """
-        if count < _FEWEST or not total or not powers[0]:
-            return cls.of(count)
-        second, third, fourth = powers[0] / total**2, powers[1] / total**3, powers[2] / total**4
-        left = max(_LEAST_LEFT, 1 - 2 * third / second + second)
-        return cls(count, 1 / second, max(1.0, second**2 / fourth - 1), 1 / left)
+        return cls.of_power_columns(count, total, powers)
+
+    @classmethod
+    def of_power_columns(cls, count: Any, total: Any, powers: tuple[Any, Any, Any]) -> Clusters:
+        """Return the same of one value, or of columns of them."""
+        second, third, fourth = (
+            _take_share(size, total, number) for number, size in enumerate(powers, start=2)
+        )
+        left = at_least(_LEAST_LEFT, 1 - divide(2 * third, second) + second)
+        degrees = at_least(1.0, divide(power(second, 2), fourth) - 1)
+        found = cls(count, divide(1, second), degrees, 1 / left)
+        unknown = (count < _FEWEST) | (total == 0) | (powers[0] == 0)
+        return cls.choose(unknown, cls.of(count), found) if is_anywhere(unknown) else found
 
     @classmethod
     def of_sums(
         cls,
-        count: int,
+        count: Any,
         *,
-        rows: float,
-        second: float,
-        squares: float,
-        corrected: float,
-        inside: float,
-        all_rows: float,
-        shares: Mapping[tuple[int, int], float],
+        rows: Any,
+        second: Any,
+        squares: Any,
+        corrected: Any,
+        inside: Any,
+        all_rows: Any,
+        shares: Mapping[tuple[int, int], Any],
     ) -> Clusters:
-        """Return the clusters of a value, by sums over them.
+        """Return the clusters of a value, or of columns of them, by sums over them.
 
         Args:
             count: of clusters.
@@ -129,18 +157,22 @@ class Clusters:
             all_rows: the squares of the rows' influences.
             shares: the sums over shares named in `SHARE_SUMS`.
         """
-        if count < _FEWEST or abs(second * count - 1) < _EQUAL:
+        equal = (count < _FEWEST) | (abs(second * count - 1) < _EQUAL)
+        if is_one(count) and equal:
             return cls.of(count)
-        alike = 1.0
-        if all_rows > _NO_INFLUENCE * rows:
-            between = all_rows - inside
-            alike = correlate(
-                between=between, inside=inside, rows=rows, clusters=count, second=second
-            )
-        degrees = float(count_degrees(shares, second=second, rows=rows, alike=alike))
-        inflation = corrected / squares if squares > 0 else 1 / max(_LEAST_LEFT, 1 - second)
-        within = min(1.0, max(0.0, inside / all_rows)) if alike < 1 else 0.0
-        return cls(count, 1 / second, degrees, inflation, within)
+        found = correlate(
+            between=all_rows - inside, inside=inside, rows=rows, clusters=count, second=second
+        )
+        alike = choose(all_rows > _NO_INFLUENCE * rows, found, 1.0)
+        degrees = count_degrees(shares, second=second, rows=rows, alike=alike)
+        inflation = choose(
+            squares > 0, divide(corrected, squares), 1 / at_least(_LEAST_LEFT, 1 - second)
+        )
+        within = at_most(1.0, at_least(0.0, divide(inside, all_rows)))
+        unequal = cls(
+            count, divide(1, second), as_float(degrees), inflation, choose(alike < 1, within, 0.0)
+        )
+        return cls.choose(equal, cls.of(count), unequal) if is_anywhere(equal) else unequal
 
     @classmethod
     def of_influences(
@@ -182,17 +214,31 @@ class Clusters:
         )
 
     @property
-    def too_few(self) -> bool:
+    def too_few(self) -> Any:
         """Whether nothing can be said of the next."""
         return self.count < _FEWEST
 
     @property
-    def telling(self) -> float:
+    def telling(self) -> Any:
         """How much of what rows tell of their dependence is left, where a few clusters hold most.
 
         Rows that differ within a cluster tell of it whatever the sizes.
         """
-        return max(self.worth / self.count, self.inside)
+        return at_least(self.inside, divide(self.worth, self.count))
+
+
+_EXACT = 2**62  # below which whole numbers of 64 bits are exact
+
+
+def _take_share(size: Any, total: Any, exponent: int) -> Any:
+    """Return Σ size^k over (Σ size)^k, with the last digit that whole numbers give."""
+    if not is_one(total):
+        if total.dtype.kind == "f":
+            return divide(size, power(total, exponent))
+        if float(total.max(initial=0)) ** exponent < _EXACT:
+            return divide(size, total**exponent)
+        return apply(_take_share, size, total, exponent)
+    return size / total**exponent if total else nan
 
 
 def sum_shares(shares: Floats) -> dict[tuple[int, int], float]:

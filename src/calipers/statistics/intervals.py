@@ -3,16 +3,34 @@
 `spread` is the sum over clusters of the square of the cluster's influence on the value: for a mean
 of n rows, Σ_c (Σ_i (x_ic − mean))² / n². With a cluster per row this is the textbook's variance.
 Clusters are given as `Clusters`, or as a bare number where all are of one size.
+
+Each function takes the numbers of one value, or columns of those of many (`elementwise`): an
+`Interval` of columns has NaN where that of one value has null.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, floor, hypot, inf, isfinite, sqrt
+from math import ceil, floor, inf, isfinite, isnan, nan
+from typing import Any
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
+from calipers.statistics.elementwise import (
+    apply,
+    as_float,
+    at_least,
+    at_most,
+    choose,
+    divide,
+    exp,
+    hypot,
+    is_anywhere,
+    is_one,
+    power,
+    sqrt,
+)
 
 _ROUNDING = 3e-8  # squares that cancel leave the root of a double's precision
 _OF_CHANCE = 1.5**2 * 6.0  # over n: the square of 1.5 standard errors of normal values' skewness
@@ -32,25 +50,49 @@ NO_BOUND = "the data are too few for it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where the value may lie; a bound that the data cannot give is null, with the reason."""
+    """Where the value may lie; a bound that the data cannot give is null, with the reason.
 
-    low: float | None
-    high: float | None
-    stderr: float | None
-    reason: str | None = None
-    worth: float | None = None  # of a share: as many independent rows would say as much
+    Of many values each part is a column, in which NaN is null, or one number or text for all.
+    """
+
+    low: Any
+    high: Any
+    stderr: Any
+    reason: Any = None
+    worth: Any = None  # of a share: as many independent rows would say as much
 
 
 UNKNOWN = Interval(low=None, high=None, stderr=None, reason=ONE_CLUSTER)
 
 
-def standard_error(spread: float, clusters: int | Clusters) -> float | None:
+def bound(low: Any, high: Any, stderr: Any, reason: Any = None, worth: Any = None) -> Interval:
+    """Return the interval of these parts; of one value, NaN becomes null."""
+    return Interval(
+        low=_drop_nan(low),
+        high=_drop_nan(high),
+        stderr=_drop_nan(stderr),
+        reason=reason,
+        worth=_drop_nan(worth),
+    )
+
+
+def _drop_nan(value: Any) -> Any:
+    return None if is_one(value) and isnan(value) else value
+
+
+def standard_error(spread: Any, clusters: Any) -> Any:
     """Return the square root of C/(C−1) times the spread (Miller 2024, arXiv 2411.00640).
 
     Where clusters are of unequal size the factor is larger; None where there are fewer than two.
     """
-    clusters = Clusters.of(clusters)
-    return None if clusters.too_few else sqrt(spread * clusters.inflation)
+    return _drop_nan(compute_error(spread, Clusters.of(clusters)))
+
+
+def compute_error(spread: Any, clusters: Clusters) -> Any:
+    """Return the same, NaN where there are fewer than two clusters."""
+    if is_one(clusters.count) and clusters.too_few:
+        return nan
+    return sqrt(choose(clusters.too_few, nan, spread * clusters.inflation))
 
 
 def normal_quantile(confidence: float) -> float:
@@ -58,20 +100,17 @@ def normal_quantile(confidence: float) -> float:
     return special.ndtri((1 + confidence) / 2)
 
 
-def t_quantile(clusters: int | Clusters, confidence: float) -> float:
+def t_quantile(clusters: Any, confidence: float) -> Any:
     """Return the number of standard errors that the interval extends, by Student's t."""
-    return special.stdtrit(Clusters.of(clusters).degrees, (1 + confidence) / 2)
+    return apply(special.stdtrit, Clusters.of(clusters).degrees, (1 + confidence) / 2)
 
 
-def t_interval(
-    value: float, spread: float, clusters: int | Clusters, confidence: float
-) -> Interval:
+def t_interval(value: Any, spread: Any, clusters: Any, confidence: float) -> Interval:
     """Return the value ± t standard errors."""
-    stderr = standard_error(spread, clusters)
-    if stderr is None:
-        return UNKNOWN
+    clusters = Clusters.of(clusters)
+    stderr = compute_error(spread, clusters)
     reach = t_quantile(clusters, confidence) * stderr
-    return Interval(low=value - reach, high=value + reach, stderr=stderr)
+    return bound(value - reach, value + reach, stderr, choose(clusters.too_few, ONE_CLUSTER, None))
 
 
 def skewed_reach(skewness: float, worth: float, t: float) -> tuple[float, float] | None:
@@ -92,14 +131,19 @@ def skewed_reach(skewness: float, worth: float, t: float) -> tuple[float, float]
     >>> round(below, 2), round(above, 2)
     (1.83, 2.53)
     """
-    if worth <= _TWO or abs(skewness) * worth <= sqrt(_OF_CHANCE):
+    if not _is_skewed(skewness, worth):
         return None
+    return _invert_skewed(t, skewness), -_invert_skewed(-t, skewness)
 
-    def invert(quantile: float) -> float:
-        inner = max(0.0, 1 + skewness * (quantile - skewness / 6))
-        return float(3 / skewness * (inner ** (1 / 3) - 1))
 
-    return invert(t), -invert(-t)
+def _is_skewed(skewness: Any, worth: Any) -> Any:
+    """Say where skewness is more than chance, and the clusters more than two."""
+    return (worth > _TWO) & (abs(skewness) * worth > sqrt(_OF_CHANCE))
+
+
+def _invert_skewed(quantile: Any, skewness: Any) -> Any:
+    inner = at_least(0.0, 1 + skewness * (quantile - skewness / 6))
+    return divide(3, skewness) * (power(inner, 1 / 3) - 1)
 
 
 def transform_skewed(statistic: float, skewness: float) -> float:
@@ -114,12 +158,7 @@ def transform_skewed(statistic: float, skewness: float) -> float:
 
 
 def positive_interval(
-    value: float,
-    spread: float,
-    clusters: int | Clusters,
-    confidence: float,
-    *,
-    skewness: float = 0.0,
+    value: Any, spread: Any, clusters: Any, confidence: float, *, skewness: Any = 0.0
 ) -> Interval:
     """Return the interval of a mean or ratio that is never negative and has no upper bound.
 
@@ -127,58 +166,65 @@ def positive_interval(
     Where it is longer than that, the upper bound goes by the values' skewness (`skewed_reach`).
     Values without any spread do not tell how far others lie: then both bounds are null.
     """
-    stderr = standard_error(spread, clusters)
-    if stderr is None:
-        return UNKNOWN
     clusters = Clusters.of(clusters)
-    if clusters.count > _TWO > clusters.worth:
-        return Interval(low=None, high=None, stderr=stderr, reason=ONE_HOLDS_MOST)
-    if value <= 0 or stderr <= _ROUNDING * value:
-        return Interval(low=None, high=None, stderr=stderr, reason=NO_SPREAD)
+    stderr = compute_error(spread, clusters)
+    reason = _explain_unbounded(clusters, (value <= 0) | (stderr <= _ROUNDING * value))
     t = t_quantile(clusters, confidence)
-    factor = exp(min(t * stderr / value, _STEEPEST))
+    factor = exp(at_most(_STEEPEST, divide(t * stderr, value)))
     high = value * factor
-    if skewness > 0 and (reach := skewed_reach(skewness, clusters.worth, t)) is not None:
-        high = max(high, value + reach[1] * stderr)
-    return Interval(low=value / factor, high=high, stderr=stderr)
+    is_skewed = (skewness > 0) & _is_skewed(skewness, clusters.worth)
+    if is_anywhere(is_skewed):
+        longer = value - _invert_skewed(-t, skewness) * stderr
+        high = choose(is_skewed, at_least(high, longer), high)
+    return _keep_known(value / factor, high, stderr, reason)
 
 
 def unbounded_interval(
-    value: float,
-    spread: float,
-    clusters: int | Clusters,
-    confidence: float,
-    *,
-    skewness: float = 0.0,
+    value: Any, spread: Any, clusters: Any, confidence: float, *, skewness: Any = 0.0
 ) -> Interval:
     """Return the interval of a mean of unbounded values: ± t standard errors.
 
     On the side of a long tail it reaches as far as the values' skewness asks (`skewed_reach`).
     Values without any spread do not tell how far others lie: then both bounds are null.
     """
-    around = t_interval(value, spread, clusters, confidence)
-    if around.stderr is None:
-        return around
     clusters = Clusters.of(clusters)
-    if clusters.count > _TWO > clusters.worth:
-        return Interval(low=None, high=None, stderr=around.stderr, reason=ONE_HOLDS_MOST)
-    if around.stderr <= _ROUNDING * abs(value):
-        return Interval(low=None, high=None, stderr=around.stderr, reason=NO_SPREAD)
-    reach = skewed_reach(skewness, clusters.worth, t_quantile(clusters, confidence))
-    if reach is None or around.low is None or around.high is None:
-        return around
-    low = min(around.low, value - reach[0] * around.stderr)
-    high = max(around.high, value + reach[1] * around.stderr)
-    return Interval(low=low, high=high, stderr=around.stderr)
+    stderr = compute_error(spread, clusters)
+    reason = _explain_unbounded(clusters, stderr <= _ROUNDING * abs(value))
+    t = t_quantile(clusters, confidence)
+    low, high = value - t * stderr, value + t * stderr
+    is_skewed = _is_skewed(skewness, clusters.worth)
+    if is_anywhere(is_skewed):
+        below = value - _invert_skewed(t, skewness) * stderr
+        above = value - _invert_skewed(-t, skewness) * stderr
+        low = choose(is_skewed, at_most(low, below), low)
+        high = choose(is_skewed, at_least(high, above), high)
+    return _keep_known(low, high, stderr, reason)
+
+
+def _explain_unbounded(clusters: Clusters, is_flat: Any) -> Any:
+    """Return why a mean without an end has no bounds; None where it has."""
+    holds_most = (clusters.count > _TWO) & (clusters.worth < _TWO)
+    reason = choose(is_flat, NO_SPREAD, None)
+    if is_anywhere(holds_most):
+        reason = choose(holds_most, ONE_HOLDS_MOST, reason)
+    return choose(clusters.too_few, ONE_CLUSTER, reason)
+
+
+def _keep_known(low: Any, high: Any, stderr: Any, reason: Any) -> Interval:
+    """Return the interval without the bounds for whose lack there is a reason."""
+    if is_one(low):
+        return bound(low, high, stderr) if reason is None else bound(nan, nan, stderr, reason)
+    is_known = reason == None  # noqa: E711 (a column of texts)
+    return bound(choose(is_known, low, nan), choose(is_known, high, nan), stderr, reason)
 
 
 def bounded_interval(
-    value: float,
-    spread: float,
-    clusters: int | Clusters,
+    value: Any,
+    spread: Any,
+    clusters: Any,
     confidence: float,
     *,
-    ends: tuple[float, float] = (0.0, 1.0),
+    ends: tuple[Any, Any] = (0.0, 1.0),
     tight: float = TIGHT,
 ) -> Interval:
     """Return the interval of a mean of values within `ends`; its width is never 0.
@@ -194,41 +240,40 @@ def bounded_interval(
     (0.0001, 0.1612)
     """
     clusters = Clusters.of(clusters)
-    stderr = standard_error(spread, clusters)
-    if stderr is None:
+    if is_one(clusters.count) and clusters.too_few:
         return UNKNOWN
+    stderr = compute_error(spread, clusters)
     lowest, highest = ends
     width = highest - lowest
-    mean = min(1.0, max(0.0, (value - lowest) / width))
-    if _is_share(mean, spread / width**2, clusters):
-        around = wilson(mean, clusters.count, spread / width**2, clusters, confidence)
-        assert around.low is not None
-        assert around.high is not None
-        return Interval(
-            low=lowest + width * around.low, high=lowest + width * around.high, stderr=stderr
-        )
-    low, high = _move_on_log_odds(mean, t_quantile(clusters, confidence) * stderr / width)
+    mean = at_most(1.0, at_least(0.0, divide(value - lowest, width)))
+    spread = divide(spread, power(width, 2))
+    low, high = _move_on_log_odds(mean, divide(t_quantile(clusters, confidence) * stderr, width))
     z = normal_quantile(confidence)
-    unseen = z * z / (clusters.worth + z * z)
-    variance = (stderr / width) ** 2 * clusters.worth
+    unseen = divide(z * z, clusters.worth + z * z)
+    variance = power(divide(stderr, width), 2) * clusters.worth
     below = hypot(mean - low, unseen * mean * _weigh_unseen(variance, tight * mean))
     above = hypot(high - mean, unseen * (1 - mean) * _weigh_unseen(variance, tight * (1 - mean)))
-    return Interval(
-        low=lowest + width * max(0.0, mean - below),
-        high=lowest + width * min(1.0, mean + above),
-        stderr=stderr,
-    )
+    low, high = at_least(0.0, mean - below), at_most(1.0, mean + above)
+    is_share = _is_share(mean, spread, clusters)
+    if is_anywhere(is_share):
+        around = wilson(mean, clusters.count, spread, clusters, confidence)
+        low, high = choose(is_share, around.low, low), choose(is_share, around.high, high)
+    reason = choose(clusters.too_few, ONE_CLUSTER, None)
+    low, high = lowest + width * low, lowest + width * high
+    if not is_one(low):
+        low, high = (choose(clusters.too_few, nan, each) for each in (low, high))
+    return bound(low, high, stderr, reason)
 
 
 def interval_of_mean(
-    value: float,
-    spread: float,
-    clusters: int | Clusters,
+    value: Any,
+    spread: Any,
+    clusters: Any,
     confidence: float,
     *,
-    ends: tuple[float, float],
+    ends: tuple[Any, Any],
     tight: float = TIGHT,
-    skewness: float = 0.0,
+    skewness: Any = 0.0,
 ) -> Interval:
     """Return the interval of a mean of values between two ends, either of which may be infinite."""
     if all(map(isfinite, ends)):
@@ -237,37 +282,32 @@ def interval_of_mean(
     return of_values(value, spread, clusters, confidence, skewness=skewness)
 
 
-def _is_share(mean: float, spread: float, clusters: Clusters) -> bool:
+def _is_share(mean: Any, spread: Any, clusters: Clusters) -> Any:
     """Say whether all of the clusters' values lie at the ends: no others spread so far."""
     possible = mean * (1 - mean)
-    if possible < _NO_INFLUENCE or clusters.worth < clusters.count * (1 - _ALIKE):
-        return False
-    return spread * clusters.count >= possible * (1 - _ALIKE)
+    is_equal = clusters.worth >= clusters.count * (1 - _ALIKE)
+    is_spread = spread * clusters.count >= possible * (1 - _ALIKE)
+    return (possible >= _NO_INFLUENCE) & is_equal & is_spread
 
 
-def _move_on_log_odds(mean: float, reach: float) -> tuple[float, float]:
+def _move_on_log_odds(mean: Any, reach: Any) -> tuple[Any, Any]:
     """Return the bounds `reach` away from the mean, divided by the slope, on log odds."""
     possible = mean * (1 - mean)
-    if possible < _NO_INFLUENCE or not reach:
-        return mean, mean
-    odds, factor = mean / (1 - mean), exp(min(reach / possible, _STEEPEST))
-    return odds / (odds + factor), odds / (odds + 1 / factor)
+    stays = (possible < _NO_INFLUENCE) | (reach == 0)
+    odds = divide(mean, 1 - mean)
+    factor = exp(at_most(_STEEPEST, divide(reach, possible)))
+    low, high = divide(odds, odds + factor), divide(odds, odds + 1 / factor)
+    return choose(stays, mean, low), choose(stays, mean, high)
 
 
-def _weigh_unseen(variance: float, tight: float) -> float:
+def _weigh_unseen(variance: Any, tight: Any) -> Any:
     """Return the weight of the unseen: 1 without spread, ½ at `tight` of the way to the end."""
-    square = tight**2  # 0 for the smallest numbers
-    return square / (square + variance) if square else 0.0
+    square = power(tight, 2)  # 0 for the smallest numbers
+    return choose(square == 0, 0.0, divide(square, square + variance))
 
 
 def wilson(
-    share: float,
-    n: int,
-    spread: float,
-    clusters: int | Clusters,
-    confidence: float,
-    *,
-    most: float = inf,
+    share: Any, n: Any, spread: Any, clusters: Any, confidence: float, *, most: Any = inf
 ) -> Interval:
     """Return Wilson's score interval (1927) of a share of n rows.
 
@@ -275,49 +315,62 @@ def wilson(
     worth as much if they were independent, and with Student's t for the normal quantile.
     """
     clusters = Clusters.of(clusters)
-    z = normal_quantile(confidence)
-    size = float(n)
-    if clusters.count < n or most < n:
-        if clusters.too_few:
-            return UNKNOWN
-        normal, z = z, t_quantile(clusters, confidence)
-        size = effective_size(share, n, spread, clusters, least=(normal / z) ** 2, most=most)
-    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
+    normal = normal_quantile(confidence)
+    z: Any = normal
+    size = as_float(n)
+    comes_in_clusters = (clusters.count < n) | (most < n)
+    unknown = comes_in_clusters & clusters.too_few
+    if is_one(n) and unknown:
+        return UNKNOWN
+    if is_anywhere(comes_in_clusters):
+        t = t_quantile(clusters, confidence)
+        least = power(divide(normal, t), 2)
+        worth = effective_size(share, n, spread, clusters, least=least, most=most)
+        z, size = choose(comes_in_clusters, t, normal), choose(comes_in_clusters, worth, size)
+    found = _score_interval(share, size, z, compute_error(spread, clusters), confidence)
+    return _hide(unknown, found) if is_anywhere(unknown) else found
 
 
-def _score_interval(
-    share: float,
-    size: float,
-    z: float,
-    stderr: float | None,
-    confidence: float,
-) -> Interval:
+def _hide(unknown: Any, found: Interval) -> Interval:
+    """Return the columns of an interval with nulls where one cluster is all there is."""
+    parts = (choose(unknown, nan, part) for part in (found.low, found.high, found.stderr))
+    low, high, stderr = parts
+    worth = choose(unknown, nan, found.worth)
+    return bound(low, high, stderr, choose(unknown, ONE_CLUSTER, found.reason), worth)
+
+
+def _score_interval(share: Any, size: Any, z: Any, stderr: Any, confidence: float) -> Interval:
     """Return all shares within z of their own standard errors for this effective size.
 
     Where few rows are unlike the others that is too tight on their side: by itself it would hold
     84 % near 0 and 1. There the bound is that of the exact interval which misses twice as often.
     """
-    worth = size * (normal_quantile(confidence) / z) ** 2
+    worth = size * power(divide(normal_quantile(confidence), z), 2)
     low, high = score_bounds(share, size, z)
-    if share > 0:
-        low = min(low, _find_exact_low(share * size, size, 1 - confidence))
-    if share < 1:
-        high = max(high, 1 - _find_exact_low((1 - share) * size, size, 1 - confidence))
-    return Interval(low=low, high=high, stderr=stderr, worth=worth)
+    if is_anywhere(share > 0):
+        exact = _find_exact_low(share * size, size, 1 - confidence)
+        low = choose(share > 0, at_most(low, exact), low)
+    if is_anywhere(share < 1):
+        exact = 1 - _find_exact_low((1 - share) * size, size, 1 - confidence)
+        high = choose(share < 1, at_least(high, exact), high)
+    return bound(low, high, stderr, None, worth)
 
 
-def _find_exact_low(rows: float, size: float, tail: float) -> float:
+def _find_exact_low(rows: Any, size: Any, tail: float) -> Any:
     """Return the exact lower bound of a share of these rows that errs with probability `tail`."""
-    rows = max(1.0, rows)
-    return special.betaincinv(rows, max(0.0, size - rows) + 1, min(0.5, tail))
+    rows = at_least(1.0, rows)
+    others = at_least(0.0, size - rows) + 1
+    return apply(special.betaincinv, rows, others, min(0.5, tail))
 
 
-def score_bounds(share: float, size: float, z: float) -> tuple[float, float]:
+def score_bounds(share: Any, size: Any, z: Any) -> tuple[Any, Any]:
     """Return Wilson's bounds, from which other methods are built."""
-    middle = (share + z * z / (2 * size)) / (1 + z * z / size)
-    reach = z / (1 + z * z / size) * sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
-    low = 0.0 if share == 0 else max(0.0, middle - reach)
-    return low, 1.0 if share == 1 else min(1.0, middle + reach)
+    ratio = divide(z * z, size)
+    middle = divide(share + divide(z * z, 2 * size), 1 + ratio)
+    root = sqrt(divide(share * (1 - share), size) + power(divide(z, 2 * size), 2))
+    reach = divide(z, 1 + ratio) * root
+    low = choose(share == 0, 0.0, at_least(0.0, middle - reach))
+    return low, choose(share == 1, 1.0, at_most(1.0, middle + reach))
 
 
 def exact_share(share: float, size: float, confidence: float) -> tuple[float, float]:
@@ -339,7 +392,7 @@ def exact_share(share: float, size: float, confidence: float) -> tuple[float, fl
 
 
 def partial_wilson(
-    share: float, n: int, spread: float, clusters: Clusters, confidence: float
+    share: Any, n: Any, spread: Any, clusters: Clusters, confidence: float
 ) -> Interval:
     """Return Wilson's interval of a share to which rows add in part, or with weights.
 
@@ -348,56 +401,53 @@ def partial_wilson(
     together (Kish 1965, Survey Sampling, 11.7). It counts as if one more row had told it, and is
     all there is to go by where all rows are alike.
     """
-    if clusters.too_few:
+    if is_one(clusters.count) and clusters.too_few:
         return UNKNOWN
     possible = share * (1 - share)
-    worst = seen = 1 / clusters.worth
-    if possible > _NO_INFLUENCE:
-        seen = spread * clusters.inflation * (n - 1) / n / possible
-    unlike = n * min(share, 1 - share) * clusters.telling
-    size = 1 / (seen + max(0.0, worst - seen) / (unlike + 1))
+    worst = divide(1, clusters.worth)
+    seen = divide(spread * clusters.inflation * (n - 1) / n, possible)
+    seen = choose(possible > _NO_INFLUENCE, seen, worst)
+    unlike = n * at_most(share, 1 - share) * clusters.telling
+    size = divide(1, seen + at_least(0.0, worst - seen) / (unlike + 1))
     z = t_quantile(clusters, confidence)
-    return _score_interval(share, size, z, standard_error(spread, clusters), confidence)
+    found = _score_interval(share, size, z, compute_error(spread, clusters), confidence)
+    return _hide(clusters.too_few, found) if is_anywhere(clusters.too_few) else found
 
 
-def count_worth(share: float, n: int, spread: float, clusters: int | Clusters) -> float:
+def count_worth(share: Any, n: Any, spread: Any, clusters: Any) -> Any:
     """Return the number of rows if each is its own cluster, else their effective number."""
     clusters = Clusters.of(clusters)
-    return float(n) if clusters.count == n else effective_size(share, n, spread, clusters)
+    if is_one(n) and clusters.count == n:
+        return float(n)
+    return choose(clusters.count == n, as_float(n), effective_size(share, n, spread, clusters))
 
 
 def effective_size(
-    share: float,
-    n: int,
-    spread: float,
-    clusters: int | Clusters,
-    *,
-    least: float = 1.0,
-    most: float = inf,
-) -> float:
+    share: Any, n: Any, spread: Any, clusters: Any, *, least: Any = 1.0, most: Any = inf
+) -> Any:
     """Return the number of independent rows that are worth n rows in clusters, for a share.
 
     `least` is the least that the design effect can be, `most` what the rows are worth at most
     unless they show otherwise.
     """
     clusters = Clusters.of(clusters)
-    if clusters.too_few:
+    if is_one(clusters.count) and clusters.too_few:
         return 0.0
-    rarer = n * min(share, 1 - share)
-    squares = n * share * (1 - share)
-    return n / design_effect(spread, squares, n, clusters, rarer, least=least, most=most)
+    rarer, squares = n * at_most(share, 1 - share), n * share * (1 - share)
+    effect = design_effect(spread, squares, n, clusters, rarer, least=least, most=most)
+    return choose(clusters.too_few, 0.0, divide(n, effect))
 
 
 def design_effect(
-    spread: float,
-    squares: float,
-    n: int,
-    clusters: int | Clusters,
-    unlike: float = inf,
+    spread: Any,
+    squares: Any,
+    n: Any,
+    clusters: Any,
+    unlike: Any = inf,
     *,
-    least: float = 1.0,
-    most: float = inf,
-) -> float:
+    least: Any = 1.0,
+    most: Any = inf,
+) -> Any:
     """Return the variance relative to that of as many independent rows; at least 1.
 
     Where the interval goes by t, `least` may be so much less that it is as wide as by the normal
@@ -409,15 +459,15 @@ def design_effect(
     the less those unlike the others tell.
     """
     clusters = Clusters.of(clusters)
-    worst = n / min(most, clusters.worth)
-    seen = worst
-    if squares > _NO_INFLUENCE * n:
-        of_clusters = spread * n**2 * clusters.inflation
-        seen = max(least, of_clusters / (squares * n / (n - 1)))
-    unlike *= clusters.telling
-    return seen + max(0.0, worst - seen) / (unlike + 1)
+    worst = divide(n, at_most(most, clusters.worth))
+    of_clusters = spread * power(n, 2) * clusters.inflation
+    effect = at_least(least, divide(of_clusters, divide(squares * n, n - 1)))
+    seen = choose(squares > _NO_INFLUENCE * n, effect, worst)
+    unlike = unlike * clusters.telling
+    return seen + at_least(0.0, worst - seen) / (unlike + 1)
 
 
+@lru_cache(maxsize=4096)  # groups are often of one size
 def quantile_ranks(
     share: float, n: int, size: float, confidence: float
 ) -> tuple[int | None, int | None]:
@@ -439,7 +489,7 @@ def quantile_ranks(
 @lru_cache(maxsize=4096)  # groups are often of one size
 def _find_largest_count(trials: int, share: float, tail: float) -> int:
     """Return the largest k such that fewer than k successes have at most probability `tail`."""
-    reach = special.ndtri(tail) * sqrt(trials * share * (1 - share))
+    reach: float = special.ndtri(tail) * sqrt(trials * share * (1 - share))
     k = max(0, floor(trials * share + reach))
     while special.bdtr(k, trials, share) <= tail:
         k += 1

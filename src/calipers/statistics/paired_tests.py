@@ -24,9 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import copysign, erfc, inf, sqrt
+from typing import Any
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Floats
+from calipers.statistics.elementwise import at_least, choose
 from calipers.statistics.intervals import normal_quantile
 from calipers.support.lazy_numpy import np
 
@@ -164,7 +166,8 @@ def _find_mid_p_bound(higher: int, lower: int, n: int, confidence: float) -> flo
     def is_rejected(share: float) -> bool:
         return _compute_mid_p(lower, changed, 1 - share) < 1 - confidence
 
-    return (2 * find_boundary(is_rejected, 0.5, 1.0) - 1) * changed / n
+    most: float = find_boundary(is_rejected, 0.5, 1.0)
+    return (2 * most - 1) * changed / n
 
 
 def _compute_mid_p(fewer: int, changed: int, share: float) -> float:
@@ -174,34 +177,33 @@ def _compute_mid_p(fewer: int, changed: int, share: float) -> float:
 
 
 def find_boundary(
-    holds: Callable[[float], bool], inside: float, outside: float, steps: int = _HALVINGS
-) -> float:
-    """Return where a condition that holds at `inside` and not at `outside` ends."""
+    holds: Callable[[Any], Any], inside: Any, outside: Any, steps: int = _HALVINGS
+) -> Any:
+    """Return where a condition that holds at `inside` and not at `outside` ends; columns too."""
     for _ in range(steps):
         middle = (inside + outside) / 2
-        if holds(middle):
-            inside = middle
-        else:
-            outside = middle
+        is_held = holds(middle)
+        inside, outside = choose(is_held, middle, inside), choose(is_held, outside, middle)
     return inside
 
 
 FEW = 6  # rows of a kind; of so many their own spread can be told
 
 
-def area_interval(area: float, right: float, wrong: float, *, z: float) -> tuple[float, float]:
-    """Return the areas that lie within z of their own standard errors.
+def area_interval(area: Any, right: Any, wrong: Any, *, z: Any) -> tuple[Any, Any]:
+    """Return the areas that lie within z of their own standard errors; of columns, columns.
 
     Newcombe (2006), Statistics in Medicine 25, 559, method 5, with Hanley and McNeil's variance. He
     puts the mean of both sizes where one of each stands; here it is the larger, so that it holds
     also where the few rows lie twice as far apart as the others.
     """
-    larger = max(right, wrong)
+    larger = at_least(right, wrong)
 
-    def is_within(other: float) -> bool:
-        of_pairs = max(0.0, larger - 1) * ((1 - other) / (2 - other) + other / (1 + other))
+    def is_within(other: Any) -> Any:
+        of_pairs = at_least(0.0, larger - 1) * ((1 - other) / (2 - other) + other / (1 + other))
         variance = other * (1 - other) * (1 + of_pairs) / (right * wrong)
-        return (area - other) ** 2 <= z * z * variance
+        apart = area - other
+        return apart * apart <= z * z * variance
 
     return find_boundary(is_within, area, 0.0), find_boundary(is_within, area, 1.0)
 

@@ -18,6 +18,7 @@ import polars as pl
 from pyspark.sql import DataFrame
 
 from calipers.engines.features import MeasuredBatch, measure_chunk
+from calipers.engines.group_totals import GroupTotals
 from calipers.engines.outcome import ROWS as COUNT
 from calipers.engines.outcome import TEXT, Outcome, RowCounts, Sinks, TextTally
 from calipers.engines.plan import Plan
@@ -52,7 +53,6 @@ from calipers.engines.spark.session import (
 from calipers.engines.spark.spark_output import save_samples, stream_samples
 from calipers.engines.spark.spark_sources import MakeChunk, SparkSource, move_to_spark
 from calipers.engines.store import GroupedRows
-from calipers.engines.totals import GroupTotals
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.batch import BadRow, Source, Wanted
 from calipers.records.readers.tables import RowList

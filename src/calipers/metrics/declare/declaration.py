@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -86,8 +86,9 @@ SECTION = re.compile(rf"[{DOCUMENTS}] [0-9.]+$")
 
 
 def add_up(groups: Iterable[Totals], name: str) -> int:
-    """Return a count over all groups; some may lack it."""
-    return int(sum(totals.get(name, 0) or 0 for totals in groups))
+    """Return a count over all groups, or over columns of them; some may lack it."""
+    counts: Iterator[Any] = (totals.get(name, 0) for totals in groups)
+    return sum(int(count.sum() if getattr(count, "ndim", 0) else count or 0) for count in counts)
 
 
 def count_records(count: int) -> str:
@@ -230,8 +231,8 @@ class Rank:
         """The total that holds the interval's upper bound, where there is one."""
         return f"{self.value_name}__high{'_of_family' * self.of_family}"
 
-    def locate(self, count: int) -> int:
-        """Return the rank, from 1, in exact integers."""
+    def locate(self, count: Any) -> Any:
+        """Return the rank, from 1, in exact integers; of a column of counts, that of each."""
         return -(-self.percent * count // 100)
 
     @cached_property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from math import isfinite, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def list_positions(name: str, count: int) -> dict[str, int]:
+def list_positions(name: str, count: Any) -> dict[str, Any]:
     """Return the totals that are looked up among the sorted values, with their ranks from 1."""
     return {
         f"{name}__min": 1,

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite, sqrt
+from functools import lru_cache
+from math import inf, isfinite, nan
+from typing import Any
 
 import polars as pl
 
 from calipers.metrics.declare.declaration import Influence, Rank, Totals
 from calipers.statistics.clusters import SHARE_SUMS, Clusters
+from calipers.statistics.elementwise import (
+    apply,
+    as_whole,
+    at_least,
+    choose,
+    divide,
+    is_anywhere,
+    is_everywhere,
+    is_one,
+    power,
+    sqrt,
+)
 from calipers.statistics.intervals import (
     ONE_ROW,
     TIGHT,
     Interval,
+    bound,
     interval_of_mean,
     normal_quantile,
     partial_wilson,
@@ -30,9 +45,9 @@ class Wilson:
     count: str
     name: str = "wilson"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         """Return Wilson's score interval."""
-        n = int(totals[self.count])
+        n = as_whole(totals[self.count])
         return wilson(value, n, *read_spread(self.spread, totals), confidence)
 
 
@@ -45,11 +60,11 @@ class PartialWilson:
     count: str
     name: str = "wilson"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         """Return Wilson's score interval of that size, as if each row were right or wrong."""
         spread, _ = read_spread(self.spread, totals)
         clusters = read_clusters(self.weights, totals)
-        return partial_wilson(value, int(totals[self.count]), spread, clusters, confidence)
+        return partial_wilson(value, as_whole(totals[self.count]), spread, clusters, confidence)
 
 
 def declare_weights(
@@ -86,7 +101,7 @@ class OfMean:
             return "logit t"
         return "log t" if self.ends[0] == 0 else "t"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         """Return the interval, or the reason why one row, or one task, has none."""
         spread, clusters = read_spread(self.spread, totals)
         around = interval_of_mean(
@@ -98,9 +113,11 @@ class OfMean:
             tight=self.tight,
             skewness=read_skewness(self.spread, totals),
         )
-        if not clusters.too_few or totals.get(f"{self.spread}__size", 1) > 1:
+        is_one_row = clusters.too_few & (totals.get(f"{self.spread}__size", 1) <= 1)
+        if not is_anywhere(is_one_row):
             return around
-        return replace(around, reason=ONE_ROW.replace("row", self.unit))
+        one = ONE_ROW.replace("row", self.unit)
+        return replace(around, reason=choose(is_one_row, one, around.reason))
 
 
 @dataclass(frozen=True)
@@ -110,46 +127,66 @@ class OrderStatistics:
     rank: Rank
     name: str = "order statistics"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         """Return the values at the ranks that the engine has looked up."""
         del value
-        low, high = totals.get(self.rank.low_name), totals.get(self.rank.high_name)
-        if low is None or high is None:
-            n = int(totals[self.rank.count_name])
-            few = "row is" if n == 1 else "rows are"
-            reason = f"{n:,} {few} too few for a bound within the data"
-            return Interval(low=low, high=high, stderr=None, reason=reason)
+        low, high = (
+            nan if (end := totals.get(name, nan)) is None else end
+            for name in (self.rank.low_name, self.rank.high_name)
+        )
+        is_known = (low == low) & (high == high)  # noqa: PLR0124 (neither is NaN)
+        reason = None
+        if not is_everywhere(is_known):
+            n = as_whole(totals[self.rank.count_name])
+            reason = choose(is_known, None, apply(_explain_few, n, dtype=object))
         reach = 2 * normal_quantile(confidence)
-        return Interval(low=low, high=high, stderr=(high - low) / reach)
+        return bound(low, high, (high - low) / reach, reason)
 
 
-def read_spread(name: str, totals: Totals) -> tuple[float, Clusters]:
-    """Return the spread and the clusters behind a value."""
+@lru_cache(maxsize=1024)
+def _explain_few(n: int) -> str:
+    few = "row is" if n == 1 else "rows are"
+    return f"{n:,} {few} too few for a bound within the data"
+
+
+def read_spread(name: str, totals: Totals) -> tuple[Any, Clusters]:
+    """Return the spread and the clusters behind a value, or behind those of columns."""
     return totals.get(f"{name}__spread", 0.0), read_clusters(name, totals)
 
 
-def read_skewness(name: str, totals: Totals) -> float:
+def read_skewness(name: str, totals: Totals) -> Any:
     """Return the skewness of a value's error, Σ T³ / (Σ T²)^1.5 over its clusters' influences."""
     size = totals.get(f"{name}__size", 0.0)
     squares = totals.get(f"{name}__spread", 0.0) * size * size
-    cubes = totals.get(name_cubes(name)) or 0.0
-    found = cubes / squares / sqrt(squares) if squares > 0 else 0.0
-    return found if isfinite(found) else 0.0
+    cubes = totals.get(name_cubes(name), 0.0)
+    found = divide(divide(cubes, squares), sqrt(at_least(0.0, squares)))
+    return choose((squares > 0) & (abs(found) < inf), found, 0.0)
 
 
 def read_clusters(name: str, totals: Totals) -> Clusters:
     """Return the clusters behind a value, with their effective number by size."""
-    count = int(totals.get(f"{name}__clusters", 0))
+    count = as_whole(totals.get(f"{name}__clusters", 0))
     total = totals.get(f"{name}__size", 0.0)
-    if not total:
+    if not is_anywhere(total != 0):
         return Clusters.of(count)
     second, third, fourth = (totals[name_size_total(name, power)] for power in SIZES)
+    if is_one(count):
+        if name_all_squares(name) not in totals:
+            return Clusters.of_powers(count, total, (second, third, fourth))
+        return _read_unequal(name, totals, count, total, second)
+    found = Clusters.of_power_columns(count, total, (second, third, fourth))
     if name_all_squares(name) not in totals:
-        return Clusters.of_powers(count, total, (second, third, fourth))
+        return found
+    unequal = _read_unequal(name, totals, count, total, second)
+    of_sums = totals.get(name_all_squares(name), nan)
+    return Clusters.choose(of_sums == of_sums, unequal, found)  # noqa: PLR0124 (no NaN)
+
+
+def _read_unequal(name: str, totals: Totals, count: Any, total: Any, second: Any) -> Clusters:
     return Clusters.of_sums(
         count,
         rows=total,
-        second=second / total**2,
+        second=divide(second, power(total, 2)),
         squares=totals[name_squares(name)],
         corrected=totals[name_corrected(name)],
         inside=totals.get(name_inside(name), 0.0),

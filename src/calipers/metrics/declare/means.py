@@ -6,7 +6,6 @@ totals of many resamples at once (only the latter load NumPy), and features made
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -31,26 +30,6 @@ from calipers.metrics.declare.declaration import (
     centre,
 )
 from calipers.metrics.declare.interval_methods import OfMean, OrderStatistics, Wilson
-from calipers.support.lazy_numpy import np
-
-
-def log(value: Any) -> Any:
-    """Return the natural logarithm."""
-    return math.log(value) if _is_one(value) else np.log(value)
-
-
-def at_least(least: float, value: Any) -> Any:
-    """Return the value, or the least where it is below."""
-    return max(least, value) if _is_one(value) else np.maximum(least, value)
-
-
-def at_most(most: float, value: Any) -> Any:
-    """Return the value, or the most where it is above."""
-    return min(most, value) if _is_one(value) else np.minimum(most, value)
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, float | int)
 
 
 def sum_by_group(frame: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> pl.LazyFrame:

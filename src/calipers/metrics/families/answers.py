@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import hypot, inf, nan
+from math import inf, nan
 from typing import Any
 
 import polars as pl
@@ -32,21 +32,29 @@ from calipers.metrics.declare.declaration import (
 from calipers.metrics.declare.interval_methods import read_spread
 from calipers.metrics.declare.means import (
     COUNT,
-    at_least,
-    at_most,
     count_true,
     count_values,
     declare_mean,
     declare_sums,
-    log,
 )
 from calipers.metrics.declare.settings import Settings
+from calipers.statistics.elementwise import (
+    as_whole,
+    at_least,
+    at_most,
+    choose,
+    hypot,
+    is_one,
+    log,
+    power,
+)
 from calipers.statistics.intervals import (
     ONE_ROW,
     UNKNOWN,
     Interval,
+    bound,
+    compute_error,
     design_effect,
-    standard_error,
     t_quantile,
 )
 from calipers.support.errors import UsageError
@@ -361,10 +369,10 @@ def _average_log_counts(totals: Totals) -> float:
     return totals["answers__n_log_n"] / totals["answers__n"]
 
 
-def _sum_squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> Any:
     """Return Σ over rows of (mean of ln count − ln count of the row's answer)²."""
     mean = _average_log_counts(totals)
-    return max(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * mean**2)
+    return at_least(0.0, totals["answers__n_log_n_log_n"] - totals["answers__n"] * power(mean, 2))
 
 
 _information = Influence(
@@ -391,27 +399,28 @@ class _EntropyDelta:
     normalized: bool = False
     name: str = "delta"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        n, distinct = int(totals["answers__n"]), totals["answers__distinct"]
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
+        n, distinct = as_whole(totals["answers__n"]), totals["answers__distinct"]
         spread, clusters = read_spread("answers", totals)
-        stderr = standard_error(spread, clusters)
-        if stderr is None:
+        if is_one(n) and clusters.too_few:
             return replace(UNKNOWN, reason=ONE_ROW)
-        scale = log(max(2, distinct)) if self.normalized else 1.0
+        stderr = compute_error(spread, clusters)
+        scale = log(at_least(2, distinct)) if self.normalized else 1.0
         nats = value * scale
         unlike = n - totals["answers__most"]
         size = n / design_effect(spread, _sum_squares(totals), n, clusters, unlike)
         t = t_quantile(clusters, confidence)
         middle = nats + (distinct - 1) / (2 * size)
         low = middle - t * stderr - t * t / (2 * size)
-        unseen = max(0.0, log(size + 1) - nats) / size
+        unseen = at_least(0.0, log(size + 1) - nats) / size
         high = middle + t * hypot(stderr, unseen)
         few = distinct * _ROWS_PER_ANSWER > size + _ROUNDING
-        return Interval(
-            low=min(nats, low) / scale,
-            high=None if few else max(nats, high) / scale,
-            stderr=stderr / scale,
-            reason=_FEW_ROWS if few else None,
+        reason = choose(clusters.too_few, ONE_ROW, choose(few, _FEW_ROWS, None))
+        return bound(
+            at_most(nats, low) / scale,
+            choose(few, nan, at_least(nats, high) / scale),
+            stderr / scale,
+            reason,
         )
 
 

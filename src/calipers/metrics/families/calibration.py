@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache
-from math import floor, hypot, log, pi, sqrt
+from math import nan, pi
+from typing import Any
 from zlib import crc32
 
 import polars as pl
@@ -35,12 +36,28 @@ from calipers.metrics.families.answers import DECIDABLE, correct
 from calipers.records.fields import PROB_CORRECT
 from calipers.statistics import special
 from calipers.statistics.clusters import Clusters
+from calipers.statistics.elementwise import (
+    apply,
+    as_whole,
+    at_least,
+    at_most,
+    choose,
+    divide,
+    hypot,
+    is_anywhere,
+    is_one,
+    log,
+    power,
+    sqrt,
+)
 from calipers.statistics.intervals import (
+    ONE_CLUSTER,
     ONE_ROW,
     UNKNOWN,
     Interval,
+    bound,
+    compute_error,
     design_effect,
-    standard_error,
     t_quantile,
     wilson,
 )
@@ -218,8 +235,8 @@ class _Binned:
         probability = pl.col(declare_confidence(self.stated).name)
         return sign * (probability - pl.col("correct").cast(pl.Float64)) - centre(self.prefix)
 
-    def sum_squares(self, totals: Totals) -> float:
-        return totals[self.squares] - totals[self.n] * self.value(totals) ** 2
+    def sum_squares(self, totals: Totals) -> Any:
+        return totals[self.squares] - totals[self.n] * power(self.value(totals), 2)
 
 
 @dataclass(frozen=True)
@@ -235,22 +252,21 @@ class _BinnedDelta:
     of: _Binned
     name: str = "delta"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
-        n = int(totals[self.of.n])
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
+        n = as_whole(totals[self.of.n])
         spread, clusters = read_spread(self.of.prefix, totals)
-        stderr = standard_error(spread, clusters)
-        if stderr is None:
+        if is_one(n) and clusters.too_few:
             return replace(UNKNOWN, reason=ONE_ROW)
+        stderr = compute_error(spread, clusters)
         design = design_effect(spread, self.of.sum_squares(totals), n, clusters)
-        known = next(
-            (known_design for known_design in _DESIGNS if design <= known_design + _ROUNDING),
-            _DESIGNS[-1],
-        )
-        unseen = sqrt(totals[self.of.unseen(known)]) / clusters.worth
-        reach = t_quantile(clusters, confidence) * hypot(stderr, unseen)
-        noise = totals[self.of.noise(known)] * sqrt(design) / n
-        low = value - reach - _MEAN_OF_FOLDED * noise
-        return Interval(low=low, high=value + reach, stderr=stderr)
+        unseen, noise = (totals[of(_DESIGNS[-1])] for of in (self.of.unseen, self.of.noise))
+        for known in reversed(_DESIGNS):
+            is_enough = design <= known + _ROUNDING
+            unseen = choose(is_enough, totals[self.of.unseen(known)], unseen)
+            noise = choose(is_enough, totals[self.of.noise(known)], noise)
+        reach = t_quantile(clusters, confidence) * hypot(stderr, sqrt(unseen) / clusters.worth)
+        low = value - reach - _MEAN_OF_FOLDED * (noise * sqrt(design) / n)
+        return bound(low, value + reach, stderr, choose(clusters.too_few, ONE_ROW, None))
 
 
 @cache
@@ -382,16 +398,19 @@ class _Levels:
     def area(self, totals: Totals) -> float:
         return totals[self.of_all("sum")] / totals[self.of_all("right")]
 
-    def split_variance(self, totals: Totals) -> tuple[float, float]:
+    def split_variance(self, totals: Totals) -> tuple[Any, Any]:
         """Return what right and wrong rows add to the variance of DeLong et al. (1988)."""
         right, wrong = (totals[kind] for kind in self.kinds)
-        area = self.area(totals)
-        of_right = (totals[self.of_all("right_squares")] - right * area**2) / right**2
-        of_wrong = (totals[self.of_all("wrong_squares")] - wrong * area**2) / wrong**2
-        return max(0.0, of_right), max(0.0, of_wrong)
+        square = power(self.area(totals), 2)
+        of_right = totals[self.of_all("right_squares")] - right * square
+        of_wrong = totals[self.of_all("wrong_squares")] - wrong * square
+        return (
+            at_least(0.0, divide(of_right, power(right, 2))),
+            at_least(0.0, divide(of_wrong, power(wrong, 2))),
+        )
 
-    def sum_squares(self, totals: Totals) -> float:
-        return sum(self.split_variance(totals)) * totals[self.of_all("n")] ** 2
+    def sum_squares(self, totals: Totals) -> Any:
+        return sum(self.split_variance(totals)) * power(totals[self.of_all("n")], 2)
 
     def effect(self) -> pl.Expr:
         """Return the effect of a row; null if it is not used, although others of its level are."""
@@ -399,23 +418,24 @@ class _Levels:
         known = ~pl.col(declare_bin(self.stated).name).is_null()
         return pl.when(known).then(pl.when(pl.col("correct")).then(right).otherwise(wrong))
 
-    def estimate_small(
-        self, totals: Totals, seen: float, clusters: Clusters
-    ) -> tuple[float, Clusters]:
+    def estimate_small(self, totals: Totals, seen: Any, clusters: Clusters) -> tuple[Any, Clusters]:
         """Return the variance with each kind's rows on their own, and its degrees of freedom."""
         n, area = totals[self.of_all("n")], self.area(totals)
         of_rows = self.split_variance(totals)
-        independent = sum(of_rows) * n / (n - 1)
-        design = max(1.0, seen / independent) if independent else 1.0
+        independent = divide(sum(of_rows) * n, n - 1)
+        design = choose(independent == 0, 1.0, at_least(1.0, divide(seen, independent)))
         variance = degrees = 0.0
         for own, kind in zip(of_rows, self.kinds, strict=True):
-            others = max(1.0, totals[kind] - 1)
-            unseen = area * (1 - area) / 2 * (n / clusters.worth / totals[kind]) ** 2
+            others = at_least(1.0, totals[kind] - 1)
+            unseen = area * (1 - area) / 2 * power(n / clusters.worth / totals[kind], 2)
             of_kind = own * totals[kind] / others * design + unseen
-            variance += of_kind
-            degrees += of_kind**2 / others
-        degrees = variance**2 / degrees if degrees else clusters.degrees
-        return variance, replace(clusters, degrees=max(1.0, min(clusters.degrees, degrees)))
+            variance = variance + of_kind
+            degrees = degrees + power(of_kind, 2) / others
+        found = divide(power(variance, 2), degrees)
+        degrees = choose(degrees == 0, clusters.degrees, found)
+        return variance, replace(
+            clusters, degrees=at_least(1.0, at_most(clusters.degrees, degrees))
+        )
 
 
 @dataclass(frozen=True)
@@ -431,27 +451,38 @@ class _LogitDelta:
     of: _Levels
     name: str = "delta"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         spread, clusters = read_spread(self.of.prefix, totals)
-        stderr = standard_error(spread, clusters)
-        if stderr is None:
+        if is_one(value) and clusters.too_few:
             return UNKNOWN
-        n = totals[self.of.of_all("n")]
-        if value in (0, 1):
-            rarer = min(totals[kind] for kind in self.of.kinds)
-            size = max(1, floor(rarer * clusters.count / n))
-            return replace(wilson(value, size, 0.0, size, confidence), stderr=stderr)
-        right, wrong = (totals[kind] * clusters.worth / n for kind in self.of.kinds)
-        if min(right, wrong) < FEW:
+        stderr = compute_error(spread, clusters)
+        n, kinds = totals[self.of.of_all("n")], [totals[kind] for kind in self.of.kinds]
+        right, wrong = (kind * clusters.worth / n for kind in kinds)
+        is_at_end = (value == 0) | (value == 1)
+        is_few = at_most(right, wrong) < FEW
+        low = high = choose(is_few, nan, nan)
+        if is_anywhere(is_at_end):
+            size = at_least(1, as_whole(at_most(*kinds) * clusters.count / n))
+            share = choose(is_at_end, value, 1.0)
+            around = wilson(share, size, 0.0, size, confidence)
+            low, high = around.low, around.high
+        if is_anywhere(is_few & (is_at_end == 0)):
             z = t_quantile(clusters, confidence)
-            low, high = area_interval(value, right, wrong, z=z)
-            return Interval(low=low, high=high, stderr=stderr)
-        odds = log(value / (1 - value))
-        seen = spread * clusters.inflation
-        variance, clusters = self.of.estimate_small(totals, seen, clusters)
-        reach = t_quantile(clusters, confidence) * sqrt(variance) / (value * (1 - value))
-        low, high = special.expit(odds - reach), special.expit(odds + reach)
-        return Interval(low=low, high=high, stderr=stderr)
+            below, above = area_interval(value, right, wrong, z=z)
+            low, high = choose(is_at_end, low, below), choose(is_at_end, high, above)
+        is_many = (is_few | is_at_end | clusters.too_few) == 0
+        if is_anywhere(is_many):
+            seen = spread * clusters.inflation
+            variance, own = self.of.estimate_small(totals, seen, clusters)
+            own = replace(own, degrees=choose(is_many, own.degrees, 1.0))
+            odds = log(divide(value, 1 - value))
+            reach = divide(t_quantile(own, confidence) * sqrt(variance), value * (1 - value))
+            low = choose(is_many, apply(special.expit, odds - reach), low)
+            high = choose(is_many, apply(special.expit, odds + reach), high)
+        reason = choose(clusters.too_few, ONE_CLUSTER, None)
+        if not is_one(value):
+            low, high = (choose(clusters.too_few, nan, each) for each in (low, high))
+        return bound(low, high, stderr, reason)
 
 
 @cache

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import exp, hypot, inf, log
+from math import inf, nan
 from typing import Any
 
 import polars as pl
 
+from calipers.metrics.declare.columns import list_having
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
@@ -49,7 +50,19 @@ from calipers.metrics.token_prices import (
     price_together,
 )
 from calipers.records.nested_fields import list_judging_usage, read_judgment_list, read_usage
-from calipers.statistics.intervals import NO_SPREAD, Interval, positive_interval, wilson
+from calipers.statistics.elementwise import (
+    as_whole,
+    at_least,
+    choose,
+    divide,
+    exp,
+    fill_null,
+    hypot,
+    is_anywhere,
+    is_text,
+    log,
+)
+from calipers.statistics.intervals import NO_SPREAD, Interval, bound, positive_interval, wilson
 from calipers.support.config import read_nonnegative, read_table, shown
 from calipers.support.errors import UsageError
 from calipers.support.lazy_numpy import np
@@ -257,7 +270,7 @@ def note_prices(groups: Collection[Totals], settings: Settings) -> Iterator[str]
             "give one with --prices, as cache_read and cache_write of the model"
         )
     left_out: dict[str, int] = {}
-    for totals in groups:
+    for totals in list_having(groups, "cost__unpriced"):
         some = totals.get("cost_usd__n") or totals.get("cost_of_pass__n")
         if some and (reason := explain_unpriced(totals)):
             left_out[reason] = left_out.get(reason, 0) + int(totals["cost__unpriced"])
@@ -396,16 +409,17 @@ _costs = Aggregate(
 )
 
 
-def _compute_finite_ratio(totals: Totals) -> float:
-    return float(_compute_ratio(totals)) if totals["cost_of_pass__passes"] else 0.0
+def _compute_finite_ratio(totals: Totals) -> Any:
+    cost, passes = totals["cost_of_pass__cost"], totals["cost_of_pass__passes"]
+    return choose(passes == 0, 0.0, divide(cost, passes))
 
 
-def _sum_squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> Any:
     """Return Σ (cost − ratio · passed)² over the runs."""
     ratio = _compute_finite_ratio(totals)
     names = ("cost_squares", "passed_cost", "passes")
     squares, cross, passes = (totals[f"cost_of_pass__{name}"] for name in names)
-    return max(0.0, squares - 2 * ratio * cross + ratio * ratio * passes)
+    return at_least(0.0, squares - 2 * ratio * cross + ratio * ratio * passes)
 
 
 @dataclass(frozen=True)
@@ -419,21 +433,29 @@ class _CostOfPassDelta:
 
     name: str = "delta of logarithm"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         spread, clusters = read_spread("cost_of_pass", totals)
-        n = int(totals["cost_of_pass__n"])
-        if value == inf:
-            most = wilson(0.0, n, 0.0, clusters, confidence).high
-            low = None if most is None else totals["cost_of_pass__cost"] / n / most
-            return Interval(low=low, high=inf, stderr=None)
+        n = as_whole(totals["cost_of_pass__n"])
+        has_none = value == inf
         around = positive_interval(value, spread, clusters, confidence)
-        has_failed = totals["cost_of_pass__passes"] < n
-        if has_failed or around.reason not in (None, NO_SPREAD) or not value:
-            return around
-        least = wilson(1.0, n, 0.0, clusters, confidence).low
-        reach = 0.0 if around.high is None else log(around.high / value)
-        high = inf if not least else value * exp(hypot(reach, log(least)))
-        return Interval(low=value * exp(-reach), high=high, stderr=around.stderr)
+        low, high, stderr = map(fill_null, (around.low, around.high, around.stderr))
+        reason, is_told = around.reason, is_text(around.reason)
+        has_all = (totals["cost_of_pass__passes"] >= n) & (value != 0) & (has_none == 0)
+        has_all = has_all & ((is_told == 0) | (reason == NO_SPREAD))
+        if is_anywhere(has_all):
+            least = fill_null(wilson(1.0, n, 0.0, clusters, confidence).low)
+            reach = choose(high == high, log(divide(high, value)), 0.0)  # noqa: PLR0124 (NaN)
+            further = value * exp(hypot(reach, log(choose(least > 0, least, 1.0))))
+            low = choose(has_all, value * exp(-reach), low)
+            high = choose(has_all, choose(least > 0, further, inf), high)
+            reason = choose(has_all, None, reason)
+        if is_anywhere(has_none):
+            most = fill_null(wilson(0.0, n, 0.0, clusters, confidence).high)
+            least = divide(totals["cost_of_pass__cost"] / n, most)
+            low, high = choose(has_none, least, low), choose(has_none, inf, high)
+            stderr = choose(has_none, nan, stderr)
+            reason = choose(has_none, None, reason)
+        return bound(low, high, stderr, reason)
 
 
 cost_of_pass_ratio = Metric(

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from calipers.metrics.declare.columns import list_having
 from calipers.metrics.declare.declaration import (
     GROUP,
     Aggregate,
@@ -32,7 +33,16 @@ from calipers.metrics.declare.settings import Settings
 from calipers.metrics.families.answers import DECIDABLE, correct
 from calipers.metrics.families.cost import RATED, impl_rate
 from calipers.metrics.families.scenarios import BEHAVIORS, scenario_score
-from calipers.statistics.intervals import Interval, positive_interval, standard_error, wilson
+from calipers.statistics.elementwise import (
+    as_whole,
+    at_least,
+    choose,
+    divide,
+    fill_null,
+    is_anywhere,
+    power,
+)
+from calipers.statistics.intervals import Interval, bound, positive_interval, wilson
 from calipers.support.lazy_numpy import np
 
 prompt_tokens = declare_recorded("prompt_tokens")
@@ -209,15 +219,15 @@ def _compute_ratio(totals: Totals) -> Any:
     return np.divide(totals[_QUALITY], totals[_TOKENS])
 
 
-def _compute_centre(totals: Totals) -> float:
-    return float(_compute_ratio(totals)) if totals[_TOKENS] else 0.0
+def _compute_centre(totals: Totals) -> Any:
+    return choose(totals[_TOKENS] == 0, 0.0, divide(totals[_QUALITY], totals[_TOKENS]))
 
 
-def _sum_squares(totals: Totals) -> float:
+def _sum_squares(totals: Totals) -> Any:
     """Return Σ (quality − ratio · tokens)² over the rows."""
     ratio = _compute_centre(totals)
-    squares = totals[_SQUARES] - 2 * ratio * totals[_CROSS] + ratio**2 * totals[_TOKEN_SQUARES]
-    return max(0.0, squares)
+    of_tokens = power(ratio, 2) * totals[_TOKEN_SQUARES]
+    return at_least(0.0, totals[_SQUARES] - 2 * ratio * totals[_CROSS] + of_tokens)
 
 
 def find_quality(totals: Totals) -> str | None:
@@ -228,17 +238,22 @@ def find_quality(totals: Totals) -> str | None:
 
 def note_quality(groups: Iterable[Totals]) -> Iterator[str]:
     """Yield which kinds of quality were used, for readers of the tables."""
-    found = dict.fromkeys(quality for totals in groups if (quality := find_quality(totals)))
+    having = list_having(groups, _KIND)
+    found = dict.fromkeys(quality for totals in having if (quality := find_quality(totals)))
     if found:
         yield f"{_NAME}: the quality is {', in other groups '.join(found)}"
 
 
-def _refuse(totals: Totals) -> str | None:
-    if (quality := find_quality(totals)) is None:
+def _refuse(totals: Totals) -> Any:
+    """Return why there is no ratio although rows have a quality; None, or a column, too."""
+    kind = totals.get(_KIND, 0)
+    if not is_anywhere(kind != 0):
         return None
-    if not totals[_N]:
-        return f"no record has {quality} and the numbers of its tokens"
-    return None if totals[_TOKENS] else "no tokens were used"
+    reason = choose((kind != 0) & (totals[_TOKENS] == 0), "no tokens were used", None)
+    for number, quality in enumerate(KINDS, start=1):
+        lacking = f"no record has {quality.name} and the numbers of its tokens"
+        reason = choose((kind == number) & (totals[_N] == 0), lacking, reason)
+    return reason
 
 
 @dataclass(frozen=True)
@@ -250,15 +265,20 @@ class _EfficiencyDelta:
 
     name: str = "delta of logarithm"
 
-    def interval(self, value: float, totals: Totals, confidence: float) -> Interval:
+    def interval(self, value: Any, totals: Totals, confidence: float) -> Interval:
         spread, clusters = read_spread(_NAME, totals)
-        stderr = standard_error(spread, clusters)
-        n = int(totals[_N])
-        if not value:
-            most = wilson(0.0, n, 0.0, clusters, confidence).high
-            high = None if most is None else most * n / totals[_TOKENS]
-            return Interval(low=None if high is None else 0.0, high=high, stderr=stderr)
-        return positive_interval(value, spread, clusters, confidence)
+        n, is_none = as_whole(totals[_N]), value == 0
+        around = positive_interval(value, spread, clusters, confidence)
+        if not is_anywhere(is_none):
+            return around
+        most = fill_null(wilson(0.0, n, 0.0, clusters, confidence).high)
+        high = divide(most * n, totals[_TOKENS])
+        return bound(
+            choose(is_none, high * 0.0, fill_null(around.low)),
+            choose(is_none, high, fill_null(around.high)),
+            fill_null(around.stderr),
+            choose(is_none, None, around.reason),
+        )
 
 
 def _express_effect() -> pl.Expr:

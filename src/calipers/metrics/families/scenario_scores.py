@@ -28,7 +28,6 @@ from calipers.metrics.declare.declaration import (
     centre,
 )
 from calipers.metrics.declare.interval_methods import PartialWilson, declare_weights, read_spread
-from calipers.metrics.declare.means import at_most
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.families.answers import accuracy
 from calipers.metrics.families.scenarios import (
@@ -40,6 +39,7 @@ from calipers.metrics.families.scenarios import (
     passed,
     safety_rate,
 )
+from calipers.statistics.elementwise import at_most
 from calipers.statistics.intervals import UNKNOWN, Interval, normal_quantile, standard_error, wilson
 from calipers.support.config import read_config
 from calipers.support.errors import ArgumentTypeError, UsageError, nearest

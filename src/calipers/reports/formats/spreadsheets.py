@@ -18,6 +18,7 @@ from calipers.reports.table import (
     list_data_columns,
     list_data_rows,
 )
+from calipers.scores.result import list_metric_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,10 +39,11 @@ def escape_cell(value: Any) -> Any:
 
 def write_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Return lines of CSV; an empty cell is a null, one in quotes an empty text."""
-    return "".join(f"{','.join(map(_write_cell, cells))}\n" for cells in rows)
+    return "".join(f"{','.join(map(write_cell, cells))}\n" for cells in rows)
 
 
-def _write_cell(value: Any) -> str:
+def write_cell(value: Any) -> str:
+    """Return a value as a cell of CSV: empty for null, in quotes where it needs them."""
     if value is None:
         return ""
     text = str(escape_cell(value))
@@ -58,7 +60,7 @@ def render_csv(document: Document) -> str:
 def render_wide_csv(score: Score) -> str:
     """Return a row per group: its fields, counts, and `NAME`, `NAME_low`, `NAME_high`."""
     fields = list(dict.fromkeys(name for group in score.groups for name in group.by))
-    metrics = list(dict.fromkeys(name for group in score.groups for name in group.metrics))
+    metrics = list_metric_names(score.groups)
     parts = [f"{name}{part}" for name in metrics for part in ("", "_low", "_high")]
     rows: list[list[Any]] = [[*fields, "records", "errors", *parts]]
     for group in score.groups:

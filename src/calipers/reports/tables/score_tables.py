@@ -222,18 +222,25 @@ _COUNTS = {
     "truncated replies": "truncated",
     "counted as failures": "failures",
 }
-_RESERVED = {"low", "high", *(column.name for column in _COLUMNS)} - {"group", "unit"}
+RESERVED = {"low", "high", *(column.name for column in _COLUMNS)} - {"group", "unit"}
+MOST_SHOWN = 1_000  # groups that people see
 _SIDE_BY_SIDE = 4  # groups of a breakdown that have a column each
 _MANY = 7  # groups beyond which each has a row and metrics stand side by side
 
 
-def make_score_document(score: Score, first: Sequence[str] = ()) -> Document:
+def make_score_document(
+    score: Score, first: Sequence[str] = (), most: int | None = MOST_SHOWN
+) -> Document:
     """Return the score, its tiers, and what is to be known: nulls, warnings, corrections.
 
-    `first` are the metrics that matter most, as those of a policy.
+    `first` are the metrics that matter most, as those of a policy; `most` is how many groups are
+    shown: people read no more, and data have all of them.
     """
     if not score.groups:
         return (Line(text="No records."), tabulate_score(score))
+    if most is not None and len(score.groups) > most:
+        some = make_score_document(replace(score, groups=score.groups[:most]), first)
+        return (*some, Line(text=_describe_shown(score, most), kind="note"))
     frontier = [] if score.frontier is None else list(list_frontier(score.frontier))
     of_tasks = [text for text in (describe_flaky(score), describe_items(score)) if text]
     return (
@@ -283,13 +290,21 @@ def tabulate_score(
     elif wide:
         rows = [*_count_rows(groups, ("records",)), *rows]
     fields = list(groups[0].by) if groups else []
-    keys = make_data_columns(*(f"by_{name}" if name in _RESERVED else name for name in fields))
+    keys = make_data_columns(*(f"by_{name}" if name in RESERVED else name for name in fields))
     group = replace(_COLUMNS[0], heading=", ".join(fields) or "group")
     return Table(
         columns=(*keys, group, *_COLUMNS[1:]),
         rows=tuple(rows),
         across="metric" if wide else "group",
         notes=(*told, *list_reasons(groups, explained)),
+    )
+
+
+def _describe_shown(score: Score, most: int) -> str:
+    """Return how many groups there are beside those shown, and where all are."""
+    return (
+        f"the first {most:,} of {len(score.groups):,} groups: "
+        "--format csv, json and parquet have all of them"
     )
 
 

@@ -22,6 +22,7 @@ from calipers.reports.number_format import (
     choose_form,
     format_figure,
 )
+from calipers.scores.result import find_column, list_metric_names
 
 if TYPE_CHECKING:
     from calipers.scores.result import Group, Measured, Score
@@ -99,7 +100,7 @@ def list_shown(score: Score, first: Sequence[str] = ()) -> list[str]:
     accuracy, and the agents' composite where it lacks its parts, unless they are named or in
     `first`. JSON, CSV and data frames have all of them.
     """
-    every = dict.fromkeys(name for group in score.groups for name in group.metrics)
+    every = list_metric_names(score.groups)
     if named := score.settings.get("metrics"):
         return drop_restated(every, named=(*named, *first))
     asked = {*first}
@@ -194,11 +195,15 @@ def _is_wanted(name: str, asked: Collection[str]) -> bool:
 
 
 def _has_value(score: Score, name: str) -> bool:
+    if (column := find_column(score.groups, name)) is not None:
+        return bool(column.has_value.any())
     found = (group.metrics.get(name) for group in score.groups)
     return any(each is not None and each.value is not None for each in found)
 
 
 def _is_alike(score: Score, name: str) -> bool:
+    if (column := find_column(score.groups, name)) is not None:
+        return bool(column.is_alike)
     found = [group.metrics.get(name) for group in score.groups]
     told = {None if each is None else (each.value, each.low, each.high) for each in found}
     return len(score.groups) > 1 and len(told) == 1
