@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients coding deepeval frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+LOG_TOOLS := agents clients coding deepeval exchange frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
 # Libraries whose agents are asked: of each, what is installed is in tests/systems/libraries.
 AGENT_LIBRARIES := adk autogen claude crewai smolagents
 # Pinned, and installed before what needs it: where pip finds a build for the CPU (PIP_FIND_LINKS, or
@@ -45,8 +45,8 @@ test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.in
 test-agents: $(VENV)/.test $(AGENT_LIBRARIES:%=$(VENV)-agents-%/.installed)  ## Agents of libraries, asked by suites; each library has an environment of its own (3 GB in all)
 	$(BIN)/pytest tests/systems/test_agent_libraries.py -m long
 
-test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (8 GB in all)
-	$(BIN)/pytest tests/records/real -m long
+test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools, and what others are sent, read by them; each has an environment of its own (9 GB in all)
+	$(BIN)/pytest tests/records/real tests/reports/receivers -m long
 
 test-long: $(VENV)/.test  ## Simulations of what intervals promise, many examples, Spark at length, kills, mistakes that tests must notice
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
@@ -135,6 +135,16 @@ $(VENV)-agents-%/.installed: tests/systems/libraries/%.txt pyproject.toml
 $(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
 	$(PYTHON) -m venv $(VENV)-logs-$*
 	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# Sources of pytest have the schema by which Jenkins reads JUnit, and Microsoft's validator that of SARIF.
+$(VENV)-logs-exchange/.installed: tests/records/real/requirements/exchange.txt
+	"$$(sh tools/newest_python.sh)" -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	mkdir -p $(@D)/jenkins
+	$(@D)/bin/pip download --quiet --disable-pip-version-check --no-deps --no-binary pytest -d $(@D)/jenkins 'pytest==8.4.2'
+	tar -xzf $(@D)/jenkins/pytest-8.4.2.tar.gz -C $(@D)/jenkins --strip-components 3 pytest-8.4.2/testing/example_scripts/junit-10.xsd
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel error '@microsoft/sarif-multitool@^5.7'
 	touch $@
 
 $(VENV)-logs-helm/.installed: tests/records/real/requirements/helm.txt
