@@ -426,17 +426,33 @@ def test_a_tool_of_smolagents_that_fails_and_tokens_that_nobody_counts() -> None
     assert record.get("prompt_tokens") is None
 
 
-def test_the_status_of_a_provider_is_found_behind_a_librarys_own_error() -> None:
-    class RefusedError(Exception):
-        status_code = 429
+class RefusedError(Exception):
+    status_code = 429
 
+
+class APIConnectionError(Exception):
+    """The name that OpenAI's client has for it."""
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (RefusedError("slowly"), "rate_limit: 429 slowly"),
+        (APIConnectionError("Connection error."), "connection: ValueError"),
+        (TimeoutError(), "timeout: ValueError"),
+        (KeyError("order"), "exception: ValueError"),
+    ],
+)
+def test_the_providers_error_is_found_behind_one_of_the_library(
+    cause: Exception, kind: str
+) -> None:
     class Broken(SmolAgent):
         def run(self, *_: Any, **__: Any) -> Any:
-            raise ValueError("generation failed") from RefusedError()
+            raise ValueError("generation failed") from cause
 
-    agent = Broken(Part(), [])
-    [record] = ask(agent, retries=0)
-    assert record["error"].startswith("rate_limit: 429")
+    [record] = ask(Broken(Part(), []), retries=1)
+    assert record["error"].startswith(kind)
+    assert record.get("attempts", 1) == (1 if kind.startswith("exception") else 2)
 
 
 def test_a_thread_has_the_context_that_is_given() -> None:

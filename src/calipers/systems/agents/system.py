@@ -258,19 +258,21 @@ def _classify_fault(error: BaseException) -> Fault:
 
     Some libraries raise an exception of their own from the provider's.
     """
-    origin: BaseException | None = error
-    while origin is not None and _find_status(origin) is None:
-        origin = origin.__cause__
-    if origin is not None and (status := _find_status(origin)):
-        problem = getattr(origin, "body", None) or str(origin)
-        headers = getattr(getattr(origin, "response", None), "headers", None) or {}
-        return make_status_fault(status, headers, problem)
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    for each in chain:
+        if (status := _find_status(each)) is not None:
+            problem = getattr(each, "body", None) or str(each)
+            headers = getattr(getattr(each, "response", None), "headers", None) or {}
+            return make_status_fault(status, headers, problem)
     problem = describe_error(error, find_own_line(error))
-    names = [base.__name__ for base in type(error).__mro__]
-    if any("Timeout" in name for name in names):
-        return Fault("timeout", problem, again=True, outage=True)
-    if any("Connect" in name for name in names):
-        return Fault("connection", problem, again=True, outage=True)
+    for each in chain:
+        names = [base.__name__ for base in type(each).__mro__]
+        if any("Timeout" in name for name in names):
+            return Fault("timeout", problem, again=True, outage=True)
+        if any("Connect" in name for name in names):
+            return Fault("connection", problem, again=True, outage=True)
     return make_fault(error)
 
 
