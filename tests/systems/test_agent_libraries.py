@@ -130,12 +130,13 @@ def _reply(body: dict[str, Any]) -> dict[str, Any]:
     names = {each["function"]["name"] for each in body.get("tools") or ()}
     texts = [_read_text(message) for message in body["messages"]]
     told = [bool(re.search("is sent|no such order", text)) for text in texts]
-    asked = max(
+    open_ones = [
         n
         for n, text in enumerate(texts)
         if re.search("order [0-9]|thanks|what[?]", text) and not told[n]
-    )
-    order = re.search(r"order (\d+)", texts[asked])
+    ]
+    asked = open_ones[-1] if open_ones else len(texts) - 1
+    order = None if told[asked] else re.search(r"order (\d+)", texts[asked])
     if order is not None and not any(told[asked:]):
         calls: dict[str, dict[str, Any]] = {
             "transfer_to_desk": {},
@@ -207,6 +208,7 @@ def run(
             "CREWAI_DISABLE_TELEMETRY": "true",
             "OTEL_SDK_DISABLED": "true",
             "IS_SANDBOX": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
         capture_output=True,
         text=True,
