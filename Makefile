@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients coding deepeval exchange frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+LOG_TOOLS := agents clients codex coding deepeval exchange frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
 # Libraries whose agents are asked: of each, what is installed is in tests/systems/libraries.
 AGENT_LIBRARIES := adk autogen claude crewai smolagents
 # Pinned, and installed before what needs it: where pip finds a build for the CPU (PIP_FIND_LINKS, or
@@ -153,7 +153,7 @@ $(VENV)-logs-helm/.installed: tests/records/real/requirements/helm.txt
 	$(VENV)-logs-helm/bin/pip install --quiet --disable-pip-version-check --no-deps 'crfm-helm>=0.5.16,<0.6'
 	touch $@
 
-$(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json
+$(VENV)-logs-codex/.installed $(VENV)-logs-promptfoo/.installed: $(VENV)-logs-%/.installed: tests/records/real/requirements/%/package.json
 	mkdir -p $(@D)
 	cp $< $(@D)
 	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
