@@ -319,23 +319,37 @@ def test_managed_agents_count(tmp_path: Path, server: ChatServer) -> None:
     assert record["prompt_tokens"] == 40  # two requests of each
 
 
-def test_instructions_and_images_reach_smolagents(tmp_path: Path, server: ChatServer) -> None:
-    python = ROOT / ".venv-agents-smolagents" / "bin" / "python"
-    if not python.exists():
-        pytest.skip("not installed: smolagents (make test-agents)")
-    draw = "from PIL import Image; Image.new('RGB', (2, 2)).save('cat.png')"
-    subprocess.run([python, "-c", draw], cwd=tmp_path, check=True)
-    parts = [{"type": "text", "text": "what?"}]
-    parts += [{"type": "image_url", "image_url": {"url": "cat.png"}}]  # type: ignore[dict-item]
-    tasks = [{"id": "a", "messages": [{"role": "user", "content": parts}]}]
-    suite, done = run(
-        tmp_path, "smolagents", SMOLAGENTS, server.url, tasks, "agent", system="be kind"
+PNG = bytes.fromhex(  # a black pixel
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c49444154789c63606060000000040001f61738550000000049454e44ae426082"
+)
+
+
+@pytest.mark.parametrize("library", ["adk", "autogen", "smolagents"])
+def test_images_are_seen(tmp_path: Path, server: ChatServer, library: str) -> None:
+    (tmp_path / "cat.png").write_bytes(PNG)
+    image = {"type": "image_url", "image_url": {"url": "cat.png"}}
+    content = [{"type": "text", "text": "what?"}, image]
+    tasks = [{"id": "a", "messages": [{"role": "user", "content": content}]}]
+    suite, done = run(tmp_path, library, SOURCES[library], server.url, tasks, "agent")
+    assert done.returncode == 0, done.stderr
+    parts = next(m["content"] for m in server.seen[0]["messages"] if m["role"] == "user")
+    [url] = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    assert url.startswith("data:image/png;base64,")
+    assert "base64" not in json.dumps(suite.records())
+
+
+@pytest.mark.parametrize("library", ["smolagents", "crewai"])
+def test_instructions_of_the_suite_are_added(
+    tmp_path: Path, server: ChatServer, library: str
+) -> None:
+    _, done = run(
+        tmp_path, library, SOURCES[library], server.url, ORDERS[:1], "agent", system="be kind"
     )
     assert done.returncode == 0, done.stderr
-    system, user = server.seen[0]["messages"][:2]
-    assert "desk\nbe kind" in _read_text(system)
-    assert user["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
-    assert "base64" not in json.dumps(suite.records())
+    told = "".join(_read_text(m) for m in server.seen[0]["messages"] if m["role"] == "system")
+    assert "desk" in told
+    assert "be kind" in told
 
 
 @pytest.mark.parametrize(("library", "name"), [("autogen", "team"), ("adk", "front")])

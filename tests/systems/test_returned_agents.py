@@ -364,6 +364,26 @@ def test_agents_of_crewai_have_copies_that_count_for_themselves() -> None:
         assert [each["role"] for each in record["messages"]].count("user") == 2
 
 
+def test_an_image_is_refused_where_crewai_would_write_it_as_a_text(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\npixels")
+    (tmp_path / "agent.py").write_text(
+        "from tests.systems.test_returned_agents import CrewAgent, Part\n"
+        "agent = CrewAgent(Part(_token_usage={'prompt_tokens': 0}))\n",
+        encoding="utf-8",
+    )
+    image = {"type": "image_url", "image_url": {"url": "cat.png"}}
+    content: list[dict[str, Any]] = [{"type": "text", "text": "what?"}, image]
+    tasks = [
+        {"id": "seen", "messages": [{"role": "user", "content": content}]},
+        {"id": "read", "messages": [{"role": "user", "content": content[:1]}]},
+    ]
+    suite = suite_folder(tmp_path, tasks, [{"name": "desk", "python": "agent.py:agent"}])
+    suite.run()
+    read, seen = suite.records()
+    assert seen["error"] == "bad_request: an agent or a crew of CrewAI takes no images"
+    assert read["answer"] == "1 said"
+
+
 class SmolAgent:
     """Keeps its steps and runs where it is called, as those of smolagents do."""
 

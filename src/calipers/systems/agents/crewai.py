@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from calipers.records.logs.parts import list_objects, read_text
 from calipers.records.readers.joins import parse_cell
 from calipers.systems.calls import AgentTurn, Call, Fault, Message, make_token_fields
 
@@ -33,6 +34,8 @@ def _is_crew(candidate: Any) -> bool:
 
 async def take_turn(agent: Any, call: Call, messages: Sequence[Mapping[str, Any]]) -> AgentTurn:
     """Ask a copy of the agent with all that was said, or run a copy of the crew on the record."""
+    if any(_has_image(message.get("content")) for message in messages):
+        raise Fault("bad_request", f"{NAME} takes no images")
     own = agent.copy()
     if _is_crew(own):
         inputs = _choose_inputs(own, call, messages)
@@ -40,10 +43,18 @@ async def take_turn(agent: Any, call: Call, messages: Sequence[Mapping[str, Any]
         result = await own.kickoff_async(inputs=inputs)
         return _read_outputs(result, result.tasks_output, call.prompt, 0)
     _count_anew([own])
-    given = [{name: said[name] for name in _PARTS if name in said} for said in messages]
+    given = [
+        {name: said[name] for name in _PARTS if name in said}
+        | {"content": read_text(said.get("content"))}
+        for said in messages
+    ]
     result = await own.kickoff_async(given)
     before = sum(message["role"] in _OWN for message in given)
     return _read_outputs(result, [result], call.prompt, before)
+
+
+def _has_image(content: Any) -> bool:
+    return any(part.get("type") != "text" for part in list_objects(content))
 
 
 def _choose_inputs(
