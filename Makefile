@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tools whose logs are read: of each, what is installed is in tests/records/real/requirements.
-LOG_TOOLS := agents clients coding deepeval frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+LOG_TOOLS := agents clients codex coding deepeval exchange frameworks helm inspect langfuse lm-eval mlflow phoenix promptfoo ragas weave
+# Libraries whose agents are asked: of each, what is installed is in tests/systems/libraries.
+AGENT_LIBRARIES := adk autogen claude crewai smolagents
 # Pinned, and installed before what needs it: where pip finds a build for the CPU (PIP_FIND_LINKS, or
 # its configuration), that is taken, and no gigabytes of CUDA.
 TORCH ?= torch==2.13.0
@@ -17,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CARGO := cargo
 CARGO_FLAGS := --quiet --offline --locked --manifest-path native/Cargo.toml --target-dir build/native
 
-.PHONY: help demo test test-native test-semantic test-servers test-logs test-long lint types reference pages pictures docs package \
+.PHONY: help demo test test-native test-semantic test-servers test-agents test-logs test-long lint types reference pages pictures docs package \
 	test-package bench clean
 
 help:  ## List the targets
@@ -40,8 +42,11 @@ test-semantic: $(VENV)-semantic/.installed  ## Similarity by a model, on real we
 test-servers: $(VENV)/.test $(VENV)-servers/.installed $(VENV)-servers-llama/.installed  ## Suites against model servers as people run them, in environments of their own; llama.cpp is compiled
 	$(BIN)/pytest tests/systems/test_real_servers.py -m long
 
-test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools; each has an environment of its own (8 GB in all)
-	$(BIN)/pytest tests/records/real -m long
+test-agents: $(VENV)/.test $(AGENT_LIBRARIES:%=$(VENV)-agents-%/.installed)  ## Agents of libraries, asked by suites; each library has an environment of its own (3 GB in all)
+	$(BIN)/pytest tests/systems/test_agent_libraries.py -m long
+
+test-logs: $(VENV)/.test $(LOG_TOOLS:%=$(VENV)-logs-%/.installed)  ## Logs of other tools, written by the tools, and what others are sent, read by them; each has an environment of its own (9 GB in all)
+	$(BIN)/pytest tests/records/real tests/reports/receivers -m long
 
 test-long: $(VENV)/.test  ## Simulations of what intervals promise, many examples, Spark at length, kills, mistakes that tests must notice
 	$(BIN)/pytest -n 2 -m long --hypothesis-profile long $(PYTEST_FLAGS)
@@ -122,9 +127,25 @@ $(VENV)-servers-llama/.installed: Makefile
 	$(VENV)-servers-llama/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.36,<0.4' 'gguf>=0.19,<1'
 	touch $@
 
+$(VENV)-agents-%/.installed: tests/systems/libraries/%.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)-agents-$*
+	$(VENV)-agents-$*/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+	$(VENV)-agents-$*/bin/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
 $(VENV)-logs-%/.installed: tests/records/real/requirements/%.txt
 	$(PYTHON) -m venv $(VENV)-logs-$*
 	$(VENV)-logs-$*/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# Sources of pytest have the schema by which Jenkins reads JUnit, and Microsoft's validator that of SARIF.
+$(VENV)-logs-exchange/.installed: tests/records/real/requirements/exchange.txt
+	"$$(sh tools/newest_python.sh)" -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	mkdir -p $(@D)/jenkins
+	$(@D)/bin/pip download --quiet --disable-pip-version-check --no-deps --no-binary pytest -d $(@D)/jenkins 'pytest==8.4.2'
+	tar -xzf $(@D)/jenkins/pytest-8.4.2.tar.gz -C $(@D)/jenkins --strip-components 3 pytest-8.4.2/testing/example_scripts/junit-10.xsd
+	npm install --prefix $(@D) --no-audit --no-fund --loglevel error '@microsoft/sarif-multitool@^5.7'
 	touch $@
 
 $(VENV)-logs-helm/.installed: tests/records/real/requirements/helm.txt
@@ -133,7 +154,7 @@ $(VENV)-logs-helm/.installed: tests/records/real/requirements/helm.txt
 	$(VENV)-logs-helm/bin/pip install --quiet --disable-pip-version-check --no-deps 'crfm-helm>=0.5.16,<0.6'
 	touch $@
 
-$(VENV)-logs-promptfoo/.installed: tests/records/real/requirements/promptfoo/package.json
+$(VENV)-logs-codex/.installed $(VENV)-logs-promptfoo/.installed: $(VENV)-logs-%/.installed: tests/records/real/requirements/%/package.json
 	mkdir -p $(@D)
 	cp $< $(@D)
 	npm install --prefix $(@D) --no-audit --no-fund --loglevel error
@@ -154,5 +175,5 @@ $(VENV)-package/.installed: Makefile
 	touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-servers-llama $(VENV)-logs-* $(VENV)-docs $(VENV)-package build \
+	rm -rf $(VENV) $(VENV)-semantic $(VENV)-servers $(VENV)-servers-llama $(VENV)-agents-* $(VENV)-logs-* $(VENV)-docs $(VENV)-package build \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

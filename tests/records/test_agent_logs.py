@@ -429,10 +429,19 @@ def test_events_of_codex_are_a_record(tmp_path: Path) -> None:
             {"type": done, "item": change},
             {"type": done, "item": {"id": "3", "type": "agent_message", "text": "4"}},
             {"type": "turn.completed", "usage": {"input_tokens": 9, "output_tokens": 2}},
+            {
+                "type": "turn.completed",
+                "usage": {
+                    "input_tokens": 20,
+                    "cached_input_tokens": 8,
+                    "cache_write_input_tokens": 12,
+                },
+            },
             {"type": "turn.failed", "error": {"message": "limit"}},
         ],
     )
     found = read_one(path)
+    assert (found["cache_read_tokens"], found["cache_write_tokens"]) == (8, 12)
     names = ("id", "model", "answer", "prompt_tokens", "files_changed", "error")
     assert [found[name] for name in names] == ["c-2", "codex", "4", 9, 1, "limit"]
     assert [each["success"] for each in found["trace"]["tool_calls"]] == [False, True]

@@ -87,6 +87,7 @@ BAD: dict[str, Bad] = {
     "a bomb": packed(gzip.compress(b" " * (4 * MOST_BYTES))),
     "a bomb of zlib": packed(zlib.compress(b" " * (4 * MOST_BYTES)), b"deflate"),
     "a bomb in members": packed(gzip.compress(b" " * (1 << 20)) * 20),
+    "a bomb under its older name": packed(gzip.compress(b" " * (4 * MOST_BYTES)), b"x-gzip"),
     "no body": b"HTTP/1.1 204 No Content\r\n\r\n",
     "a redirect": b"HTTP/1.1 307 Elsewhere\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
     "not JSON": body(b"<html>"),

@@ -155,6 +155,20 @@ def test_no_more_is_kept_of_a_body_than_is_allowed() -> None:
     assert kind(post_one(head + packed)) == ("bad_response", False)
 
 
+@pytest.mark.parametrize("coding", [b"gzip", b"x-gzip", b"X-GZip"])
+def test_a_packed_body_is_unpacked_by_both_names_of_gzip(coding: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n"
+    content = gzip.compress(b'{"a": ') + gzip.compress(b"1}")  # members of one body
+    assert post_one(head % (coding, len(content)) + content) == b'{"a": 1}'
+    assert kind(post_one(head % (coding, 2) + b"{}")) == ("connection", True)
+
+
+def test_a_packed_body_that_is_cut_short_is_a_fault_of_the_connection() -> None:
+    cut = gzip.compress(b'{"answer": "x"}')[:-12]
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: x-gzip\r\nContent-Length: %d\r\n\r\n" % len(cut)
+    assert kind(post_one(head + cut)) == ("connection", True)
+
+
 def test_a_redirect_is_not_followed() -> None:
     to = b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
     script = Script([to, OK])

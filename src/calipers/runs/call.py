@@ -250,13 +250,7 @@ class _SystemOpener:
     def _open_python(self, system: SystemSpec, reference: str) -> System:
         """Return a function or an agent: at hand, in FILE.py:NAME, or registered by a plug-in."""
         from calipers.support.user_code import load_object  # noqa: PLC0415 (only for functions)
-        from calipers.systems.agents.system import (  # noqa: PLC0415
-            AgentSystem,
-            find_kind,
-            is_of_library,
-            make_error,
-        )
-        from calipers.systems.functions import PythonFunction  # noqa: PLC0415
+        from calipers.systems.agents.system import open_python  # noqa: PLC0415
         from calipers.systems.otel import open_collector  # noqa: PLC0415
         from calipers.systems.spec import SYSTEMS  # noqa: PLC0415
 
@@ -267,11 +261,7 @@ class _SystemOpener:
         elif function is None:
             function = SYSTEMS.get(reference).function
         spans = open_collector() if system.otel else None
-        if (kind := find_kind(function)) is not None:
-            return AgentSystem(kind, function, self.loop, spans)
-        if not callable(function) or is_of_library(function, reference):
-            raise make_error(reference, function)
-        return PythonFunction(function, self.loop, self.say, spans)
+        return open_python(function, reference, self.loop, self.say, spans)
 
 
 _MAY_COST = ("timeout", "bad_response", "content_filter")  # the provider may well charge for these

@@ -241,8 +241,8 @@ def run(
 
     Args:
         suite: The suite file; or a function that takes a record, or its input where its parameter
-            is a text, and returns the answer or fields of the record; or an agent of pydantic-ai,
-            LangGraph or the OpenAI Agents SDK.
+            is a text, and returns the answer or fields of the record; or an agent of a library,
+            or a function without parameters that makes one for each task.
         output: The result folder. Without it the newest in `results/NAME`, or a new folder there,
             `results/NAME/TIMESTAMP`, where the suite, its data or the code under test has changed;
             for a function, one that is removed when Python ends.

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -87,7 +87,7 @@ class OwnLoop:
                 raise asyncio.CancelledError
             try:
                 return await begin()
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, Raised):
                 raise
             except BaseException as error:  # noqa: BLE001 (SystemExit would end the loop)
                 raise Raised(error) from None
@@ -143,6 +143,15 @@ _BLOCKED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a function gave for a call, the spans that it emitted, and its seconds."""
+
+    value: Any
+    spans: list[Any]
+    seconds: float
+
+
 class PythonFunction:
     """Calls a function with a record of its own, or with the prompt where it takes a text."""
 
@@ -155,11 +164,17 @@ class PythonFunction:
         target = function if inspect.isroutine(function) else type(function).__call__
         self._is_async = inspect.iscoroutinefunction(target)
         self._takes_text = takes_text(function)
+        self.takes_nothing = takes_nothing(function)
 
     async def __call__(self, call: Call) -> Reply:
         """Return the function's reply; raise a Fault for what it raised."""
+        given = await self.run(call)
+        return replace(add_spans(make_reply(given.value), given.spans), seconds=given.seconds)
+
+    async def run(self, call: Call) -> Returned:
+        """Return whatever the function gives; raise a Fault for what it raised."""
         try:
-            given, seconds = await self._call_function(self._make_argument(call))
+            given, seconds = await self._call_function(self._make_arguments(call))
         except asyncio.CancelledError:
             if self._loop.is_blocked:
                 self._say(_BLOCKED)
@@ -167,29 +182,44 @@ class PythonFunction:
         except Raised as raised:  # also SystemExit
             raise make_fault(raised.error) from raised.error
         if isinstance(given, WatchedResult):
-            reply = add_spans(make_reply(given.value), given.spans)
-        else:
-            reply = make_reply(given)
-        return replace(reply, seconds=seconds)
+            return Returned(given.value, given.spans, seconds)
+        return Returned(given, [], seconds)
 
-    def _make_argument(self, call: Call) -> str | dict[str, Any]:
+    def _make_arguments(self, call: Call) -> tuple[str | dict[str, Any], ...]:
+        if self.takes_nothing:
+            return ()
         if not self._takes_text:
-            return deepcopy(dict(call.record))
+            return (deepcopy(dict(call.record)),)
         if not call.prompt:
             raise Fault("bad_request", "the function takes a text, and the task has no input")
-        return call.prompt
+        return (call.prompt,)
 
-    async def _call_function(self, argument: str | dict[str, Any]) -> tuple[Any, float]:
+    async def _call_function(
+        self, arguments: tuple[str | dict[str, Any], ...]
+    ) -> tuple[Any, float]:
         """Return what the function gives, and its seconds: no wait for a thread or for the loop."""
         given: Any
+        begin = partial(self._function, *arguments)
         if self._is_async:
-            given, seconds = await self._loop.run(lambda: measure_seconds(self._function(argument)))
+            given, seconds = await self._loop.run(lambda: measure_seconds(begin()))
             return given, seconds
-        given, seconds = await _run_in_thread(self._function, argument)
+        given, seconds = await run_in_thread(begin)
         if inspect.isawaitable(given):
             given, more = await self._loop.run(lambda: measure_seconds(given))
             seconds += more
         return given, seconds
+
+
+def takes_nothing(function: Any) -> bool:
+    """Return True if a function has no parameters: it makes an agent for each task.
+
+    >>> takes_nothing(lambda: ""), takes_nothing(lambda record: ""), takes_nothing(print)
+    (True, False, False)
+    """
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def takes_text(function: Any) -> bool:
@@ -271,13 +301,14 @@ def find_own_line(error: BaseException) -> str | None:
 class _Threads:
     """Threads that wait for the next call; one that hangs is abandoned, and ends with the process.
 
-    Each call has a context of its own, as in a new thread.
+    Each call has a context of its own, as in a new thread, unless one is given.
     """
 
     def __init__(self) -> None:
         self._idle: deque[SimpleQueue[_Work]] = deque()
 
-    def start(self, work: _Work) -> None:
+    def start(self, work: _Work, context: Context | None = None) -> None:
+        work = partial((context or Context()).run, work)
         try:
             self._idle.pop().put(work)
         except IndexError:
@@ -287,7 +318,7 @@ class _Threads:
         given: SimpleQueue[_Work] = SimpleQueue()
         work: _Work | None = first
         while work is not None:
-            Context().run(work)
+            work()
             work = None  # and with it the record
             self._idle.append(given)
             work = self._wait(given)
@@ -306,7 +337,9 @@ class _Threads:
 _threads = _Threads()
 
 
-async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> tuple[Any, float]:
+async def run_in_thread(
+    function: Callable[[], Any], context: Context | None = None
+) -> tuple[Any, float]:
     """Return what a function returns in a thread, and after how many seconds.
 
     Raises:
@@ -327,12 +360,12 @@ async def _run_in_thread(function: Function, argument: str | dict[str, Any]) -> 
         result, raised = None, None
         began = perf_counter()
         try:
-            result = function(argument)
+            result = function()
         except BaseException as error:  # noqa: BLE001 (goes to the caller)
             raised = error
         seconds = perf_counter() - began
         with contextlib.suppress(RuntimeError):  # the run is over
             loop.call_soon_threadsafe(tell, result, seconds, raised)
 
-    _threads.start(work)
+    _threads.start(work, context)
     return await done

@@ -22,6 +22,8 @@ from math import isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+from zlib import MAX_WBITS, decompressobj
+from zlib import error as zlib_error
 
 from calipers.support.errors import MissingExtraError, UsageError
 from calipers.systems.calls import Call, Fault, Kind, Reply, describe_error, make_reply
@@ -122,6 +124,8 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 _OK = 200
+_OLD_GZIP = "x-gzip"  # means gzip (RFC 9110, 8.4.1.3)
+_GZIP_WINDOW = 16 + MAX_WBITS
 _KEPT = 60.0  # seconds that a connection may be idle and is still used
 _SCHEMES = ("http", "https")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -262,9 +266,33 @@ def _check_headers(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
+async def iterate_body(response: ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body, unpacked: aiohttp knows gzip, but not by its older name."""
+    from aiohttp import ClientPayloadError  # noqa: PLC0415 (an extra; there, as a response is)
+
+    packing = response.headers.get("Content-Encoding", "").strip().lower()
+    if packing != _OLD_GZIP:
+        async for piece in response.content.iter_any():
+            yield piece
+        return
+    unpacker = decompressobj(_GZIP_WINDOW)
+    try:
+        async for piece in response.content.iter_any():
+            rest = piece
+            while rest:
+                if unpacker.eof:  # a body may have several members
+                    unpacker = decompressobj(_GZIP_WINDOW)
+                yield unpacker.decompress(rest, _CHUNK)
+                rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    except zlib_error as error:
+        raise ClientPayloadError(f"not packed as {_OLD_GZIP}: {error}") from error
+    if not unpacker.eof:
+        raise ClientPayloadError(f"{_OLD_GZIP} cut short")
+
+
 async def _read_body(response: ClientResponse) -> bytes:
     content = bytearray()
-    while piece := await response.content.readany():
+    async for piece in iterate_body(response):
         content += piece
         if len(content) > MOST_BYTES:
             content.clear()  # a traceback may hold it for long
@@ -377,7 +405,7 @@ class ApiClient:
                 if response.status != _OK:
                     content = await response.content.read(_CHUNK)
                     raise make_status_fault(response.status, response.headers, content)
-                async for piece in response.content.iter_chunked(_CHUNK):
+                async for piece in iterate_body(response):
                     yield piece
         except TimeoutError:
             raise _make_timeout_fault(path) from None

@@ -37,6 +37,7 @@ from calipers.systems.calls import Call, Fault, Reply, ToolCall, make_token_fiel
 from calipers.systems.http import (
     MOST_BYTES,
     find_proxy,
+    iterate_body,
     make_connection_fault,
     make_length_fault,
     make_status_fault,
@@ -105,7 +106,7 @@ class _Body(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         with _as_httpx(self._request):
-            async for piece in self._response.content.iter_any():
+            async for piece in iterate_body(self._response):
                 size += len(piece)
                 if size > MOST_BYTES:
                     raise make_length_fault()

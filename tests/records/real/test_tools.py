@@ -35,8 +35,8 @@ def write(tmp_path: Path) -> Write:
 
     def run(tool: str, environment: str) -> dict[str, Any]:
         place = ROOT / f".venv-logs-{environment}"
-        if environment == "promptfoo":
-            python, installed = which("python3"), place / "node_modules" / ".bin" / "promptfoo"
+        if environment in ("codex", "promptfoo"):
+            python, installed = which("python3"), place / "node_modules" / ".bin" / environment
         else:
             python = str(place / "bin" / "python")
             installed = Path(python)
@@ -291,6 +291,27 @@ def test_pydantic_evals(tmp_path: Path, write: Write) -> None:
         )
         first = cal.read(path).to_dicts()[0]
         assert (first["id"], first["model"], first["passed"]) == ("a", theirs["model"], True)
+
+
+def test_codex(tmp_path: Path, write: Write) -> None:
+    theirs = write("codex", "codex")
+    assert theirs["written"] == "ok"
+    events = (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    used = next(e["usage"] for e in map(json.loads, events) if e["type"] == "turn.completed")
+    [rollout] = (tmp_path / "sessions").rglob("rollout-*.jsonl")
+    for path in (tmp_path / "events.jsonl", rollout, tmp_path / "sessions"):
+        found = score(path, "Codex")
+        [record] = cal.read(path).to_dicts()
+        assert record["answer"] == "Done."
+        cached = used["cached_input_tokens"]
+        assert value(found, "prompt_tokens_mean") == used["input_tokens"] - cached
+        assert value(found, "completion_tokens_mean") == used["output_tokens"]
+        assert record["cache_read_tokens"] == cached
+        assert record["reasoning_tokens"] == used["reasoning_output_tokens"]
+        [call] = json.loads(record["trace"])["tool_calls"]
+        assert call["success"] is True
+    assert (record["input"], record["model"]) == (theirs["task"], "gpt-5-mini")
+    assert record["agent_version"] == theirs["version"]
 
 
 def test_harbor(tmp_path: Path, write: Write) -> None:

@@ -9,7 +9,7 @@ session.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -243,6 +243,14 @@ def read_session(path: Path) -> Record:
     """Return what the last session in a file tells, without an id."""
     *_, (last, _done) = _iterate_sessions(path)
     return last.make_record()
+
+
+def read_messages(lines: Iterable[Row]) -> Record:
+    """Return what the lines of one session tell, without an id."""
+    session = _ClaudeSession()
+    for line in lines:
+        session.add(line)
+    return session.make_record()
 
 
 def _is_unfinished(path: Path) -> bool:

@@ -31,6 +31,7 @@ _NAME = "codex"
 _LINES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+_WRITTEN = "cache_write_input_tokens"  # newer versions tell of it
 _PUT_IN = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions")
 _EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)", re.MULTILINE)
 _NO_CALLS = ("agent_message", "reasoning", "todo_list", "error")  # items of the events
@@ -113,9 +114,10 @@ class _Rollout:
             self.name = self.name or read_text(event.get("thread_id"))
         elif kind == "turn.completed":
             self.failed = None
-            for name in _COUNTS:
+            for name in (*_COUNTS, _WRITTEN):
                 count = as_number(find_value(event, f"usage.{name}"))
-                self.sums[name] = self.sums.get(name, 0) + (count or 0)
+                if count is not None or name != _WRITTEN:
+                    self.sums[name] = self.sums.get(name, 0) + (count or 0)
         elif kind in ("turn.failed", "error"):
             said = find_value(event, "error.message | message")
             self.failed = read_text(said) or kind
@@ -160,7 +162,7 @@ class _Rollout:
             **read_tokens(
                 counts["input_tokens"],
                 counts["cached_input_tokens"],
-                as_number(self.usage.get("cache_write_input_tokens")),
+                as_number(self.usage.get(_WRITTEN)),
             ),
             "completion_tokens": counts["output_tokens"],
             "reasoning_tokens": counts["reasoning_output_tokens"],

@@ -109,8 +109,7 @@ def send_to_mlflow(score: Score, where: str | None) -> str:
             if text is not None:
                 client.log_text(run, text, file)
         client.set_terminated(run)
-    runs = "1 run" if len(score.groups) == 1 else f"{len(score.groups)} runs"
-    return f"mlflow: {runs} in the experiment {name!r}"
+    return f"mlflow: {_count_runs(score)} in the experiment {name!r}"
 
 
 _PROJECT = "calipers"
@@ -135,4 +134,8 @@ def send_to_wandb(score: Score, where: str | None) -> str:
             run.summary.update(list_values(group))
             shown = {"score": wandb.Table(columns=[*table.columns], data=rows)}
             run.log(shown if page is None else {**shown, "report": wandb.Html(page, inject=False)})
-    return f"wandb: {len(score.groups)} runs in the project {project!r}"
+    return f"wandb: {_count_runs(score)} in the project {project!r}"
+
+
+def _count_runs(score: Score) -> str:
+    return "1 run" if len(score.groups) == 1 else f"{len(score.groups)} runs"

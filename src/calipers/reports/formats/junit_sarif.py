@@ -27,6 +27,9 @@ _CUT = "\n\n… cut here: a step's summary holds at most 1 MiB\n"
 _LISTED = 100  # failing scenarios
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _INCOMPLETE = "incomplete-run"
+_ON_INCOMPLETE = (
+    "A decision needs all records of the run: `calipers run` continues one that stopped."
+)
 
 
 def list_annotations(result: GateResult) -> list[str]:
@@ -129,7 +132,7 @@ def write_sarif(result: GateResult, file: Path) -> str:
             rule = strip_controls(f"{check.source}/{check.name}")
             must = "should" if check.level == "warning" else "must"
             meet = f"{check.name} {must} meet its requirement ({check.source})"
-            rules[rule] = {"id": rule, "shortDescription": {"text": strip_controls(meet)}}
+            rules[rule] = _make_rule(rule, meet, check.description or _describe_metric(check.name))
             failing = (
                 f"; failing: {join_ids(check.failing, _LISTED)}" if check.failing.count else ""
             )
@@ -137,12 +140,29 @@ def write_sarif(result: GateResult, file: Path) -> str:
             level = "error" if check.blocks else "warning"
             results.append(_make_result(rule, level, told, file, _find_line(lines, check)))
     if result.incomplete:
-        short = {"text": "The run is incomplete"}
-        rules[_INCOMPLETE] = {"id": _INCOMPLETE, "shortDescription": short}
+        rules[_INCOMPLETE] = _make_rule(_INCOMPLETE, "The run is incomplete", _ON_INCOMPLETE)
         results += [_make_result(_INCOMPLETE, "error", why, file) for why in result.incomplete]
     driver = {"name": "Calipers", "version": __version__, "rules": list(rules.values())}
     run = {"tool": {"driver": driver}, "results": results}
     return dump_strict({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _describe_metric(name: str) -> str | None:
+    """Return the sentence of a metric, and how to explain it; None for another kind of check."""
+    from calipers.metrics import metric_named  # noqa: PLC0415 (loads Polars)
+
+    try:
+        says = metric_named(name).says
+    except UsageError:
+        return None
+    return f"{says} `calipers explain {name} RECORDS` names the most influential rows."
+
+
+def _make_rule(rule: str, title: str, text: str | None) -> dict[str, Any]:
+    """Return a rule with all that GitHub's code scanning requires."""
+    full = {"text": strip_controls(text or title)}
+    short = {"text": strip_controls(title)}
+    return {"id": rule, "shortDescription": short, "fullDescription": full, "help": full}
 
 
 def _find_line(lines: Mapping[tuple[Hashable, ...], int], check: Check) -> int:
