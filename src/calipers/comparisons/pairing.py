@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -38,11 +39,11 @@ from calipers.scores.task_values import (
     measure_tasks,
     name_kept_field,
 )
+from calipers.statistics.all_pairs import compare_all_samples
 from calipers.statistics.clusters import Floats, Labels
 from calipers.statistics.paired import (
     ROUNDING,
     Comparison,
-    Difference,
     PairedTasks,
     ValueScale,
     compare_tasks,
@@ -328,7 +329,7 @@ def rank_independent(
     names = [systems.names[each.text] for each in samples]
     without = [name for text, name in systems.names.items() if name not in names]
     notices = [f"{metric.name}: not ranked for want of a value: {', '.join(without)}"]
-    estimates = estimate_samples(samples, names, metric, options)
+    estimates = estimate_samples(samples, metric, options)
     texts = [each.text for each in samples]
     ranked = rank_estimates(systems, metric, texts, estimates, options)
     return ranked, notices if without else []
@@ -357,27 +358,13 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[Sy
     return samples
 
 
-def estimate_samples(
-    samples: list[SystemSample], names: list[str], metric: Metric, options: Options
-) -> Estimates:
+def estimate_samples(samples: list[SystemSample], metric: Metric, options: Options) -> Estimates:
     """Return the mean of each system and the difference of each pair of independent samples."""
-
-    def compare(one: int, other: int, confidence: float) -> Difference:
-        base, candidate = samples[other], samples[one]
-        return compare_unpaired(
-            base.values,
-            candidate.values,
-            binary=is_binary(metric, base.values, candidate.values),
-            confidence=confidence,
-            base_clusters=base.clusters,
-            candidate_clusters=candidate.clusters,
-            endless=pair_scale(metric).reach is None,
-        )
-
     pairs = [(each.values, each.clusters) for each in samples]
     variances = [
         covariance_of_means(values[None, :], clusters).item() for values, clusters in pairs
     ]
     tasks = [each.values.size for each in samples]
     covariance = np.diag(variances)
-    return estimate_all(pairs, covariance, compare, names, metric, options, n_tasks=tasks)
+    compare = partial(compare_all_samples, pairs, pair_scale(metric))
+    return estimate_all(pairs, covariance, compare, metric, options, n_tasks=tasks)

@@ -320,9 +320,7 @@ def resample_systems(
         covariance = _resample_covariance(rows, metric, units, options)
     return Estimates(
         values=estimate_values(observed, covariance, units, options, ends=metric.range),
-        pairs=compare_values(
-            observed, covariance, units, options, names=names, test="t on a paired bootstrap"
-        ),
+        pairs=compare_values(observed, covariance, units, options, test="t on a paired bootstrap"),
         interval="bootstrap",
         n_tasks=common.tasks.height,
     ), common
