@@ -71,6 +71,7 @@ def pair_scale(metric: Metric) -> ValueScale:
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 300_000_000  # resamples × tasks: bounds the time
 _THREADS = 4  # metrics compared at once
+_ONE_BY_ONE = 1_000_000  # tasks, from which on they are not: each takes some memory
 _OTHER = "_candidate"  # after the names of the second side's columns
 
 
@@ -86,23 +87,44 @@ def compare_pairs(
 
     Without `flip_signs` the p-value of flipped signs is None unless all of them can be enumerated.
     """
-    ours, theirs = (side.rows.select(TASK, "id").unique(TASK) for side in (base, candidate))
-    common = ours.join(theirs, on=TASK, how="semi").select(TASK).sort(TASK)
+    ours, theirs = (_list_tasks(side) for side in (base, candidate))
+    is_same = ours.equals(theirs)
+    shared = ours if is_same else ours.filter(ours.is_in(theirs.implode()))
+    common = shared.to_frame()
+
+    are_many = common.height >= _ONE_BY_ONE
 
     def compare_metric(metric: Metric) -> MetricComparison:
         flips = SIGN_FLIPS if flip_signs else 0
-        return _compare_paired_metric(base, candidate, metric, common, options, flips)
+        found = _compare_paired_metric(base, candidate, metric, common, options, flips)
+        if are_many:
+            base.forget_sums()
+            candidate.forget_sums()
+        return found
 
-    found = map_in_order(compare_metric, metrics, min(_THREADS, os.cpu_count() or 1))
-    unpaired = [side.join(common, on=TASK, how="anti")["id"].sort() for side in (ours, theirs)]
+    at_once = 1 if are_many else min(_THREADS, os.cpu_count() or 1)
+    found = map_in_order(compare_metric, metrics, at_once)
+    unpaired = [() if is_same else _list_unpaired(side, shared) for side in (base, candidate)]
     return Pair(
         base=base.name,
         candidate=candidate.name,
         n_pairs=common.height,
-        only_base=tuple(unpaired[0]),
-        only_candidate=tuple(unpaired[1]),
+        only_base=unpaired[0],
+        only_candidate=unpaired[1],
         metrics=dict(zip((metric.name for metric in metrics), found, strict=True)),
     )
+
+
+def _list_tasks(side: TaskRows) -> pl.Series:
+    """Return each task once, in order."""
+    tasks = side.rows[TASK]
+    return tasks if tasks.flags["SORTED_ASC"] and side.is_one_per_task else tasks.unique().sort()
+
+
+def _list_unpaired(side: TaskRows, shared: pl.Series) -> tuple[str, ...]:
+    """Return the ids of the tasks that the other side lacks."""
+    alone = side.rows.filter(~pl.col(TASK).is_in(shared.implode())).select(TASK, "id").unique(TASK)
+    return tuple(alone["id"].sort())
 
 
 def _compare_paired_metric(
