@@ -267,7 +267,9 @@ def estimate_win_strengths(
     size = np.maximum(np.abs(ours), np.abs(theirs))
     won = np.sign(np.where(np.abs(apart) > _ROUNDING * size, apart, 0.0))
     result = (1 + (won if higher_is_better else -won)) / 2
-    clusters = np.arange(tasks) if matrix.clusters is None else matrix.clusters
+    clusters = np.arange(tasks)
+    if matrix.clusters is not None:
+        clusters = np.unique(matrix.clusters, return_inverse=True)[1].ravel()
     met = Comparisons(
         first=np.repeat(first, tasks),
         second=np.repeat(second, tasks),

@@ -438,7 +438,16 @@ class Comparisons:
         set_(self, "second", np.asarray(second, dtype=np.int64))
         set_(self, "result", np.asarray(result, dtype=np.float64))
         labels = np.arange(self.first.size) if clusters is None else np.asarray(clusters)
-        set_(self, "clusters", np.unique(labels, return_inverse=True)[1].astype(np.int64))
+        if not _is_numbered(labels):
+            labels = np.unique(labels, return_inverse=True)[1]
+        set_(self, "clusters", labels.astype(np.int64, copy=False))
+
+
+def _is_numbered(labels: Labels) -> bool:
+    """Say whether labels are the numbers from 0 on, each at least once: sorting is slow."""
+    if labels.dtype.kind != "i" or not labels.size or labels.min() != 0:
+        return False
+    return labels.max() < labels.size and bool(np.bincount(labels).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
